@@ -8,6 +8,7 @@ an hour, never before the API wants to be asked again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -209,9 +210,9 @@ REDACTED = "window"
 class Trouble:
     """The failures of a window so far, by one judge.
 
-    attempts  those that the window itself used up
+    attempts  those that the window itself used up; of several parts of it, the most that one used up
     outages   those since the last of these: the API was away or refused us
-    unusable  how often what came was no answer
+    unusable  how often what came was no answer, in the same way
     last      the last failure
     """
 
@@ -262,7 +263,8 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
     failures = [event for event in story if event.type == REFLECTION_FAILED and not event.facts.get("again")]
     if judge is None and failures:
         judge = judge_in(failures[-1])
-    attempts = outages = unusable = 0
+    outages = 0
+    attempts, unusable = Counter[str](), Counter[str]()
     last: Event | None = None
     for event in failures:
         stage = event.facts.get("stage")
@@ -273,6 +275,9 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
             outages += 1
         else:
             outages = 0
-            attempts += stage != GIVEN_UP
-            unusable += stage in NO_ANSWER
-    return None if last is None else Trouble(attempts, outages, unusable, last)
+            part = str(event.facts.get("part"))
+            attempts[part] += stage != GIVEN_UP
+            unusable[part] += stage in NO_ANSWER
+    if last is None:
+        return None
+    return Trouble(max(attempts.values(), default=0), outages, max(unusable.values(), default=0), last)

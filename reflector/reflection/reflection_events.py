@@ -43,9 +43,10 @@ def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = 
     return identity("reflection", window_id, backend, *about)
 
 
-def answer_id(reflection_id: str, iteration: int, part: int) -> str:
-    """Return the id of the event of an answer."""
-    return identity(ev.REFLECTION_ANSWERED, reflection_id, *((iteration,) if part == 1 else (iteration, part)))
+def answer_id(reflection_id: str, iteration: int, part: int, tries: int = 1) -> str:
+    """Return the id of the event of an answer; `tries` counts how often its question was asked."""
+    place = (iteration,) if part == 1 else (iteration, part)
+    return identity(ev.REFLECTION_ANSWERED, reflection_id, *(place if tries == 1 else (iteration, part, tries)))
 
 
 def answered(
@@ -55,12 +56,14 @@ def answered(
     answer: Answer,
     *,
     place: tuple[int, int] = (1, 1),
+    tries: int = 1,
     about: Sequence[str | int] = (),
     asked: Mapping[str, Any] = MappingProxyType({}),
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
-    `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
+    `place` is (how many times the whole window was asked about, the part of it), `tries` how often this part was in
+    this place. `about` tells several reflections of
     one backend on a window apart: each verdict of a person is one. `asked` has the fields of the event that say what a
     model was asked: whoever has them needs evidence.
     """
@@ -82,7 +85,7 @@ def answered(
         data["unquoted"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
-    event_id = answer_id(reflection_id, iteration, part)
+    event_id = answer_id(reflection_id, iteration, part, tries)
     ids: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
     return NewEvent(ev.REFLECTION_ANSWERED, event_id, data, backend, meta=answer.meta, **ids)
 
@@ -151,10 +154,11 @@ def failed(
     usage: Usage | None = None,
     place: Sequence[int] = (),
     client: str = "",
+    answer: Event | None = None,
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
     wants to be left alone, `usage` what its requests took or may have taken, `place` the answer that could not be read
-    where the window has several, `client` whom the backend asked, where it asks more than one."""
+    where the window has several, with that `answer`, `client` whom the backend asked, where it asks more than one."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -164,6 +168,7 @@ def failed(
         **({} if parser is None else {"parser": parser}),
         **({"final": True} if final else {}),
         **({"client": clean(client, 40)} if client else {}),
+        **({"part": [*place[:2]], "answer": answer.event_id} if answer is not None else {}),
     }
     meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
     if usage is not None and usage.total:

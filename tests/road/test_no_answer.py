@@ -1,13 +1,11 @@
 """What a judge says that is no answer: it counts for nothing, is asked for again, and is listed until there is one."""
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reflector.reflection import runner as runner_module
 from reflector.reflection.protocol import MOST_QUESTIONS
 from tests.reflection.api import Api, answer, sound
 from tests.road.agent import Agent
@@ -45,19 +43,6 @@ def agent(agent: Agent, api: Api) -> Agent:
     return agent
 
 
-@pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every pause between tries be over."""
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]  # noqa: ARG003
-            return datetime.now(UTC) + timedelta(days=1)
-
-    monkeypatch.setattr(runner_module, "datetime", Clock)
-
-
-@pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("what", NO_ANSWERS)
 def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) -> None:
     api.else_ = says(NO_ANSWERS[what])
@@ -92,7 +77,6 @@ def test_an_answer_is_asked_for_once(agent: Agent, api: Api, text: str) -> None:
     assert (len(api.asked), agent.json("status")["windows"]) == (1, {"completed": 1})
 
 
-@pytest.mark.usefixtures("later")
 def test_a_judge_that_reads_less_waits_for_a_model(agent: Agent, api: Api) -> None:
     api.else_ = says("This is not JSON.")
     agent.call("drain", code=1)
@@ -103,7 +87,6 @@ def test_a_judge_that_reads_less_waits_for_a_model(agent: Agent, api: Api) -> No
     assert "not by anthropic, which gave no answer" in agent.call("drain", "--retry-failed").out
 
 
-@pytest.mark.usefixtures("later")
 def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
     api.else_ = says("no")
     for _ in range(MOST_QUESTIONS + 1):
