@@ -116,8 +116,8 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     said: dict[str, list[Event]] = defaultdict(list)
     judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
     heirs = {name: {name, *then.heirs(name)} for name in then.entries}
-    done = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
-    read = {one.event_id: one for one in done if one.facts.get("mode") == MODE or one.data is None}
+    completions = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
+    read = {one.event_id: one for one in completions if one.facts.get("mode") == MODE or one.data is None}
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
         data = event.facts
         if data.get("mode") != MODE:

@@ -227,8 +227,8 @@ class Runner(Recorder):
         ]
         decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
         undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
-        found: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
-        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), **found)
+        more: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
+        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), **more)
 
 
 def _dropped(tagged: Iterable[Mapping[str, Any]]) -> Iterator[str]:
