@@ -42,7 +42,12 @@ class Ground(NamedTuple):
 
 def unquoted(tags: Sequence[ParsedTag]) -> dict[int, Ground]:
     """Return what speaks against tags that need no quote, by their index: that the advice was not followed."""
-    return {tag.index: Ground("not_followed", "") for tag in tags if not tag.relevant or tag.followed == "no"}
+    return {tag.index: Ground("not_followed", "") for tag in tags if _is_beside(tag)}
+
+
+def _is_beside(tag: ParsedTag) -> bool:
+    """Return whether the advice was not followed, or has nothing to do with the session."""
+    return not tag.relevant or tag.followed == "no"
 
 
 class _Text(NamedTuple):
@@ -121,7 +126,7 @@ def _ground(
         words, proof = "playbook", None
     elif turn is not None and holds and cited is not None and turn.chain != cited[1]:
         words, proof = "subagent", None
-    if not tag.relevant or tag.followed == "no":
+    if _is_beside(tag):
         return Ground("not_followed", words)
     if turn is None or not holds:
         return Ground("no_quote" if is_short else "misquoted", "")

@@ -184,3 +184,14 @@ def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
     agent.call("ingest", Session().cites("mis-001").write(agent.home / "s-1.jsonl"))
     assert len(api.asked) == 1
     assert [one["change"]["text"] for one in agent.json("proposals")] == ["Say how the total is added up."]
+
+
+def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
+    transcripts = sorted((checked.home / ".claude/projects/-x").iterdir())
+    checked.call("ingest", *transcripts)
+    checked.call("reflect", "--give-up", "s-1", "--why", "not of use")
+    before = checked.json("status", code=None)["windows"]
+    api.else_ = says("no")
+    checked.call("check", "--yes", code=1)
+    assert checked.json("status", code=1)["windows"] == before == {"skipped": 2}
+    assert checked.call("verify").out == ""
