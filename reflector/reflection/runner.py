@@ -35,7 +35,6 @@ from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
-    from reflector.reflection.answers import Parsed
     from reflector.transcripts.message import Message
 
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
@@ -172,28 +171,15 @@ class Runner(Recorder):
         kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked)
         return self.put(window, recorded, partial(self.backend.answer, request), kept)
 
-    def _fault(self, session: Session, answer: Event, parsed: Parsed) -> str:
-        """Return why this is no answer to what was asked, "" for an answer."""
-        from reflector.reflection.answers import fault_of
-        from reflector.reflection.checking import fault_of_proposals
-
-        data = answer.facts
-        if "asked" not in data:  # of a judge that needs no evidence, or of an earlier version
-            return parsed.fault
-        live = {row.name for row in self.ledger.rows() if row.counts}
-        if (fault := fault_of(parsed, data["asked"] or live)) or not data.get("learns"):
-            return fault
-        return fault_of_proposals(data["answer"], live)
-
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, read_answer
-        from reflector.reflection.standing import overruled, rests_on, settled
+        from reflector.reflection.standing import fault_in, overruled, rests_on, settled
 
         parsed = read_answer(answer.data)
-        if fault := self._fault(session, answer, parsed):
+        if fault := fault_in(self.ledger, answer, parsed):
             if answer.meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)

@@ -28,9 +28,9 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
+from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
 from reflector.reflection.backends import REREADING
-from reflector.reflection.checking import learned_in
+from reflector.reflection.checking import fault_of_proposals, learned_in
 from reflector.reflection.evidence import Ground, grounds, unquoted
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
@@ -97,6 +97,18 @@ def settled(
                 overturned.append(_retraction(ledger, one, reason, one.tag.actor, reflection_id))
                 was[one.name] = one.verdict
     return added, overturned, was
+
+
+def fault_in(ledger: Ledger, given: Event, parsed: Parsed) -> str:
+    """Return why this is no answer to what was asked, "" for an answer. One of a judge that needs no evidence, or of an
+    earlier version, only has to be whole."""
+    data = given.facts
+    if "asked" not in data:
+        return parsed.fault
+    live = {row.name for row in ledger.rows() if row.counts}
+    if (fault := fault_of(parsed, data["asked"] or live)) or not data.get("learns"):
+        return fault
+    return fault_of_proposals(data["answer"], live)
 
 
 def rests_on(
@@ -308,7 +320,8 @@ def _reparse(
     before = _tags_of(ledger, old) if old is not None else ()
     usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
     after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
-    if parsed.failed:
+    # What was read by an earlier version stays read; what was refused is not taken now for less.
+    if parsed.failed or (old is None and fault_in(ledger, given, parsed)):
         return Reparsed(*window, "unreadable", before, before)
     if old is not None and before == after:
         return Reparsed(*window, "same", before, after)

@@ -60,6 +60,8 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
     assert (agent.events("bullet.tagged"), agent.counters()["pat-001"]) == ([], (0, 0))
     kept = [event["data"]["answer"] for event in agent.events("reflection.answered")]
     assert len(kept) == MOST_QUESTIONS
+    assert {one["reading"] for one in agent.json("reflect", "--reparse")} == {"unreadable"}
+    assert (agent.events("bullet.tagged"), agent.json("status", code=1)["windows"]) == ([], {"failed": 1})
     api.else_ = sound(HELPFUL)
     agent.call("reflect", "s-1")
     assert (agent.json("status")["failures"], agent.counters()["pat-001"]) == ([], (1, 0))
