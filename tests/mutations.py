@@ -143,7 +143,7 @@ MUTATIONS = [
     ),
     Mutation(CHECKING, "again or len(own) < MOST_QUESTIONS", "True", ANSWERED),
     Mutation(CHECKING, " and is_sound(one, read[one.reflection_id])", "", ANSWERED),
-    Mutation(CHECKING, 'if row.state == "answered" and steps:', "if False:", ANSWERED),
+    Mutation(CHECKING, '"unasked": [*left], "beside": True', '"unasked": [*left]', ANSWERED),
     Mutation(CHECKING, "if fault := self._fault(answer, parsed):", "if fault := parsed.fault:", ANSWERED),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
     Mutation(LINES, "inside[:1] if by", "inside if by", LINED),

@@ -217,7 +217,7 @@ class Checker:
             story = self.ledger.targeting(one.window.event_id)
             number = sum(old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE for old in story)
             names = [line.name for line in request.playbook]
-            asked: dict[str, Any] = {"asked": names, "again": [], "unasked": [*left]}
+            asked: dict[str, Any] = {"asked": names, "again": [], "unasked": [*left], "beside": True}
             asked |= {"learns": True} if self.learns else {}
             made = events_of.answered(one.window, self.backend.name, MODE, given, about=(MODE, number), asked=asked)
             self.ledger.append([made])
@@ -250,15 +250,10 @@ class Checker:
         return row
 
     def _refuse(self, window: Event, answer: Event, fault: str) -> str:
-        """Record that an answer is none, and bring its window back to where it was; return why."""
+        """Record that an answer is none; return why."""
         ended = str(answer.meta.get("stop_reason") or "")
         why = fault if ended in ("", "end_turn", "stop_sequence") else f"{fault} (stop_reason {ended})"
         self._fail(window, "parse", why, parser=PARSER_VERSION, reflection=answer.reflection_id)
-        row = self._row(window)
-        story = (one for one in self.ledger.targeting(window.event_id) if one.position < answer.position)
-        steps = [one for one in story if one.type in (ev.REFLECTION_SKIPPED, ev.REFLECTION_FAILED)]
-        if row.state == "answered" and steps:
-            self.ledger.append([events_of.stepped_back(steps[-1], answer)])
         return f"no answer: {why}"
 
     def _read(self, window: Event, answer: Event) -> str:

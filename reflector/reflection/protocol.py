@@ -259,8 +259,7 @@ def judge_named(backend: str, client: str) -> str:
 def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
     """Return the trouble of a judge with a window, from the events about it in order; None where none is a failure of
     its. Without a judge, it is that of the last one that failed."""
-    # Of a failure that is said again, since a check came in between, the first counts.
-    failures = [event for event in story if event.type == REFLECTION_FAILED and not event.facts.get("again")]
+    failures = [event for event in story if event.type == REFLECTION_FAILED]
     if judge is None and failures:
         judge = judge_in(failures[-1])
     outages = 0

@@ -178,13 +178,6 @@ def failed(
     return NewEvent(ev.REFLECTION_FAILED, event_id, data, actor or backend, meta=meta, **ids)
 
 
-def stepped_back(step: Event, answer: Event) -> NewEvent:
-    """Return what brings a window back to the state of an earlier step of its, after an answer that was none."""
-    ids: Any = {"session_id": step.session_id, "reflection_id": step.reflection_id, "target_id": step.target_id}
-    data = {**step.facts} | ({"again": True} if step.type == ev.REFLECTION_FAILED else {})
-    return NewEvent(step.type, identity(step.type, "again", answer.event_id), data, step.actor, **ids)
-
-
 def retraction(
     of: Event | NewEvent, reason: str, actor: str, *, reflection_id: str | None = None, target: str = ""
 ) -> NewEvent:

@@ -147,7 +147,7 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     assert {one["command"] for one in failures} == {"reflector check --judge anthropic --retry-failed --yes"}
     assert "check of session s-1" in checked.call("status", code=1).out
     assert "check: parse:" in checked.call("show", "s-1").out
-    assert "completed" not in checked.json("status", code=1)["windows"]
+    assert checked.json("status", code=1)["windows"] == {"pending": 2}
     api.else_ = sound(found())
     checked.call("check", "--judge", "anthropic", "--retry-failed", "--yes")
     assert checked.json("status")["failures"] == []
@@ -196,4 +196,5 @@ def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
     api.else_ = says("no")
     checked.call("check", "--yes", code=1)
     assert checked.json("status", code=1)["windows"] == before == {"skipped": 2}
+    assert checked.json("stats", "--as-of", str(checked.events()[-1]["position"]))["states"] == before
     assert checked.call("verify").out == ""
