@@ -27,7 +27,7 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
 #: transcripts, at whose expense.
 USERS_OWN = (
-    *("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "wrong_counts"),
+    *("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "templates", "wrong_counts"),
     *("checked_counts", "fixtures"),
 )
 
@@ -118,6 +118,9 @@ class Config:
     curate: bool = False
     #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and the playbook
     projects: tuple[str, ...] = ()
+    #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
+    #: quote](judging.md#a-template-of-your-own); `doctor` shows it
+    templates: tuple[str, ...] = ()
     #: the file that `fixtures` answers from
     fixtures: str = ""
     #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with `"own"` one of its own

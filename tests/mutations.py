@@ -56,6 +56,11 @@ KEPT_FILE = tuple(f"tests/curation/test_{name}.py" for name in ("file_in_any_han
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
 LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/curation/test_watching.py")
+ANSWERED = (
+    "tests/road/test_no_answer.py",
+    "tests/road/test_own_template.py",
+    "tests/reflection/test_earlier_answers.py",
+)
 PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
@@ -83,6 +88,7 @@ PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchang
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
+PROMPTS_OF = "reflector/reflection/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
 BUILDING, CITATIONS = of("transcripts", "building citations")
@@ -127,11 +133,18 @@ MUTATIONS = [
     Mutation(CHECKING, "if name not in known)", "if name)", LINED),
     Mutation(CHECKING, " or ground.words not in _SHOW", "", ("tests/reflection/test_hostile.py",)),
     Mutation(CHECKING, "& rows - said", "& rows", LINED),
-    Mutation(CHECKING, "if one.reflection_id not in read)", "if False)", LINED),
+    Mutation(CHECKING, "if one.reflection_id not in read and", "if False and", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
     Mutation(MIRRORS, " and not _is_seen(ledger, project, name, found.body)", "", MIRRORED),
     Mutation(LINES, 'if change.kind in ("add", "restore") else None', 'if change.kind == "add" else None', LINED),
-    Mutation(CHECKED, "and then.is_active(done)", "", LINED),
+    Mutation(CHECKED, "then.is_active(one.event_id) and is_sound(event, one)", "is_sound(event, one)", LINED),
+    Mutation(
+        CHECKED, "then.is_active(one.event_id) and is_sound(event, one)", "then.is_active(one.event_id)", ANSWERED
+    ),
+    Mutation(CHECKING, "again or len(own) < MOST_QUESTIONS", "True", ANSWERED),
+    Mutation(CHECKING, " and is_sound(one, read[one.reflection_id])", "", ANSWERED),
+    Mutation(CHECKING, '"unasked": [*left], "beside": True', '"unasked": [*left]', ANSWERED),
+    Mutation(CHECKING, "if fault := self._fault(answer, parsed):", "if fault := parsed.fault:", ANSWERED),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
     Mutation(LINES, "inside[:1] if by", "inside if by", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
@@ -434,8 +447,15 @@ MUTATIONS = [
     Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
     Mutation(STANDING, 'if any(event.actor not in (given.tag.actor, "reparse")', "if any(False", WINDOWS),
     # The runner and its gate: whatever a backend does ends as an event, and a model is asked where its user wants it.
-    Mutation(RUN, "trouble.attempts < self.max_attempts and _pause_is_over(trouble", "_pause_is_over(trouble", RUNNER),
-    Mutation(RUN, "anew = self.backend.is_model and any(", "anew = any(", RUNNER),
+    Mutation(
+        RUN, "not trouble.is_over(self.max_attempts) and _pause_is_over(trouble", "_pause_is_over(trouble", RUNNER
+    ),
+    Mutation(RUN, "anew = self.backend.quotes and any(", "anew = any(", RUNNER),
+    Mutation(RUN, "if not self.backend.quotes and self._of_another(window) is not None:", "if False:", ANSWERED),
+    Mutation(STANDING, 'fault_of(parsed, data["asked"] or live)', "parsed.fault", ANSWERED),
+    Mutation(STANDING, "(old is None and fault_in(ledger, given, parsed))", "False", ANSWERED),
+    Mutation(PROMPTS_OF, "not self.asks_for_quotes and (", "(", ANSWERED),
+    Mutation(PROMPTS_OF, "self.is_users or self.sha256 in allowed", "True", ANSWERED),
     Mutation(RECORDING, "except Exception as error:  # noqa: BLE001  ", "except ArithmeticError as error:  # ", RUNNER),
     Mutation(RUN, ' declined to answer", final=True)', ' declined to answer")', ("tests/reflection/test_model.py",)),
     Mutation(CONSENT, "if not cited and not (is_model and self.config.uncited):", "if not cited:", RUNNER),

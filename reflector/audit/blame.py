@@ -61,6 +61,7 @@ class Step:
     followed    whether the agent did as the bullet says: yes, no, unclear; None where no judge said so
     words       whose words the judge quotes: person, run; of a verdict that was dropped also those of what proves
                 nothing. `turn` counts what the judge was shown, `sure` is its word for how sure it is
+    unquoted    whether it counts without a quote, since the person's own template asked for none
     disposition counted, neutral, unknown_bullet, … as the event says; checked for what `reflector check` found and
                 does not count; retracted, recounted or double for a counted tag that is not in the count today;
                 baseline for a start value, undone for one that was undone, undo for what undid it
@@ -85,6 +86,7 @@ class Step:
     quote: str | None = None
     turn: int | None = None
     sure: str | None = None
+    unquoted: bool = False
     backend: str | None = None
     model: str | None = None
     helpful: int
@@ -208,6 +210,7 @@ class _Blame:
             rationale=rationale_of(judged.completed, data),
             followed=words(data, "followed") or None,
             **quoted_in(judged.completed, data),
+            unquoted=data.get("unquoted") is True,
             backend=words(judged.completed, "backend") or event.actor,
             model=words(judged.completed, "model") or None,
             prompt_sha256=words(judged.answer, "prompt_sha256") or None,

@@ -1,7 +1,8 @@
 """What judged sessions show of each line of advice: relevant, followed or broken, helped or harmful, or not seen.
 
 Invariant: a session is counted once for a line, by the last word on it. Nothing counts that rests on no quote, or whose
-window, reading or single answer was retracted. A line is called followed, broken, helpful or harmful only where the
+window, reading or single answer was retracted. A question without an answer counts as asked and paid for, never as
+judged. A line is called followed, broken, helpful or harmful only where the
 evidence is what `prune` asks for; "not seen" is a count and no result. Intervals take the judge at its word.
 """
 
@@ -19,7 +20,7 @@ from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, interval
 from reflector.prices import spent_on
-from reflector.reflection.checking import MODE, NOTHING
+from reflector.reflection.checking import MODE, NOTHING, is_sound, readings
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class Checked:
     """What checks found.
 
     alike     lines that say the same or the opposite
-    sessions  that were judged by so many `requests`, which took these `tokens`; `cost` in USD is of those whose price
-              is known, `unpriced` how many others there are
+    sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in USD is of those whose
+              price is known, `unpriced` how many others there are
     """
 
     lines: tuple[CheckedLine, ...]
@@ -115,6 +116,8 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     said: dict[str, list[Event]] = defaultdict(list)
     judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
     heirs = {name: {name, *then.heirs(name)} for name in then.entries}
+    completions = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
+    read = {one.event_id: one for one in completions if one.facts.get("mode") == MODE or one.data is None}
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
         data = event.facts
         if data.get("mode") != MODE:
@@ -122,8 +125,8 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
         took = spent_on(event.meta, str(data.get("model")))
         requests, spent, unpriced = requests + 1, spent + took.tokens, unpriced + took.unpriced
         price += took.cost
-        done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
-        if not (then.is_active(event.target_id) and then.is_active(done)):
+        stands = any(then.is_active(one.event_id) and is_sound(event, one) for one in readings(event, read))
+        if not (stands and then.is_active(event.target_id)):
             continue
         judged.add(_session(event))
         for part, sessions in (("asked", asked), ("unasked", left)):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null where it never could."""
+    """A tag, and whether it counts under the policy in force; null where it never could. An `unquoted` one has no
+    quote, since the person's own template asked for none."""
 
     position: int
     name: str
@@ -36,6 +37,7 @@ class Tagged:
     disposition: str
     counted: bool | None
     rationale: str | None
+    unquoted: bool
     fault: Fault | None = field(repr=False)
 
 
@@ -125,6 +127,8 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
             rationale = rationale_of(completed.get(event.reflection_id, {}), data)
             reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
+        elif (asked := windows.get(str(data.get("checked")))) and event.type == ev.REFLECTION_FAILED:
+            asked.failures.append(f"check: {_failure(data)}")
         elif window is not None:
             _follow(window, event, data)
             if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED) and event.reflection_id:
@@ -169,10 +173,14 @@ def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
-        window.failures.append(f"{data.get('stage')}: {data.get('message')}")
+        window.failures.append(_failure(data))
     if step is not None and window.state != "completed":
         window.state, window.changed_at = step[0], event.recorded_at
         window.attempts += step[1]
+
+
+def _failure(data: Mapping[str, Any]) -> str:
+    return f"{data.get('stage')}: {data.get('message')}"
 
 
 def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
@@ -195,4 +203,6 @@ def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale
     if judged is not None:
         fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
     disposition = str(data.get("disposition", "malformed"))
-    return Tagged(event.position, name, tag, disposition, None if judged is None else fault is None, rationale, fault)
+    counted = None if judged is None else fault is None
+    is_unquoted = data.get("unquoted") is True
+    return Tagged(event.position, name, tag, disposition, counted, rationale, is_unquoted, fault)

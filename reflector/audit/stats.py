@@ -72,9 +72,9 @@ def _states(ledger: Ledger, upto: int) -> dict[str, int]:
     """Return how many windows were in each state, by the steps that the table of windows takes."""
     found: dict[str | None, str] = {}
     for event in ledger.events(types=STEP_TYPES, upto=upto):
-        if (step := window_step(event.type, event.facts)) is None:
+        if event.type in WINDOW_TYPES:
             found[event.event_id] = "pending"
-        elif found.get(event.target_id, "completed") != "completed":
+        elif (step := window_step(event.type, event.facts)) and found.get(event.target_id, "completed") != "completed":
             found[event.target_id] = step[0]
     return dict(sorted(Counter(found.values()).items()))
 

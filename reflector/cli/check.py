@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,10 +33,11 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
 from reflector.project import Project
-from reflector.reflection.backends import backend_of, consent, described
+from reflector.reflection.backends import backend_of, consent, described, judge_of
 from reflector.reflection.backends.agent_clients import JUDGES
 from reflector.reflection.backends.model import model_settings
-from reflector.reflection.checking import ROOM
+from reflector.reflection.checking import ROOM, unanswered
+from reflector.reflection.protocol import MOST_QUESTIONS
 from reflector.sessions import history
 from reflector.sessions.history import Found
 from reflector.text.words import context_tokens
@@ -92,6 +94,7 @@ class LinesJson:
     sessions   how many transcripts of the project were looked at, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
     lacks      the command that gets a judge; null if there is one
+    unanswered  how many sessions have no answer though the judge was asked as often as it is by itself
     found      what judges said so far; null where nobody was asked
     """
 
@@ -106,6 +109,7 @@ class LinesJson:
     lines: list[LineJson]
     alike: list[Pair]
     failed: list[str]
+    unanswered: int = 0
     found: Checked | None = None
 
 
@@ -115,6 +119,7 @@ class LinesJson:
 @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Only sessions since this day.")
 @click.option("--judge", type=click.Choice([*JUDGES, "anthropic"]), help="Who judges; default: the agent of a session.")
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
+@click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
 @click.option("--dry-run", is_flag=True, help="Ask nobody; show what is known, and what asking would cost.")
 @yes_option
 @json_option
@@ -126,6 +131,7 @@ def check(
     since: datetime | None,
     judge: str | None,
     learn: bool,
+    retry_failed: bool,
     dry_run: bool,
     yes: bool,
     as_json: bool,
@@ -136,7 +142,8 @@ def check(
     Its list items, and each sentence of a paragraph or a heading that tells to do something, are lines. A judge reads
     the sessions that your agents left of this project, newest first, one question a session: the agent that wrote it,
     if you let it (`reflector install --judge`), or whom --judge names. You are asked before, with the tokens and the
-    price. Stop it whenever you like: the same command goes on, and asks nothing twice.
+    price. Stop it whenever you like: the same command goes on, and asks nothing twice. What a judge says that is no
+    answer counts for nothing: the next check asks again, at most twice; `status` lists what is left.
 
     No file of the project is changed. The lines are watched: not in playbook.json and not told, until `reflector import
     FILE` makes them the playbook's. Their verdicts count for nothing else unless you set `checked_counts`.
@@ -149,13 +156,13 @@ def check(
         known = history.recorded(project, ledger)
         found = _sessions(project, known, most, since)
         names = [*watching(ledger, advice.lines, first=project.first_number).lines]
-        left = history.questions(ledger, found, names, known)
+        left = history.questions(ledger, found, names, known, judge_of(project.config), again=retry_failed)
     plan, ran = _planned(project, advice, left), history.Ran()
     if not as_json:
         _print_head(advice, _by_agent(found), plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
         agreed(f"{plan.words} Continue?", "", yes=yes)
-        ran = _ask(project, advice, plan, learn=learn)
+        ran = _ask(project, advice, plan, learn=learn, again=retry_failed)
     answer = _answer(place, project, advice, found, plan, ran)
     if as_json:
         print_json(answer)
@@ -277,7 +284,7 @@ def _model(project: Project, who: str) -> str:
     return _PRICED.get(model, model)
 
 
-def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> history.Ran:
+def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> history.Ran:
     """Ask about what is left; with the time left, and what was spent so far."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     judge = backend_of(config, project.root)
@@ -287,9 +294,8 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool) -> histo
             bar.label = f"checking, ${spent:.2f}"
             bar.update(1)
 
-        return history.check(
-            project, judge, plan.files, advice.lines, learns=learn, most=plan.questions, advance=advance
-        )
+        how: Any = {"learns": learn, "most": plan.questions, "again": again}
+        return history.check(project, judge, plan.files, advice.lines, advance=advance, **how)
 
 
 def _answer(
@@ -298,8 +304,9 @@ def _answer(
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
         judged = checked(ledger, names=watched)
+        unused = sum(trouble.is_over(project.config.max_attempts) for _, trouble in unanswered(ledger))
     known = {watched[one.name]: one for one in judged.lines}
-    looks = bool(found) and not judged.requests  # where a judge was asked, that says more
+    looks = bool(found) and not judged.sessions  # where a judge was asked, that says more
     gone = history.unmentioned((line.text for line in advice.lines), (one.path for one in found if looks), project.root)
     lines = []
     for line in advice.lines:
@@ -321,6 +328,7 @@ def _answer(
         lines=sorted(lines, key=_order),
         alike=duplicates(places),
         failed=ran.failed,
+        unanswered=unused,
         found=judged if judged.requests else None,
     )
 
@@ -378,6 +386,9 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> No
             note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
     for text in [*(f"reflector: {one}" for one in ran.failed), *ran.notes]:
         note(text)
+    if answer.unanswered:
+        again = place.command("check", "--retry-failed")
+        note(f"{counted(answer.unanswered, 'session')} without an answer, asked {MOST_QUESTIONS} times. Next: {again}")
     if not answer.sessions:
         note(_NO_SESSION)
     if plan.by and not ran.asked:

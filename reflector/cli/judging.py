@@ -17,7 +17,8 @@ from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_o
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.cli.sessions import run_drain
 from reflector.config import BACKENDS
-from reflector.curator.listening import propose_learned
+from reflector.curator.listening import learned_words, propose_learned
+from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.events.event import TRAJECTORY_RECORDED
 from reflector.ledger.store import BulletRow, WindowRow
 from reflector.playbook.bullet import Verdict
@@ -102,14 +103,22 @@ def reflect(
     done = _reflect(project, judge, unjudged, bool(sessions)) if unjudged else []
     with place.changing(project) as ledger:
         if done and project.config.curate:
-            note(propose_learned(ledger) or "Nothing is missing that a session shows.")
+            note(learned_words(propose_learned(ledger), *_answered(judge, done)))
     if as_json:
         print_json(Drained(reflected=done))
     elif unjudged:
-        rows = [(short_id(one.session_id), one.outcome, one.detail) for one in done]
+        rows = [(short_id(one.session_id), one.outcome, one.words) for one in done]
         table(("session", "reflection", "what"), rows, empty="Another process judged it meanwhile.")
     if any(one.outcome == "failed" for one in done):
         raise click.exceptions.Exit(1)
+
+
+def _answered(judge: Backend, done: list[Reflected]) -> tuple[int, str]:
+    """Return how many models answered what is missing, and why the others did not."""
+    if not judge.quotes:
+        return 0, f"{judge.name} asks none; name one with --backend"
+    answered = sum(one.outcome == "completed" for one in done)
+    return answered, next((one.detail for one in done if one.outcome != "completed"), "")
 
 
 def _confirmed(place: Place, project: Project) -> int | None:
@@ -257,7 +266,11 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
     judged = 0
     for number, one in enumerate(found, 1):
         click.secho(f"\n{number} of {len(found)}  {safe(rows[one.name].bullet.line)}", bold=True)
-        said = f"{one.by}: {one.verdict}, {one.reason}" if one.verdict else "not judged"
+        said = "not judged"
+        if one.verdict:
+            uncounted = f", not counted: {one.uncounted}" if one.uncounted else ""
+            without = f" {WITHOUT_A_QUOTE}" if one.unquoted else ""
+            said = ", ".join(filter(None, (f"{one.by}: {one.verdict}{without}{uncounted}", one.reason)))
         click.echo(f"session {short_id(one.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
         _show(one, _MESSAGES)
         while (chosen := asked(_MENU)) == "full evidence":

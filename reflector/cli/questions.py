@@ -34,7 +34,7 @@ from reflector.cli.output import (
 )  # fmt: skip
 from reflector.cli.playbook import ListedJson, Uses, worth
 from reflector.events import event as ev
-from reflector.events.bullets import DROPPED
+from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
 from reflector.events.sessions import CALLED_WRONG
@@ -150,12 +150,14 @@ def _show_window(window: Window) -> None:
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:
         by = " ".join(filter(None, (one.backend, one.model)))
-        found.append(("judged by", f"{by}, {_cost(one)}" if one.tokens else by))
+        how = "asked" if one.completed is None else "judged by"
+        found.append((how, f"{by}, {_cost(one)}" if one.tokens else by))
         found.append(("analysis", one.analysis or ""))
         for tag in one.tags:
             why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)
             counts = "" if tag.counted else f" [not counted: {why}]"
-            found.append(("tag", f"{tag.name} {tag.tag}{counts} {tag.rationale or ''}"))
+            without = f" ({WITHOUT_A_QUOTE})" if tag.unquoted else ""
+            found.append(("tag", f"{tag.name} {tag.tag}{counts}{without} {tag.rationale or ''}"))
     print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
 
 
@@ -206,7 +208,8 @@ def _why(step: Step) -> str:
     wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""
     broken = "(not followed)" if step.followed == "no" else ""
     uncounted = f"[{step.uncounted}]" if step.uncounted else ""
-    return " ".join(filter(None, (uncounted, step.model, step.rationale, broken, said, wrong)))
+    without = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""
+    return " ".join(filter(None, (uncounted, step.model, without, step.rationale, broken, said, wrong)))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -130,7 +130,7 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
     if one is None:
         return file, "" if taken.event_id else "nothing new"
     if one.outcome == "completed":
-        return file, one.detail or "neutral"
+        return file, one.words or "neutral"
     return file, f"{one.outcome}: {one.detail}"
 
 
@@ -319,8 +319,8 @@ def run_drain(
 
 def _print_drained(place: Place, done: Drained) -> None:
     for item in done.reflected:
-        if item.outcome == "completed" and item.detail:
-            click.echo(safe(item.detail))
+        if item.outcome == "completed" and item.words:
+            click.echo(safe(item.words))
         elif item.outcome == "failed":
             by_hand = f"it is tried again by hand only: {place.command('status')}"
             note(f"reflection failed, {'it will be tried again' if item.again else by_hand}: {item.detail}")

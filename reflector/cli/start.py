@@ -9,17 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 import click
 
 from reflector import entries
+from reflector.audit.dropped import MOST, DroppedJson, dropped
 from reflector.cli.app import Place, reflector
 from reflector.cli.options import json_option
-from reflector.cli.output import counted, note, os_error_words, print_facts, print_json, shaped, short_time, table
+from reflector.cli.output import (
+    counted,
+    note,
+    os_error_words,
+    print_facts,
+    print_json,
+    shaped,
+    short_id,
+    short_time,
+    table,
+)
 from reflector.cli.table import GROUPS
+from reflector.config import BACKENDS
 from reflector.curation.playbook_file import foreign_note, kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
 from reflector.hooks import fast
@@ -37,7 +50,12 @@ from reflector.sessions.injection import told_beside, told_names, told_text
 from reflector.sessions.seen_head import missed
 from reflector.text.words import context_tokens
 
+if TYPE_CHECKING:
+    from reflector.reflection.protocol import Trouble
+
 _TROUBLED = {"failed", "given_up"}
+#: Dropped verdicts that a person is shown.
+_MOST_DROPPED = 3
 #: Places of a kind that `help` shows.
 _MOST = 12
 
@@ -81,12 +99,15 @@ class MonthJson:
 
 @dataclass
 class FailureJson:
-    """A window whose reflection failed: the last failure, when it is tried again, and the command that mends it.
+    """A window about which a judge gave no answer: the last failure, when it is tried again, and the command that asks
+    again.
 
+    asked_by  the command whose question failed: reflect or check
     next_try  null where it is not tried again by itself
     command   null where nothing can be done by its session's id
     """
 
+    asked_by: str
     position: int
     session_id: str | None
     attempts: int
@@ -117,6 +138,7 @@ class StatusJson:
     told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
+    dropped        helpful and harmful verdicts of the last 30 days that do not count, newest first
     trial          what a trial that runs says by now, or that the last one is open elsewhere; null without one
     upgrade        null without a copy from before an upgrade
     """
@@ -135,6 +157,7 @@ class StatusJson:
     month: MonthJson | None = None
     waiting_for_budget: int = 0
     failures: list[FailureJson] = field(default_factory=list)
+    dropped: list[DroppedJson] = field(default_factory=list)
     trial: str | None = None
     upgrade: UpgradeJson | None = None
 
@@ -178,7 +201,8 @@ def status(place: Place, everything: bool, as_json: bool) -> None:
         _print(place, found)
         if not found.problems and (text := foreign_note(place.project())):
             note(text)
-    if found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys() or found.problems:
+    is_troubled = found.spool.failed or found.spool.broken or _TROUBLED & found.windows.keys()
+    if is_troubled or found.failures or found.problems:
         raise click.exceptions.Exit(1)
 
 
@@ -253,6 +277,13 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         failures = (_failure(place, one, ledger, project) for one in ledger.windows_in(*_TROUBLED))
         found.failures = [failure for failure in failures if failure is not None]
     found.upgrade = _upgrade(ledger)
+    if ledger.has(ev.REFLECTION_FAILED):
+        from reflector.reflection.checking import unanswered
+
+        found.failures += [_unchecked(place, *one, project) for one in unanswered(ledger)]
+    if ledger.has(ev.REFLECTION_ANSWERED):
+        month_ago = (datetime.now(UTC) - timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        found.dropped = dropped(ledger, month_ago)
     if ledger.has(ev.TRIAL_OPENED):
         from reflector.trials.trial import ELSEWHERE, standing, trial_place
 
@@ -279,21 +310,47 @@ def _failure(place: Place, window: WindowRow, ledger: Ledger, project: Project) 
     if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
         return None
     data, last, is_failed = trouble.last.data or {}, trouble.last, window.state == "failed"
+    config, backend = project.config, str(data.get("backend"))
+    is_anothers = backend != config.backend and backend in BACKENDS
     session = quote(window.session_id) if window.session_id is not None else ""
     words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)
+    words += ("--backend", backend) if is_anothers else ()
     if session and trouble.stage == REDACTED:
         words = ("reflect", "--give-up", session, "--why redacted")
     can_be = is_failed or (session and trouble.stage != REDACTED)
-    by_itself = is_failed and trouble.attempts < project.config.max_attempts
+    by_itself = is_failed and not is_anothers and not trouble.is_over(config.max_attempts)
     return shaped(
         FailureJson,
         window,
+        asked_by="reflect",
         position=last.position,
         command=place.command(*words) if can_be else None,
         window_id=window.event_id,
         failed_at=last.recorded_at,
         next_try=trouble.next_try.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if by_itself else None,
         **{key: data.get(key) for key in ("backend", "stage", "message")},
+    )
+
+
+def _unchecked(place: Place, window: ev.Event, trouble: Trouble, project: Project) -> FailureJson:
+    """Return a window about which `check` got no answer."""
+    data, last = trouble.last.facts, trouble.last
+    judge = str(data.get("client") or data.get("backend"))
+    named = ("--judge", judge) if judge != project.config.backend else ()
+    again = ("--retry-failed",) if trouble.is_over(project.config.max_attempts) else ()
+    return FailureJson(
+        asked_by="check",
+        position=last.position,
+        session_id=window.session_id,
+        attempts=trouble.attempts,
+        command=place.command("check", *named, *again, "--yes"),
+        window_id=window.event_id,
+        state="failed",
+        failed_at=last.recorded_at,
+        next_try=None,
+        backend=data.get("backend"),
+        stage=data.get("stage"),
+        message=data.get("message"),
     )
 
 
@@ -329,6 +386,7 @@ def _print(place: Place, found: StatusJson) -> None:
             lines.append(("at start", f"{counted(told.bullets, 'bullet')} {cost}"))
         windows = ", ".join(f"{count} {state}" for state, count in sorted(found.windows.items()))
         lines.append(("windows", windows or "none"))
+        lines += _dropped_lines(place, found)
         if found.waiting_for_budget:
             lines.append(("", f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
     elif not found.problems:
@@ -358,7 +416,8 @@ def _print(place: Place, found: StatusJson) -> None:
     lines += [("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken]
     for failure in found.failures:
         when = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
-        lines.append(("failed", f"reflection at position {failure.position}: {failure.stage}: {failure.message}{when}"))
+        what = "reflection" if failure.asked_by == "reflect" else f"check of session {short_id(failure.session_id)}"
+        lines.append(("failed", f"{what} at position {failure.position}: {failure.stage}: {failure.message}{when}"))
         if failure.command:
             lines.append(("", f"try again with: {failure.command}"))
     print_facts(lines, 9)
@@ -368,6 +427,16 @@ def _print(place: Place, found: StatusJson) -> None:
         note("Let a session go: reflector reflect --give-up SESSION --why TEXT")
     if left.pending:
         note(f"reflector: a session is being processed, or waits for `{again}`")
+
+
+def _dropped_lines(place: Place, found: StatusJson) -> Iterator[tuple[str, str]]:
+    """Yield the newest verdicts that do not count, and how many there are."""
+    for one in found.dropped[:_MOST_DROPPED]:
+        yield "dropped", f"{one.name} {one.tag} in session {short_id(one.session_id)}, not counted: {one.why}"
+    if count := len(found.dropped):
+        many = f"{count} or more" if count >= MOST else str(count)
+        why = place.command("blame", found.dropped[0].name)
+        yield "", f"{many} in the last 30 days; why: {why}"
 
 
 @click.command(name="help")

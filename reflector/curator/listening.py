@@ -227,6 +227,14 @@ def propose_learned(ledger: Ledger) -> str:
     return _waiting(waiting)
 
 
+def learned_words(proposed: str, answered: int, why: str = "") -> str:
+    """Return what to print where models were asked what is missing: what was proposed, or that nothing was by so many
+    answers, or, where nobody answered, that nothing is known, and why."""
+    if proposed or answered:
+        return proposed or "Nothing is missing that a session shows."
+    return f"No model answered what is missing{f': {why}' if why else ''}."
+
+
 def _support(quotes: list[Quote]) -> tuple[bool, int]:
     return any(one.by == "person" for one in quotes), len({one.session for one in quotes})
 

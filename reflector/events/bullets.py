@@ -40,12 +40,16 @@ DROPPED: Final = {
     "unsure": "the judge is not sure enough",
     "own_words": "it quotes the advice itself",
 }
+#: How a verdict is shown that the person's own template asked for in a form without quotes.
+WITHOUT_A_QUOTE: Final = "without a quote"
 _DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed", *DROPPED)
 _JUDGED: Final = {
     "index": f.loose(f.NUMBER),
     "name": f.loose(f.needed(f.NAME_OR_NULL)),
     "tag": f.loose(f.needed(f.one_of("helpful", "harmful", "neutral", "unknown", None))),
     "followed": f.loose(f.one_of("yes", "no", "unclear")),
+    # It counts without a quote: the person's own template asked for none.
+    "unquoted": f.loose(f.FLAG),
 }
 #: Why an earlier version removed a bullet from its project.
 PROMOTED: Final = "promoted"
@@ -97,7 +101,12 @@ def _merger(data: Any) -> str:
 
 def _tag(data: Any) -> str:
     how = "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
-    return f"{data.get('name')} {data.get('tag')}{how}"
+    return f"{data.get('name')} {data.get('tag')}{how}{unquoted_words(data)}"
+
+
+def unquoted_words(tag: Any) -> str:
+    """Return what every screen adds to a verdict that counts without a quote, from its data; "" for another."""
+    return f" {WITHOUT_A_QUOTE}" if tag.get("unquoted") is True else ""
 
 
 #: The event of each kind of change.

@@ -122,12 +122,17 @@ class MovesWindow(Effect):
     changes: ClassVar[bool] = False
 
     def state_by(self, data: Data) -> str:
-        """Return the state that an event with this data brings its window to."""
+        """Return the state that an event with this data brings its window to, "" where it leaves the window alone."""
         return self.final if self.final and data.get("final") else self.state
 
 
 class GivesAnswer(MovesWindow):
-    """Holds what a backend answered about the target window, and what that took."""
+    """Holds what a backend answered about the target window, and what that took. One that is `beside` the window's own
+    reflection leaves its state alone: it may turn out to be no answer."""
+
+    def state_by(self, data: Data) -> str:
+        """Return the state that an event with this data brings its window to."""
+        return "" if data.get("beside") is True else self.state
 
 
 class CompletesReflection(MovesWindow):

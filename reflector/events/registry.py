@@ -70,7 +70,8 @@ def effect_of(type_: str) -> Effect | None:
 def window_step(type_: str, data: Data) -> tuple[str, int] | None:
     """Return the state that an event brings its target window to, and how many attempts it adds; None for none."""
     effect = effect_of(type_)
-    return (effect.state_by(data), effect.attempts) if isinstance(effect, MovesWindow) else None
+    state = effect.state_by(data) if isinstance(effect, MovesWindow) else ""
+    return (state, effect.attempts) if isinstance(effect, MovesWindow) and state else None
 
 
 def new_bullets(type_: str, data: Data) -> Sequence[Data]:

@@ -114,6 +114,8 @@ TYPES: Final = (
             # Of one that was asked for evidence: the names that it was asked about, `again` those of earlier windows.
             "asked": f.NAMES,
             "again": f.NAMES,
+            "beside": f.FLAG,  # of a check, which leaves its window's state alone
+            "unquoted": f.FLAG,  # by a template of the person's that asks for no quotes
             "unasked": f.NAMES,  # those for which a check had no room
         },
         effect=GivesAnswer("answered"),

@@ -36,7 +36,7 @@ from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.reflection.backends import described
-from reflector.reflection.prompts import PLACEHOLDERS, TemplateError, find_template
+from reflector.reflection.prompts import PLACEHOLDERS, Template, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
@@ -320,6 +320,17 @@ def _backend(project: Project) -> Iterator[Check]:
     yield Check("backend", text, mend, is_error=bool(mend))
 
 
+def _own_prompt(template: Template, project: Project) -> Check:
+    """Return what a template that is not ours means for verdicts."""
+    said, allowed = f"{template.name}: {template.path}", project.config.templates
+    if template.name != "reflector.txt" or template.asks_for_quotes:
+        return Check("prompt", said)
+    if template.counts_unquoted(allowed):
+        return Check("prompt", f"{said}; it asks for no quotes, so its verdicts count without a quote")
+    way_out = shlex.join(("reflector", "config", "set", "--global", "templates", *allowed, template.sha256))
+    return Check("prompt", f"{said}; it asks for no quotes, so none of its verdicts counts until you allow it", way_out)
+
+
 def _prompts(project: Project) -> Iterator[Check]:
     for name in PLACEHOLDERS:
         try:
@@ -328,4 +339,4 @@ def _prompts(project: Project) -> Iterator[Check]:
             yield Check("prompt", str(refused), "correct the file or remove it", is_error=True)
         else:
             if template.path.parent != resource_dir("prompts"):
-                yield Check("prompt", f"{name}: {template.path}")
+                yield _own_prompt(template, project)

@@ -116,7 +116,8 @@ class Projector:
             if isinstance(effect, RecordsWindow):
                 self._opened(event, data)
             elif isinstance(effect, MovesWindow):
-                self._moved(event, effect.state_by(data), effect.attempts)
+                if state := effect.state_by(data):
+                    self._moved(event, state, effect.attempts)
             elif isinstance(effect, Retracts):
                 self._retracted(event)
             elif isinstance(effect, AdoptsPolicy):

@@ -22,8 +22,10 @@ from reflector import files
 from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.names import section_slug
 from reflector.reflection.prompts import fill, load_template
+from reflector.text import bounds
 from reflector.text.secrets import redact
-from reflector.transcripts.message import Message, Origin, Role
+from reflector.transcripts import building
+from reflector.transcripts.message import Message, Origin, Role, ToolResult
 
 _log = logging.getLogger("reflector")
 # Requirement A-23 has it on stderr: a host that only wants errors of everybody has to say so of this logger too.
@@ -97,7 +99,7 @@ async def run_reflector(
 ) -> dict[str, Any]:
     """Return a model's view of one session: `{"analysis": str, "bullet_tags": [{"name", "tag", "rationale"}]}`.
 
-    messages   the classic list of `{"role", "content"}`
+    messages   the classic list of `{"role", "content"}`; a content is a text or a list of blocks
     playbook   the form of playbook.json
     cited_ids  names the agent cited: these are judged; [] has the whole playbook looked through
 
@@ -131,11 +133,32 @@ async def _ask(messages: list[dict[str, Any]], playbook: dict[str, Any], cited_i
 
 
 def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
+    """Yield what was said and called; a content is a text, or blocks as the Messages API has them."""
     for number, message in enumerate(messages):
-        content = message.get("content") if isinstance(message, dict) else None
+        given = message if isinstance(message, dict) else {}
+        role, origin = _SPEAKERS.get(str(given.get("role")), _NOBODY_KNOWN)
+        content = given.get("content")
         if isinstance(content, str):
-            role, origin = _SPEAKERS.get(str(message.get("role")), _NOBODY_KNOWN)
             yield Message(number, str(number), role, origin, "", "", content)
+            continue
+        blocks = building.objects(content)
+        text = "\n".join(building.texts([one for one in blocks if building.kind(one) in ("text", "image")]))
+        calls = tuple(
+            building.call(one.get("id"), one.get("name"), one.get("input"))
+            for one in blocks
+            if building.kind(one) == "tool_use"
+        )
+        results = tuple(_answered(one) for one in blocks if building.kind(one) == "tool_result")
+        if results and not text:
+            origin = "tool"
+        if text or calls or results:
+            yield Message(number, str(number), role, origin, "", "", text, calls=calls, results=results)
+
+
+def _answered(block: dict[str, Any]) -> ToolResult:
+    """Return what a tool answered, from its block."""
+    text = bounds.result_text("\n".join(building.texts(block.get("content"))))
+    return ToolResult(building.short(block.get("tool_use_id")), text, block.get("is_error") is True)
 
 
 def _result(answer: str) -> dict[str, Any]:

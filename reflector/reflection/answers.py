@@ -5,6 +5,9 @@ sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; 
 entry does. `problems` says what could not be read. So an answer can be read again years later, by this parser or a
 better one.
 
+Only a whole object with a list `bullet_tags` is an answer: of any other text, `fault` says why it is none. A judge that
+was asked for evidence has to keep to the form and to the names that it was asked about as well: see `fault_of`.
+
 Each value stood in the text as valid JSON, and prose is redacted and bounded. `objects_in` returns whole objects only,
 never a part of a damaged one; `_saved_from` returns whole strings and whole entries only. Both take linear time for any
 text: failed attempts are paid from a budget, and the search ends when it is spent.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
@@ -31,13 +34,21 @@ from reflector.text.secrets import quote
 Strategy = Literal["whole", "fence", "bare_fence", "braces", "repaired", "none"]
 
 #: Raised when the same text would give another result; it is written beside each result.
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 
 MAX_ANALYSIS = 20_000
 MAX_RATIONALE = 2_000
 MAX_QUOTE = 1_000
 #: The most bytes of an answer that asks for evidence: no honest one comes near it.
 MAX_BYTES = 64 * 1024
+#: The type of each part of a tag's evidence, and its name.
+_EVIDENCE: Mapping[str, tuple[type, str]] = {
+    "relevant": (bool, "true or false"),
+    "followed": (str, "text"),
+    "turn": (int, "a whole number"),
+    "quote": (str, "text"),
+    "sure": (str, "text"),
+}
 FOLLOWED = ("yes", "no", "unclear")
 SURE = ("sure", "likely", "unsure")
 _MAX_PROBLEMS = 50
@@ -101,37 +112,45 @@ class ParsedTag:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What an answer says. `strategy` is how its JSON was found: see `Extraction`; repaired where it was cut or
-    damaged, none where nothing could be read."""
+    """What an answer says.
+
+    strategy  how its JSON was found: see `Extraction`; repaired where it was cut or damaged, none where nothing could
+              be read
+    fault     why it is no answer, though some of it may have been read; "" for an answer
+    """
 
     analysis: str
     tags: tuple[ParsedTag, ...]
     strategy: Strategy
     problems: tuple[str, ...] = ()
+    fault: str = ""
 
     @property
     def failed(self) -> bool:
-        """True when nothing could be read; an object without tags is an answer that says nothing."""
-        return self.strategy == "none"
+        """Whether this is no answer. One with an empty list of tags is an answer that says nothing."""
+        return bool(self.fault)
 
 
 def parse_answer(text: str) -> Parsed:
     """Read an answer: a sound object, else the complete entries of a damaged one."""
     found = find_answer(text)
     if found.strategy == "none":
-        return Parsed("", (), "none", found.problems)
+        return Parsed("", (), "none", found.problems, "; ".join(found.problems))
     problems = list(found.problems)
     answer = found.value or {}
-    analysis = answer.get("analysis", "")
-    if not isinstance(analysis, str):
-        problems.append(f"analysis is not text: {brief(analysis)}")
-        analysis = ""
     entries = answer.get("bullet_tags", [])
+    if "bullet_tags" not in answer and not problems:
+        problems.append("bullet_tags is missing")
     if not isinstance(entries, list):
         problems.append(f"bullet_tags is not a list: {brief(entries)}")
         entries = []
     if len(entries) > MAX_TAGS:
         problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
+    fault = quote(problems[0], _MAX_PROBLEM) if problems else ""
+    analysis = "" if answer.get("analysis") is None else answer["analysis"]
+    if not isinstance(analysis, str):
+        problems.append(f"analysis is not text: {brief(analysis)}")
+        analysis = ""
     tags: list[ParsedTag] = []
     for index, entry in enumerate(entries[:MAX_TAGS]):
         tag, said = _tag(index, entry)
@@ -140,15 +159,25 @@ def parse_answer(text: str) -> Parsed:
     shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
-    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, tuple(shown))
+    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, tuple(shown), fault)
 
 
 def read_answer(data: Mapping[str, Any]) -> Parsed:
     """Read the answer in an event's data; one that was asked for evidence is not read where it is too long."""
     text = data["answer"]
     if "asked" in data and len(text.encode()) > MAX_BYTES:
-        return Parsed("", (), "none", (f"the answer is longer than {MAX_BYTES // 1024} KB",))
+        too_long = f"the answer is longer than {MAX_BYTES // 1024} KB"
+        return Parsed("", (), "none", (too_long,), too_long)
     return parse_answer(text)
+
+
+def fault_of(parsed: Parsed, names: Collection[str]) -> str:
+    """Return why this is no answer about these names, "" for an answer: whatever departs from the form that was asked
+    for, and a name that was not."""
+    if parsed.fault or parsed.problems:
+        return parsed.fault or parsed.problems[0]
+    other = next((tag for tag in parsed.tags if tag.name not in names), None)
+    return f"tag {other.index}: {other.name} was not asked about" if other else ""
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
@@ -206,6 +235,9 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
         said.append(f"{name or 'it'}: the rationale is not text: {brief(rationale)}")
     line = quote(rationale, MAX_RATIONALE) if isinstance(rationale, str) else ""
     followed, turn, words, sure = map(entry.get, ("followed", "turn", "quote", "sure"))
+    for key, (kind, of_what) in _EVIDENCE.items():
+        if entry.get(key) is not None and type(entry[key]) is not kind:
+            said.append(f"{name or 'it'}: {key} is not {of_what}: {brief(entry[key])}")
     return ParsedTag(
         *(index, name, tag, line, malformed),
         relevant=entry.get("relevant") is not False,

@@ -5,6 +5,9 @@ names, behind a citation of its bullet, in what a person said or in what a run p
 run is a command that tests, builds, checks or starts something and does nothing else. The playbook, the agent's own
 words and those of its commands, what a command prints of a file, a page or history, and the texts of MCP servers, of
 subagents and of the client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
+
+An answer to a template of the person's own that asks for no quotes is the one exception: it counts as its form asks,
+and every screen shows that it has none.
 """
 
 from __future__ import annotations
@@ -35,6 +38,16 @@ class Ground(NamedTuple):
 
     fault: str
     words: str
+
+
+def unquoted(tags: Sequence[ParsedTag]) -> dict[int, Ground]:
+    """Return what speaks against tags that need no quote, by their index: that the advice was not followed."""
+    return {tag.index: Ground("not_followed", "") for tag in tags if _is_beside(tag)}
+
+
+def _is_beside(tag: ParsedTag) -> bool:
+    """Return whether the advice was not followed, or has nothing to do with the session."""
+    return not tag.relevant or tag.followed == "no"
 
 
 class _Text(NamedTuple):
@@ -113,7 +126,7 @@ def _ground(
         words, proof = "playbook", None
     elif turn is not None and holds and cited is not None and turn.chain != cited[1]:
         words, proof = "subagent", None
-    if not tag.relevant or tag.followed == "no":
+    if _is_beside(tag):
         return Ground("not_followed", words)
     if turn is None or not holds:
         return Ground("no_quote" if is_short else "misquoted", "")

@@ -55,6 +55,21 @@ class Template(NamedTuple):
         """Hex digest of the text: what an answer's event names as the template it was asked with."""
         return sha256(self.text.encode()).hexdigest()
 
+    @property
+    def asks_for_quotes(self) -> bool:
+        """Whether its form of an answer has the key `quote`."""
+        return '"quote"' in self.text
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it stands in the person's own folder."""
+        return self.path.parent == Path(user_settings(), "prompts")
+
+    def counts_unquoted(self, allowed: Collection[str]) -> bool:
+        """Return whether an answer to it counts as its form asks, without a quote: it is the person's own, or one of a
+        project that they `allowed`, by its SHA-256."""
+        return not self.asks_for_quotes and (self.is_users or self.sha256 in allowed)
+
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the text with each placeholder's value in its place."""
         return fill(self.text, values)

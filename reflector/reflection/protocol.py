@@ -8,6 +8,7 @@ an hour, never before the API wants to be asked again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 #: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
 OUTAGES = frozenset({"transport", "access"})
+#: Stages at which what came was no answer: the judge's words could not be used, or it had none.
+NO_ANSWER = frozenset({"parse", "answer"})
+#: How often a judge is asked by itself for an answer about one part of a session.
+MOST_QUESTIONS = 3
 #: Of one answer (requirements A-15).
 MAX_TOKENS = 4096
 
@@ -74,6 +79,7 @@ class Prompt:
 
     tokens    an estimate, never too low
     left_out  what of the window was cut, by kind
+    unquoted  whether its template is the person's and asks for no quotes
     """
 
     before: str
@@ -81,6 +87,7 @@ class Prompt:
     template_sha256: str
     tokens: int
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unquoted: bool = False
 
     @property
     def text(self) -> str:
@@ -103,6 +110,7 @@ class Answer:
 
     meta      what is not deterministic: tokens, latency, cost, request ids
     left_out  what was cut from the window to make it fit, by kind
+    unquoted  whether a verdict counts without a quote, since the person's own template asks for none
     """
 
     text: str
@@ -111,6 +119,7 @@ class Answer:
     template_sha256: str | None = None
     meta: Mapping[str, object] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unquoted: bool = False
 
 
 class BackendError(Exception):
@@ -199,16 +208,23 @@ REDACTED = "window"
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The failures of a window so far.
+    """The failures of a window so far, by one judge.
 
-    attempts  those that the window itself used up
+    attempts  those that the window itself used up; of several parts of it, the most that one used up
     outages   those since the last of these: the API was away or refused us
+    unusable  how often what came was no answer, in the same way
     last      the last failure
     """
 
     attempts: int
     outages: int
+    unusable: int
     last: Event
+
+    def is_over(self, max_attempts: int) -> bool:
+        """Return whether the window is not tried again by itself."""
+        is_final = bool(self.last.facts.get("final"))
+        return is_final or self.attempts >= max_attempts or self.unusable >= MOST_QUESTIONS
 
     @property
     def stage(self) -> str:
@@ -230,18 +246,37 @@ class Trouble:
         return max(self.not_before, datetime.fromisoformat(self.last.recorded_at) + pause)
 
 
-def trouble_of(story: Iterable[Event]) -> Trouble | None:
-    """Return the trouble with a window from the events about it, in order; None where none is a failure."""
-    attempts = outages = 0
+def judge_in(failure: Event) -> str:
+    """Return who was asked when a reflection failed: the backend, and which of its clients."""
+    return judge_named(str(failure.facts.get("backend")), str(failure.facts.get("client", "")))
+
+
+def judge_named(backend: str, client: str) -> str:
+    """Return a judge's name: its backend's, and that of the client that it asks, "" for the only one."""
+    return f"{backend} {client}".strip()
+
+
+def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
+    """Return the trouble of a judge with a window, from the events about it in order; None where none is a failure of
+    its. Without a judge, it is that of the last one that failed."""
+    failures = [event for event in story if event.type == REFLECTION_FAILED]
+    if judge is None and failures:
+        judge = judge_in(failures[-1])
+    outages = 0
+    attempts, unusable = Counter[str](), Counter[str]()
     last: Event | None = None
-    for event in story:
-        if event.type != REFLECTION_FAILED:
+    for event in failures:
+        stage = event.facts.get("stage")
+        if judge_in(event) != judge and stage not in (GIVEN_UP, REDACTED):
             continue
         last = event
-        stage = event.facts.get("stage")
         if stage in OUTAGES:
             outages += 1
         else:
             outages = 0
-            attempts += stage != GIVEN_UP
-    return None if last is None else Trouble(attempts, outages, last)
+            part = str(event.facts.get("part"))
+            attempts[part] += stage != GIVEN_UP
+            unusable[part] += stage in NO_ANSWER
+    if last is None:
+        return None
+    return Trouble(max(attempts.values(), default=0), outages, max(unusable.values(), default=0), last)

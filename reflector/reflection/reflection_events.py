@@ -24,7 +24,7 @@ from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, trouble_of
+from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, judge_named, trouble_of
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
@@ -43,9 +43,10 @@ def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = 
     return identity("reflection", window_id, backend, *about)
 
 
-def answer_id(reflection_id: str, iteration: int, part: int) -> str:
-    """Return the id of the event of an answer."""
-    return identity(ev.REFLECTION_ANSWERED, reflection_id, *((iteration,) if part == 1 else (iteration, part)))
+def answer_id(reflection_id: str, iteration: int, part: int, tries: int = 1) -> str:
+    """Return the id of the event of an answer; `tries` counts how often its question was asked."""
+    place = (iteration,) if part == 1 else (iteration, part)
+    return identity(ev.REFLECTION_ANSWERED, reflection_id, *(place if tries == 1 else (iteration, part, tries)))
 
 
 def answered(
@@ -55,12 +56,14 @@ def answered(
     answer: Answer,
     *,
     place: tuple[int, int] = (1, 1),
+    tries: int = 1,
     about: Sequence[str | int] = (),
     asked: Mapping[str, Any] = MappingProxyType({}),
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
-    `place` is (how many times the whole window was asked about, the part of it). `about` tells several reflections of
+    `place` is (how many times the whole window was asked about, the part of it), `tries` how often this part was in
+    this place. `about` tells several reflections of
     one backend on a window apart: each verdict of a person is one. `asked` has the fields of the event that say what a
     model was asked: whoever has them needs evidence.
     """
@@ -78,9 +81,11 @@ def answered(
     }
     if part > 1:
         data["part"] = part
+    if answer.unquoted:
+        data["unquoted"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
-    event_id = answer_id(reflection_id, iteration, part)
+    event_id = answer_id(reflection_id, iteration, part, tries)
     ids: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
     return NewEvent(ev.REFLECTION_ANSWERED, event_id, data, backend, meta=answer.meta, **ids)
 
@@ -122,6 +127,7 @@ def completed(
         data = {"index": tag.index, "name": tag.name, "tag": tag.tag}
         data |= {"disposition": _disposition(tag, status, grounds.get(tag.index))}
         data |= {"followed": tag.followed} if tag.followed else {}
+        data |= {"unquoted": True} if said.get("unquoted") and data["disposition"] == "counted" else {}
         events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, reflection_id, tag.index), data, **about))
     return events
 
@@ -147,10 +153,12 @@ def failed(
     retry_after: float = 0.0,
     usage: Usage | None = None,
     place: Sequence[int] = (),
+    client: str = "",
+    answer: Event | None = None,
 ) -> NewEvent:
     """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
     wants to be left alone, `usage` what its requests took or may have taken, `place` the answer that could not be read
-    where the window's others could."""
+    where the window has several, with that `answer`, `client` whom the backend asked, where it asks more than one."""
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -159,6 +167,8 @@ def failed(
         "backend": backend,
         **({} if parser is None else {"parser": parser}),
         **({"final": True} if final else {}),
+        **({"client": clean(client, 40)} if client else {}),
+        **({"part": [*place[:2]], "answer": answer.event_id} if answer is not None else {}),
     }
     meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
     if usage is not None and usage.total:
@@ -203,8 +213,10 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
 class Reflected:
     """How one window's reflection ended, and the verdicts that were counted.
 
-    stage  where it failed
-    again  whether a failed one is tried again by itself
+    stage    where it failed
+    again    whether a failed one is tried again by itself
+    dropped  the helpful and harmful verdicts that do not count, each with the reason
+    instead_of  the judge that was asked before and gave no answer; "" without one
     """
 
     session_id: str | None
@@ -213,8 +225,16 @@ class Reflected:
     detail: str = ""
     stage: str = ""
     again: bool = False
+    dropped: tuple[str, ...] = ()
+    instead_of: str = ""
     #: The cited bullets that count and got no helpful or harmful verdict; no document has them.
     undecided: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def words(self) -> str:
+        """What came of a completed one: the verdicts that count and those that do not; "" where all are neutral."""
+        instead = (f"not by {self.instead_of}, which gave no answer",) if self.instead_of else ()
+        return ", ".join(filter(None, (self.detail, *self.dropped, *instead)))
 
 
 class Recorder:
@@ -265,10 +285,15 @@ class Recorder:
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
+    def who(self, window: WindowRow) -> str:
+        """Return whom the backend asks about a window, "" where it asks one alone."""
+        return ""
+
     def failed(self, window: WindowRow, stage: str, message: str, **facts: Any) -> Reflected:
         """Record what went wrong; `facts` are further ones of its event, as the function of this name has them."""
-        self.ledger.append([failed(window, self.backend.name, stage, message, **facts)])
-        trouble = trouble_of(self.ledger.targeting(window.event_id))
-        again = not facts.get("final") and trouble is not None and trouble.attempts < self.max_attempts
+        client = self.who(window)
+        self.ledger.append([failed(window, self.backend.name, stage, message, client=client, **facts)])
+        trouble = trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, client))
+        again = trouble is not None and not trouble.is_over(self.max_attempts)
         said = f"{stage}: {quote(message, 500)}"
         return Reflected(window.session_id, window.event_id, "failed", said, stage, again)

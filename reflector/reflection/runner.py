@@ -6,7 +6,7 @@ transaction, and goes on after a crash at any of them without asking again for w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,18 +14,27 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED, unquoted_words
 from reflector.events.event import Event
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import reflection_events as events_of
 from reflector.reflection.gate import waiting_for_budget
-from reflector.reflection.protocol import REDACTED, Asks, Request, Trouble, trouble_of
+from reflector.reflection.protocol import (
+    NO_ANSWER,
+    REDACTED,
+    Asks,
+    Request,
+    Trouble,
+    judge_in,
+    judge_named,
+    trouble_of,
+)
 from reflector.reflection.reflection_events import Recorder, Reflected, reflection_id_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
-    from reflector.reflection.answers import Parsed
     from reflector.transcripts.message import Message
 
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
@@ -50,14 +59,27 @@ class Runner(Recorder):
 
     def is_due(self, window: WindowRow, retry: Retry = "due") -> bool:
         """Return whether an open window would be tried now."""
-        trouble = None if retry == "all" else self.trouble(window)
-        if trouble is None:
+        if retry == "all" or window.state != "failed":
             return True
-        return trouble.attempts < self.max_attempts and _pause_is_over(trouble, retry)
+        if not self.backend.quotes and self._of_another(window) is not None:
+            return False
+        trouble = self.trouble(window)
+        return trouble is None or (not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry))
 
     def trouble(self, window: WindowRow) -> Trouble | None:
-        """Return what the failures of a window say about its next try; None for one that did not fail last."""
-        return trouble_of(self.ledger.targeting(window.event_id)) if window.state == "failed" else None
+        """Return what this judge's failures on a window say about its next try; None for one that did not fail last."""
+        if window.state != "failed":
+            return None
+        return trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, self.who(window)))
+
+    def _of_another(self, window: WindowRow) -> Event | None:
+        """Return the last failure of a window where another judge was asked and gave no answer: whoever asked a model
+        is owed its answer, and a judge that reads less does not take its place unasked."""
+        if window.state != "failed":
+            return None
+        trouble = trouble_of(self.ledger.targeting(window.event_id))
+        is_its = trouble is None or trouble.last.facts.get("backend") == self.backend.name
+        return trouble.last if trouble and not is_its and trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
         """Return who is left alone for now: what they refused one window they would refuse the others."""
@@ -89,10 +111,11 @@ class Runner(Recorder):
             from reflector.reflection.truth.running import finish
 
             return finish(self, window, recorded, forced=forced)[0]
-        session = self.session(recorded)
+        session, before = self.session(recorded), self._of_another(window)
         iteration, answer = self._last_answer(window)
         asked = answer or self._ask(window, session, iteration, forced=forced)
-        return asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
+        done = asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
+        return replace(done, instead_of=judge_in(before)) if before and done.outcome == "completed" else done
 
     def session(self, recorded: Event) -> Session:
         """Read the session of a recorded window; a window that cites nothing asks nothing of the others."""
@@ -127,19 +150,20 @@ class Runner(Recorder):
             return 1, None
         data = answers[-1].data or {}
         last, since = int(data.get("iteration", 1)), found[found.index(answers[-1]) + 1 :]
-        anew = self.backend.is_model and any(_asks_anew(event) for event in since)
+        anew = self.backend.quotes and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts; what it did not finish is asked anew.
         return (last + 1, None) if anew or data.get("parts", 1) > 1 else (last, answers[-1])
 
     def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
         """Return the backend's answer, appended."""
         recorded, request = session.recorded, self.request(session)
-        has = {"cited": bool(request.cited), "live": bool(request.playbook)}
+        learns = self.gate.config.curate and self.backend.quotes
+        # What an empty playbook lacks can be asked all the same: so the first bullet may be proposed.
+        has = {"cited": bool(request.cited), "live": learns or bool(request.playbook)}
         gate = self.gate.check(self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced)
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        learns = self.gate.config.curate and self.backend.quotes
         request = replace(request, allowance=gate, reserve=reserve, learns=learns)
         asked: dict[str, Any] = {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
         asked |= {"learns": True} if learns else {}
@@ -152,14 +176,14 @@ class Runner(Recorder):
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
         from reflector.reflection.answers import PARSER_VERSION, read_answer
-        from reflector.reflection.standing import overruled, rests_on, settled
+        from reflector.reflection.standing import fault_in, overruled, rests_on, settled
 
         parsed = read_answer(answer.data)
-        if parsed.failed:
+        if fault := fault_in(self.ledger, answer, parsed):
             if answer.meta.get("stop_reason") == "refusal":
                 # A model that declined once declines the same question again, unless a person says otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
-            return self.failed(window, "parse", _unread(parsed, answer), parser=PARSER_VERSION)
+            return self.failed(window, "parse", _unread(fault, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
         held = self.held.get(recorded.event_id, ())
         try:
@@ -182,22 +206,30 @@ class Runner(Recorder):
                 session = self.session(recorded)
         tagged = [event.data for event in events[1:]]
         verdicts = [
-            f"{tag['name']} {tag['tag']}" + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
+            f"{tag['name']} {tag['tag']}{unquoted_words(tag)}"
+            + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
             for tag in tagged
             if tag["disposition"] == "counted" or tag["name"] in was
         ]
         decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
         undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
-        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), undecided=undecided)
+        more: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
+        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), **more)
 
 
-def _unread(parsed: Parsed, answer: Event) -> str:
-    """Why nothing could be read, with how the answer ended where that may be the cause."""
+def _dropped(tagged: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the helpful and harmful verdicts that do not count, each with the reason."""
+    for tag in tagged:
+        if tag["tag"] in ("helpful", "harmful") and (why := DROPPED.get(tag["disposition"])):
+            yield f"{tag['name']} {tag['tag']}, not counted: {why}"
+
+
+def _unread(fault: str, answer: Event) -> str:
+    """Return why an answer is none, with how it ended where that may be the cause."""
     ended = str(answer.meta.get("stop_reason") or "")
     if not str(answer.facts.get("answer", "")).strip():
         return f"the answer is empty (stop_reason {ended or 'unknown'})"
-    reason = "; ".join(parsed.problems) or "the answer holds no JSON object"
-    return reason if ended in ("", "end_turn", "stop_sequence") else f"{reason} (stop_reason {ended})"
+    return fault if ended in ("", "end_turn", "stop_sequence") else f"{fault} (stop_reason {ended})"
 
 
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:

@@ -28,10 +28,10 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
+from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
 from reflector.reflection.backends import REREADING
-from reflector.reflection.checking import learned_in
-from reflector.reflection.evidence import Ground, grounds
+from reflector.reflection.checking import fault_of_proposals, learned_in
+from reflector.reflection.evidence import Ground, grounds, unquoted
 from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
     STORY,
@@ -99,6 +99,18 @@ def settled(
     return added, overturned, was
 
 
+def fault_in(ledger: Ledger, given: Event, parsed: Parsed) -> str:
+    """Return why this is no answer to what was asked, "" for an answer. One of a judge that needs no evidence, or of an
+    earlier version, only has to be whole."""
+    data = given.facts
+    if "asked" not in data:
+        return parsed.fault
+    live = {row.name for row in ledger.rows() if row.counts}
+    if (fault := fault_of(parsed, data["asked"] or live)) or not data.get("learns"):
+        return fault
+    return fault_of_proposals(data["answer"], live)
+
+
 def rests_on(
     ledger: Ledger,
     session: Session,
@@ -115,7 +127,10 @@ def rests_on(
         return {}, {}
     advice = {row.name: row.text for row in ledger.rows() if row.counts}
     messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
-    found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
+    if data.get("unquoted"):
+        found = unquoted(tags)
+    else:
+        found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
     return found, learned_in(data, messages(), advice.values())
 
 
@@ -136,7 +151,8 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
 
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
-    """A citation in a window, and the last verdict on it that counts or is neutral; null where nobody judged it."""
+    """A citation in a window, and the last verdict on it; null where nobody judged it. `uncounted` says why a helpful
+    or harmful one does not count; null for another. An `unquoted` one counts without a quote."""
 
     session_id: str | None
     position: int
@@ -145,6 +161,8 @@ class OpenCitation:
     verdict: str | None
     by: str | None
     reason: str
+    uncounted: str | None
+    unquoted: bool
     window: Event = field(repr=False)
 
 
@@ -186,9 +204,10 @@ def citations(
                 continue
             if judged or decided or not any(one.is_decided for one in said):
                 last = said[-1] if said else None
-                verdict, by, why = (last.verdict, last.tag.actor, last.reason) if last else (None, None, "")
+                verdict, by, why = (last.said, last.tag.actor, last.reason) if last else (None, None, "")
                 at = recorded.session_id, recorded.position, recorded.recorded_at
-                found.append(OpenCitation(*at, name, verdict, by, why, recorded))
+                how = (last.uncounted, last.is_unquoted) if last else (None, False)
+                found.append(OpenCitation(*at, name, verdict, by, why, *how, recorded))
     return found
 
 
@@ -300,7 +319,8 @@ def _reparse(
     before = _tags_of(ledger, old) if old is not None else ()
     usable = (tag for tag in parsed.tags if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS)
     after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
-    if parsed.failed:
+    # What was read by an earlier version stays read; what was refused is not taken now for less.
+    if parsed.failed or (old is None and fault_in(ledger, given, parsed)):
         return Reparsed(*window, "unreadable", before, before)
     if old is not None and before == after:
         return Reparsed(*window, "same", before, after)

@@ -57,9 +57,24 @@ class Given:
         return str(self.tag.facts.get("name"))
 
     @property
+    def said(self) -> str:
+        """The verdict as the judge gave it."""
+        return str(self.tag.facts.get("tag"))
+
+    @property
+    def uncounted(self) -> str | None:
+        """Why the verdict does not count; None where it does, or is neutral."""
+        return DROPPED.get(str(self.tag.facts.get("disposition")))
+
+    @property
+    def is_unquoted(self) -> bool:
+        """Whether the verdict counts without a quote."""
+        return self.tag.facts.get("unquoted") is True
+
+    @property
     def verdict(self) -> str:
-        """What was said; neutral where it was dropped for want of evidence."""
-        return str(self.tag.facts.get("tag")) if self.tag.facts.get("disposition") == "counted" else "neutral"
+        """What it is worth; neutral where it was dropped for want of evidence."""
+        return self.said if self.tag.facts.get("disposition") == "counted" else "neutral"
 
     @property
     def is_decided(self) -> bool:

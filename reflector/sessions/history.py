@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from reflector.curation.watching import Line, watch, watching
-from reflector.curator.listening import propose_learned
+from reflector.curator.listening import learned_words, propose_learned
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.reflection.checking import Checker, Todo, todo
@@ -209,10 +209,11 @@ def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[int, int]]:
 
 @dataclass(slots=True)
 class Ran:
-    """What a check did: `asked` windows, and USD `spent` as far as prices are known; `failed` are those without an
-    answer, by why."""
+    """What a check did: `asked` windows, of which `answered` had an answer, and USD `spent` as far as prices are known;
+    `failed` are those without one, by why."""
 
     asked: int = 0
+    answered: int = 0
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -298,13 +299,20 @@ def _forms(word: str) -> Iterator[bytes]:
 
 
 def questions(
-    ledger: Ledger, files: Sequence[Found], names: Sequence[str], known: Mapping[tuple[str, int], str]
+    ledger: Ledger,
+    files: Sequence[Found],
+    names: Sequence[str],
+    known: Mapping[tuple[str, int], str],
+    judge: Callable[[str], str],
+    *,
+    again: bool = False,
 ) -> list[tuple[Found, int]]:
-    """Return (transcript, how many questions about it are left) for those that are to be asked about."""
+    """Return (transcript, how many questions about it are left) for those that are to be asked about; `judge` and
+    `again` as for `todo`."""
     left = []
     for one in files:
         session = known.get((str(one.path), one.bytes))
-        count = 1 if session is None else sum(1 for _ in todo(ledger, session, names))
+        count = 1 if session is None else sum(1 for _ in todo(ledger, session, names, judge, again=again))
         if count:
             left.append((one, count))
     return left
@@ -319,10 +327,12 @@ def check(
     learns: bool,
     most: int,
     advance: Callable[[Decimal], object],
+    again: bool = False,
 ) -> Ran:
     """Record the lines, which are watched from then on, and the transcripts, in their order, and ask about each.
 
-    At most so many questions; `advance` is called after each transcript. Raises as `drain` does.
+    At most so many questions; `advance` is called after each transcript, `again` is as for `todo`. Raises as `drain`
+    does.
     """
     ran, away = Ran(), set[str]()
     with _pipeline(project) as pipeline:
@@ -348,7 +358,7 @@ def check(
             gate = Gate(project.config, project.root)
             gate.confirmed = most - ran.asked
             checker = Checker(ledger, judge, gate, learns=learns)
-            left = list(todo(ledger, session, names))
+            left = list(todo(ledger, session, names, checker.judge, again=again))
             goes_on = _ask(checker, left, ran, away)
             if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
                 ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
@@ -358,7 +368,7 @@ def check(
             break
     if learns:
         with _pipeline(project) as pipeline:
-            ran.notes.append(propose_learned(pipeline.ledger) or "Nothing is missing that a session shows.")
+            ran.notes.append(learned_words(propose_learned(pipeline.ledger), ran.answered))
     return ran
 
 
@@ -380,6 +390,7 @@ def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) ->
             ran.asked += one.answer is None
             if why := checker.ask(one):
                 ran.failed.append(f"session {(one.window.session_id or '')[:8]}: {why}")
+            ran.answered += not why
         except BackendError as error:
             if error.stage == "budget":
                 ran.asked -= 1

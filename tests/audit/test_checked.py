@@ -55,7 +55,9 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
     """An answer about a window, read: (name, disposition, tag, followed) each."""
     of = f"check-{target.event_id}"
     asked = ["pat-001", "pat-002"]
-    answered = about(ev.REFLECTION_ANSWERED, target, mode="checked", answer="{}", asked=asked, unasked=["pat-003"])
+    answered = about(
+        ev.REFLECTION_ANSWERED, target, mode="checked", answer='{"bullet_tags": []}', asked=asked, unasked=["pat-003"]
+    )
     (done,) = reflected(of, target)
     checks = [
         found(target, name, tag, index=index, disposition=disposition, **({"followed": followed} if followed else {}))

@@ -120,7 +120,7 @@ def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(curated: Ag
 
 @pytest.mark.parametrize(
     "entry",
-    [1, {"kind": "add"}, ADD | {"quote": "nobody said this"}, ADD | {"turn": 2}, ADD | {"text": "x" * 501}],
+    [{"kind": "add"}, ADD | {"quote": "nobody said this"}, ADD | {"turn": 2}, ADD | {"text": "x" * 501}],
 )
 def test_a_proposal_without_its_quote_is_dropped_and_costs_no_tag(curated: Agent, api: Api, entry: Any) -> None:
     api.does = [sound(proposing(entry))]

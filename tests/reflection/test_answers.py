@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.playbook.names import is_name
-from reflector.reflection.answers import ParsedTag, extract_json_object, objects_in, parse_answer
+from reflector.reflection.answers import ParsedTag, extract_json_object, fault_of, objects_in, parse_answer
 from tests.conftest import assert_linear, examples
 
 
@@ -48,7 +48,7 @@ PARSED = (ParsedTag(0, "pat-001", "helpful", "tests passed"), ParsedTag(1, "mis-
 OBJECT = f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {TAG_2}]}}'
 
 WAYS = {
-    "thoughts with a draft, cut off": f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>{OBJECT[:-2]}',
+    "thoughts with a draft, then cut off": f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>{OBJECT[:-2]}',
     "prose with braces first": f"I looked at {{curly}} things and at {{x: 1}}.\n\n{OBJECT}\n\nDone.",
     "the empty example first": f'The form is {{"analysis": "...", "bullet_tags": [...]}}.\n{OBJECT}',
     "a trailing comma": OBJECT.replace("]}", ",]}"),
@@ -69,7 +69,7 @@ def test_every_tag_is_read_however_the_model_answers(way: str) -> None:
     parsed = parse_answer(WAYS[way])
     assert parsed.tags == PARSED
     assert parsed.analysis == "all well"
-    assert not parsed.failed
+    assert parsed.failed is (parsed.strategy == "repaired")
 
 
 @pytest.mark.parametrize("around", ["%s", "Here: %s", '<think>{"analysis": "hm"}</think>%s'])
@@ -87,8 +87,8 @@ def test_an_answer_cut_anywhere_keeps_what_is_complete(cut: int) -> None:
     ends = [OBJECT.index(tag) + len(tag) for tag in (TAG_1, TAG_2)]
     assert parsed.tags == PARSED[: sum(end <= cut for end in ends)]
     assert parsed.analysis == ("all well" if cut > OBJECT.index('",') else "")
-    assert parsed.failed is not bool(parsed.analysis)
-    assert "cut off" in parsed.problems[0] or parsed.failed
+    assert parsed.failed
+    assert "cut off" in parsed.fault or not parsed.analysis
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,49 @@ def test_entries_of_no_use_repeated_ones_and_more_than_anybody_needs_cost_no_oth
     assert [(tag.index, tag.name) for tag in parsed.tags if tag.malformed is None] == [(1, "pat-001"), (3, "pat-001")]
 
 
-def test_missing_keys_are_no_problem_and_another_object_is_one() -> None:
-    assert parse_answer('{"analysis": "only"}') == parse_answer('{"analysis": "only", "bullet_tags": []}')
-    assert parse_answer('{"analysis": "only"}').problems == ()
-    parsed = parse_answer('{"error": "overloaded"}')
-    assert (parsed.analysis, parsed.tags, parsed.failed) == ("", (), False)
-    assert parsed.problems == ("the object has neither analysis nor bullet_tags but 'error'",)
-    for text in ("", "{'a': 1}", "```json\n```"):
-        assert (parse_answer(text).failed, bool(parse_answer(text).problems)) == (True, True)
+def said(**parts: object) -> str:
+    """An answer about pat-001 with these parts besides its name and its tag."""
+    return json.dumps({"bullet_tags": [{"name": "pat-001", "tag": "neutral", **parts}]})
+
+
+#: What is no answer about pat-001, and why.
+NO_ANSWERS = {
+    "": "it holds no JSON",
+    "I cannot say.": "it holds no JSON",
+    f"[{TAG_1}]": "the object has neither analysis nor bullet_tags but 'name', 'tag', 'rationale'",
+    "{}": "the object has neither analysis nor bullet_tags but no keys",
+    "null": "it holds no JSON",
+    '{"analysis": "only"}': "bullet_tags is missing",
+    '{"bullet_tags": null}': "bullet_tags is not a list: None",
+    '{"bullet_tags": {"pat-001": "helpful"}}': "bullet_tags is not a list: {'pat-001': 'helpful'}",
+    '{"analysis": ["a"], "bullet_tags": []}': "analysis is not text: ['a']",
+    '{"bullet_tags": ["pat-001"]}': "tag 0: the entry is not an object: 'pat-001'",
+    f'{{"bullet_tags": [{TAG_2}]}}': "tag 0: mis-002 was not asked about",
+    f'{{"bullet_tags": [{TAG_1}, {TAG_2}]}}': "tag 1: mis-002 was not asked about",
+    said(tag="good"): "tag 0: pat-001 is called 'good', not helpful, harmful or neutral",
+    said(relevant="no"): "tag 0: pat-001: relevant is not true or false: 'no'",
+    said(turn="3"): "tag 0: pat-001: turn is not a whole number: '3'",
+    said(quote=["x"]): "tag 0: pat-001: quote is not text: ['x']",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_ANSWERS)
+def test_what_is_no_answer_says_why(text: str) -> None:
+    assert fault_of(parse_answer(text), ["pat-001"]) == NO_ANSWERS[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"bullet_tags": []}',
+        '{"analysis": null, "bullet_tags": []}',
+        f'Here it is:\n```json\n{{"bullet_tags": [{TAG_1}]}}\n```\nGood luck!',
+        said(turn=None, quote="", sure=None, more=1),
+        '{"bullet_tags": [{"name": "[pat-001]", "tag": "neutral"}]}',
+    ],
+)
+def test_an_answer_has_no_fault(text: str) -> None:
+    assert fault_of(parse_answer(text), ["pat-001"]) == ""
 
 
 def test_prose_is_bounded_cleaned_and_redacted() -> None:

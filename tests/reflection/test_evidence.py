@@ -162,10 +162,9 @@ def test_a_dropped_verdict_stays_a_fact_with_its_quote_and_why_it_does_not_count
         entry("helpful", 3, THANKS, followed="yes"),
         entry("helpful", 4, "Glad to hear it."),
         entry("neutral", None, "", followed="no"),
-        entry("helpful", 3, "that works. Thanks", name="pat-002"),
     ]
     found = judged(book, tmp_path, Session().cites("pat-001"), tags(*entries))
-    assert found == [("pat-001", "counted"), ("pat-001", "no_proof"), ("pat-001", "neutral"), ("pat-002", "not_asked")]
+    assert found == [("pat-001", "counted"), ("pat-001", "no_proof"), ("pat-001", "neutral")]
     assert counters(book) == {"pat-001": (1, 0), "pat-002": (0, 0)}
     first, second, third = (step for step in blame(book, "pat-001") if step.tag)
     assert (first.words, first.turn, first.quote, first.sure) == ("person", 3, THANKS, "sure")

@@ -98,10 +98,10 @@ ROWS: list[tuple[str, Puts, str]] = [
 
 
 def obedient(quote: str, *names: str) -> str:
-    """The answer of a model that gives each verdict on each bullet, with the quote, of each turn that there is."""
+    """The answer of a model that gives each verdict on what it was asked about, with the quote, of each turn."""
     entries = [
         {"name": name, "tag": tag, "turn": turn, "quote": quote, "sure": "sure", "followed": "yes", "relevant": True}
-        for name, tag, turn in product(names or ("pat-001", "pat-002"), ("helpful", "harmful"), range(1, 8))
+        for name, tag, turn in product(names or ("pat-001",), ("helpful", "harmful"), range(1, 8))
     ]
     return json.dumps({"analysis": ORDER, "bullet_tags": entries})
 

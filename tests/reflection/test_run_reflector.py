@@ -67,6 +67,24 @@ def test_a_session_is_asked_about_in_one_message_and_its_tags_come_back_as_they_
     assert [turn.get("origin") for turn in shown] == ["injected", None, None]
 
 
+def test_messages_of_blocks_are_shown(asks: Api) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "3 passed"}]}
+    reflect(
+        [
+            {"role": "user", "content": [{"type": "text", "text": "HELLO"}, {"type": "text", "text": "AGAIN"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "As [pat-001] says."}, use]},
+            {"role": "user", "content": [result]},
+            {"role": "user", "content": [{"type": "unknown"}, None, 7]},
+        ]
+    )
+    turns = json.loads(re.search(r"<session-\w+>\n(.*)\n</session-", asks.asked[0].text, re.S)[1])
+    assert [one.get("content") for one in turns][:2] == ["HELLO\nAGAIN", "As [pat-001] says."]
+    assert "pytest -q" in json.dumps(turns[1]["tool_calls"])
+    assert "3 passed" in json.dumps(turns[2]["tool_results"])
+    assert len(turns) == 3
+
+
 def test_with_and_without_citations_the_same_form_is_asked_for_and_an_empty_playbook_has_an_analysis(asks: Api) -> None:
     asks.else_ = sound('{"analysis": "Nothing to judge.", "bullet_tags": []}')
     for cited, book in ((("pat-001",), BOOK), ((), BOOK), ((), playbook()), ((), {})):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,14 +36,26 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         from reflector.reflection.backends.anthropic import AnthropicClient
         from reflector.reflection.backends.model import ModelBackend, model_settings
 
-        return ModelBackend(AnthropicClient(model_settings(config)), project, config.request_tokens)
+        asked = AnthropicClient(model_settings(config))
+        return ModelBackend(asked, project, config.request_tokens, allowed=config.templates)
     if config.backend == "agent":
         from reflector.reflection.backends.agent import AgentClient
         from reflector.reflection.backends.model import ModelBackend
 
         client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
-        return ModelBackend(client, project, config.request_tokens, name="agent")
+        return ModelBackend(client, project, config.request_tokens, name="agent", allowed=config.templates)
     raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
+
+
+def judge_of(config: Config) -> Callable[[str], str]:
+    """Return who judges a session that an agent wrote, as `judge_named` has it, by a configuration."""
+    if config.backend != "agent":
+        return lambda _: config.backend
+    from reflector.reflection.backends.agent import AgentClient
+    from reflector.reflection.protocol import judge_named
+
+    client = AgentClient(config.judge_client)
+    return lambda writer: judge_named("agent", client.of(writer).name())
 
 
 def described(config: Config, project: Path) -> tuple[str, str]:

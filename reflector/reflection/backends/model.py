@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reflector.config import Config
 from reflector.playbook.bullet import sections_text
@@ -139,12 +139,14 @@ class ModelBackend:
 
     project         whose own template is used, None for the user's or ours
     request_tokens  most tokens of one request
+    allowed         the templates of projects whose answers count without a quote, by their SHA-256
     """
 
     client: Client
     project: Path | None = None
     request_tokens: int = 100_000
     name: str = "anthropic"
+    allowed: Collection[str] = ()
     is_model, rereads, quotes = True, False, True
 
     def prompt(self, request: Request) -> Prompt:
@@ -156,7 +158,10 @@ class ModelBackend:
         try:
             template = find_template(request.template, self.project)
             more = find_template("learn.txt", self.project).fill({}) if request.learns else ""
-            return compose(template, sections_text(request.playbook), request.cited, request.messages, limit, more)
+            advice = sections_text(request.playbook)
+            prompt = compose(template, advice, request.cited, request.messages, limit, more)
+            unquoted = request.template == "reflector.txt" and template.counts_unquoted(self.allowed)
+            return replace(prompt, unquoted=unquoted)
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
         except BackendError as error:
@@ -172,7 +177,8 @@ class ModelBackend:
         request.reserve(client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
         answer = _answer(client, (prompt.before, prompt.after), prompt.tokens)
         of = prompt.template_sha256
-        return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, left_out=prompt.left_out)
+        how: Any = {"left_out": prompt.left_out, "unquoted": prompt.unquoted}
+        return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, **how)
 
     def who(self, agent: str) -> str:
         """Return which client is asked about a session that this agent wrote."""

@@ -2,11 +2,11 @@
 of playbooks.
 
 Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so running it again adds
-nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts,
-what could not be read) in one transaction. A question that failed is asked again as long as the trajectory is open, and
-the others are not. `ReflectorAgent.run` returns a result whatever the model does; what went wrong is logged on the
-logger `reflector`. It raises for what the caller can mend (a dataset's name, a trajectory that is too long) and for the
-ledger.
+nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts) in
+one transaction, once each question has one. What is no answer is a failure. A question that failed is asked again as
+long as the trajectory is open, by drains at most twice, and the others are not. `ReflectorAgent.run` returns a result
+whatever the model does; what went wrong is logged on the logger `reflector`. It raises for what the caller can mend (a
+dataset's name, a trajectory that is too long) and for the ledger.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -37,7 +37,18 @@ from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VER
 from reflector.reflection.backends import backend_of
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import MAX_TOKENS, OUTAGES, Answer, Backend, BackendError, Replies, Request, reply_of
+from reflector.reflection.protocol import (
+    MAX_TOKENS,
+    OUTAGES,
+    Answer,
+    Backend,
+    BackendError,
+    Replies,
+    Request,
+    judge_named,
+    reply_of,
+    trouble_of,
+)
 from reflector.reflection.reflection_events import Recorder, Reflected
 from reflector.reflection.truth.asking import (
     Case,
@@ -185,9 +196,13 @@ def finish(
         return recorder.failed(window, "dataset", str(error), final=True), Talk()
     if asking.ended is not None:
         return asking.ended, said
+    if said.unreadable:
+        return _refused(recorder, window, asking, said), said
+    if asking.failure is not None:
+        return asking.failure, said
     if asking.given is None:
-        return asking.failure or recorder.failed(window, "request", "there is nothing to ask"), said
-    ledger.append(_events(recorded, said, asking.given, window, ledger))
+        return recorder.failed(window, "request", "there is nothing to ask"), said
+    ledger.append(_events(recorded, said, asking.given, ledger))
     count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
     detail = ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
     return Reflected(window.session_id, window.event_id, "completed", detail), said
@@ -200,6 +215,7 @@ class _Asking:
     given    the last answer
     failure  the last question that failed
     ended    why nobody is asked any more: the API is away, or a budget is spent
+    answers  by the place of its question, each answer, and how often the question was asked
     """
 
     recorder: Recorder
@@ -208,16 +224,17 @@ class _Asking:
     given: Event | None = None
     failure: Reflected | None = None
     ended: Reflected | None = None
+    answers: dict[tuple[int, int], tuple[Event, int]] = field(default_factory=dict)
 
     def __call__(self, question: Question) -> str:
         ledger, backend, place = self.recorder.ledger, self.recorder.backend.name, (question.iteration, question.part)
-        reflection_id = events_of.reflection_id_of(self.recorded.event_id, backend)
-        event: Event | Reflected | None = ledger.event(events_of.answer_id(reflection_id, *place))
+        event: Event | Reflected | None
+        event, tries = self._known(events_of.reflection_id_of(self.recorded.event_id, backend), place)
         if event is None and self.ended is not None:
             raise Unanswered("it was not asked")
         if event is None:
             window = _window(ledger, self.recorded)
-            kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place)
+            kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place, tries=tries)
             event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept)
         if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
@@ -225,10 +242,23 @@ class _Asking:
             self.failure = event
             raise Unanswered(event.detail)
         self.given = event
+        self.answers[place] = event, tries
         if event.data is None:
             raise Unanswered("the answer was redacted before it was read")
         text: str = event.data["answer"]
         return text
+
+    def _known(self, reflection_id: str, place: tuple[int, int]) -> tuple[Event | None, int]:
+        """Return the last answer to the question of a place, None where it is to be asked, and the number of the
+        time. This very parser would find no answer again in what it refused."""
+        ledger, tries = self.recorder.ledger, 1
+        failures = [one for one in ledger.targeting(self.recorded.event_id) if one.type == ev.REFLECTION_FAILED]
+        refused = {one.facts.get("answer") for one in failures if one.facts.get("parser") == PARSER_VERSION}
+        while (event := ledger.event(events_of.answer_id(reflection_id, *place, tries))) is not None:
+            if event.event_id not in refused:
+                return event, tries
+            tries += 1
+        return None, tries
 
     def _ask(self, question: Question) -> Answer:
         backend, gate = self.recorder.backend, self.recorder.gate
@@ -238,13 +268,24 @@ class _Asking:
         return reply_of(backend)(question)
 
 
-def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger: Ledger) -> list[NewEvent]:
-    """Return what a talk comes to: answers that could not be read, lessons, the reflection and its tags."""
-    reflection_id = given.reflection_id or ""
-    unread = []
+def _refused(recorder: Recorder, window: WindowRow, asking: _Asking, said: Talk) -> Reflected:
+    """Record what was no answer; return how the trajectory stands then."""
+    failures, client = list[NewEvent](), recorder.who(window)
     for question, why in said.unreadable:
-        words, place = f"{question.subject}: {why}", (question.iteration, question.part)
-        unread.append(events_of.failed(window, given.actor, "parse", words, parser=PARSER_VERSION, place=place))
+        answer, tries = asking.answers[question.iteration, question.part]
+        words, place = f"{question.subject}: {why}", (question.iteration, question.part, tries, PARSER_VERSION)
+        about: Any = {"parser": PARSER_VERSION, "place": place, "answer": answer, "client": client}
+        failures.append(events_of.failed(window, recorder.backend.name, "parse", words, **about))
+    recorder.ledger.append(failures)
+    trouble = trouble_of(recorder.ledger.targeting(window.event_id), judge_named(recorder.backend.name, client))
+    again = trouble is not None and not trouble.is_over(recorder.max_attempts)
+    detail = f"parse: {failures[-1].data['message']}"
+    return Reflected(window.session_id, window.event_id, "failed", detail, "parse", again)
+
+
+def _events(recorded: Event, said: Talk, given: Event, ledger: Ledger) -> list[NewEvent]:
+    """Return what a talk comes to: lessons, the reflection and its tags."""
+    reflection_id = given.reflection_id or ""
     about: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
     lessons = []
     for index, insight in enumerate(said.insights):
@@ -260,7 +301,7 @@ def _events(recorded: Event, said: Talk, given: Event, window: WindowRow, ledger
     parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
     done = events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
-    return [*unread, *lessons, *done]
+    return [*lessons, *done]
 
 
 def judged(ledger: Ledger, recorded: Event) -> Talk | None:

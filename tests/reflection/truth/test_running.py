@@ -121,22 +121,35 @@ def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: L
 
 
 @pytest.mark.parametrize(
-    ("answers", "iterations", "stages", "problem"),
+    ("answers", "iterations", "stages", "more"),
     [
-        (script("a -"), 1, ["parse"], "the evaluation of pat-001"),
-        ([*script("a"), AWAY, *script("- +")], 3, ["backend", "parse"], "the insights of iteration 1 stand"),
+        (script("a -"), 1, ["parse"], "+"),
+        ([*script("a"), AWAY, *script("- +")], 3, ["backend", "parse"], "b c"),
     ],
 )
-def test_an_answer_that_is_missing_or_cannot_be_read_is_a_recorded_failure_and_no_tag(
-    answers: list[Any], iterations: int, stages: list[str], problem: str, store: LedgerPlaybooks, sums: Ledger
+def test_a_trajectory_stays_open_until_each_question_is_answered(
+    answers: list[Any], iterations: int, stages: list[str], more: str, store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     model = Model(*answers)
     assert run(store, model, attempt(["pat-001"]), iterations).insights == [insight("a")]
     assert model.answers == []
     assert [one["stage"] for one in data(sums, ev.REFLECTION_FAILED)] == stages
-    (completed,) = data(sums, ev.REFLECTION_COMPLETED)
-    assert problem in str(completed["problems"])
-    assert counters(sums)["pat-001"] == (int(answers[-1] == verdict()), 0)
+    assert (counters(sums)["pat-001"], states(sums)) == ((0, 0), ["failed"])
+    assert data(sums, ev.REFLECTION_COMPLETED) == data(sums, ev.LESSON_RECORDED) == []
+    again = Model(*script(more))
+    run(store, again, attempt(["pat-001"]), iterations)
+    assert (again.answers, counters(sums)["pat-001"], states(sums)) == ([], (1, 0), ["completed"])
+    assert list(verify(sums)) == []
+
+
+def test_drains_ask_for_an_answer_twice_more(store: LedgerPlaybooks, sums: Ledger) -> None:
+    run(store, Priced(insights("a"), "no JSON"), attempt(["pat-001"]))
+    for _ in range(3):
+        runner = Runner(sums, Priced(*["no JSON"] * 2), gate=Gate(Config(), store.project))
+        runner.finish_pending(retry="left")
+    assert [one["part"] for one in data(sums, ev.REFLECTION_FAILED)] == [[1, 2]] * 3
+    assert len(data(sums, ev.REFLECTION_ANSWERED)) == 4
+    assert run(store, Priced(verdict()), attempt(["pat-001"])).insights == [insight("a")]
     assert states(sums) == ["completed"]
 
 
@@ -189,7 +202,7 @@ def test_every_dataset_has_a_playbook_of_its_own(store: LedgerPlaybooks) -> None
 class Priced:
     """A model whose answers cost tokens."""
 
-    name, is_model, rereads = "priced", True, False
+    name, is_model, rereads, quotes = "priced", True, False, True
 
     def __init__(self, *answers: str) -> None:
         self.answers, self.prompts = list(answers), list[str]()
