@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.campaign.machines import Machine, Row
+from tests.campaign.machines import Machine, Ran, Row
 from tests.campaign.model import SECTIONS
 
 Must = Callable[[bool, str, str], None]
@@ -20,16 +20,14 @@ def agrees(machine: Machine, chance: random.Random, must: Must) -> None:
     rows, head = machine.rows(), machine.head()
     if not head:
         return
-    ran = machine.run("verify", quiet=True)
-    must((ran.code, ran.out, ran.err) == (0, "", ""), "verify", f"{machine.name}: {ran.out}{ran.err}")
-    ran = machine.run("rebuild", "--check", quiet=True)
-    must(ran.code == 0, "rebuild --check", f"{machine.name}: {ran.out}{ran.err}")
-    listed = machine.run("list", "--all", "--json", quiet=True)
-    as_of = machine.run("list", "--all", "--json", "--as-of", str(head), quiet=True)
-    must(listed.code == 0 == as_of.code, "list", listed.err + as_of.err)
-    must(_bullets(listed.out) == [row for row in rows if row.status != "merged"] or _bullets(listed.out) == rows,
-         "list and tables", f"{machine.name}: {listed.out} {rows}")  # fmt: skip
-    must(_bullets(listed.out) == _bullets(as_of.out), "list --as-of", f"{machine.name}: {listed.out} {as_of.out}")
+    everything = ("list", "--all", "--json")
+    questions = (("verify",), ("rebuild", "--check"), everything, (*everything, "--as-of", str(head)))
+    proof, drift, listed, past = machine.runs(questions)
+    must(proof == Ran(0, "", ""), "verify", f"{machine.name}: {proof}")
+    must(drift.code == 0, "rebuild --check", f"{machine.name}: {drift}")
+    must(listed.code == 0 == past.code, "list", listed.err + past.err)
+    must(_bullets(listed.out) == rows, "list and tables", f"{machine.name}: {listed.out} {rows}")
+    must(_bullets(listed.out) == _bullets(past.out), "list --as-of", f"{machine.name}: {listed.out} {past.out}")
     must(_file(machine) == [row for row in rows if row.status == "live"], "playbook.json", f"{machine.name}: {rows}")
     at = chance.randint(0, head)
     differing = machine.asks(lambda: _folds(head, at))

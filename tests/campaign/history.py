@@ -95,7 +95,7 @@ class History:
         self.writes = self.chance.randrange(10)
         self.base: dict[str, str] = {}
         self.shared: list[tuple[Path, list[tuple[str, str]]]] = []
-        self.is_sure = True
+        self.restores = 0
 
     # The course
 
@@ -520,6 +520,7 @@ class History:
             self._backup(person, chance)
             return
         lost = person.copy()
+        self.restores += 1
         ran = person.machine.run("ledger", "restore", str(person.backup_file), "--force")
         self._must(ran.code == 0, "a restore failed", ran.err)
         was = person.backup.copy()
@@ -534,7 +535,10 @@ class History:
     # Exchange
 
     def _export(self, person: Person) -> Path:
-        file = self.folder / f"{person.name}.ndjson"
+        """The machine's ledger as a file; a ledger that has not grown is not written again."""
+        file = self.folder / f"{person.name}-{len(person.chains)}-{self.restores}.ndjson"
+        if file.exists():
+            return file
         ran = person.machine.run("export", "--format", "ndjson", quiet=True)
         self._must(ran.code == 0, "an export failed", ran.err)
         file.write_text(ran.out)
@@ -596,6 +600,10 @@ class History:
         self.script.append("# all machines import each other until nothing is new")
         pairs = [(one, other) for one in self.people for other in self.people if one is not other]
         self.chance.shuffle(pairs)
+        if self.chance.random() < 0.6:
+            # As people do: one of them collects, the others take that.
+            hub = self.chance.choice(self.people)
+            pairs.sort(key=lambda pair: (pair[0] is not hub, pair[1] is not hub))
         for _ in range(6):
             news = False
             for person, other in pairs:
@@ -635,8 +643,6 @@ class History:
 
     def _compare(self, person: Person) -> None:
         """The machine shows what the model says."""
-        if not self.is_sure:
-            return
         play = Play(self.acts, person.view)
         rows = person.machine.rows()
         text = {row.name: row.text for row in rows}

@@ -8,12 +8,13 @@ import json
 import os
 import pkgutil
 import resource
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -143,6 +144,14 @@ class Machine:
             self.said(f"{self.name} {' '.join(map(_quoted, words))}{note}")
         return ran
 
+    def runs(self, commands: Sequence[Sequence[str]]) -> list[Ran]:
+        """Run commands that only read one after the other in one process, and return their answers."""
+
+        def answers() -> list[Any]:
+            return [_answer(words) for words in commands]
+
+        return [Ran(*answer) for answer in self.asks(answers)]
+
     def asks(self, work: Callable[[], Any]) -> Any:
         """Call a function in a process that sees what commands see, and return its answer."""
 
@@ -237,14 +246,23 @@ class Machine:
                 connection.close()
 
 
+def _answer(words: Sequence[str]) -> tuple[int, str, str]:
+    """A command in this process: its exit code, and what it printed."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2)]
+    with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
+        code = run([*words])
+    for stream in streams:
+        stream.flush()
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    return code, out, err
+
+
 def _json(text: Any) -> dict[str, Any]:
     value = json.loads(text) if isinstance(text, str | bytes) else text
     return value or {}
 
 
 def _quoted(word: str) -> str:
-    import shlex
-
     return shlex.quote(word)
 
 
