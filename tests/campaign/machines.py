@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -184,6 +185,8 @@ class Machine:
                 sys.stderr.flush()
             os._exit(code)
         status = os.waitpid(child, 0)[1]
+        if kill_at and self.url:
+            self._wait_for_the_server()
         out, err = (path.read_text("utf-8", "replace") for path in paths)
         return Ran(os.waitstatus_to_exitcode(status), out, err)
 
@@ -217,6 +220,14 @@ class Machine:
         """Every bullet, removed ones included."""
         columns = "name, section, text, status, removed_into, helpful, harmful"
         return sorted(Row(*row) for row in self._rows(f"SELECT {columns} FROM bullets"))
+
+    def _wait_for_the_server(self) -> None:
+        """Wait until the server has noticed that its client is gone: it may still be committing."""
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        until = time.monotonic() + _PATIENCE
+        while self._rows(f"{others} AND backend_type = 'client backend'")[0][0]:
+            assert time.monotonic() < until, "the server keeps a client that was killed"
+            time.sleep(0.01)
 
     def _rows(self, query: str) -> list[Any]:
         with self._connected() as connection:
