@@ -59,25 +59,47 @@ def main() -> int:
     parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--postgres", type=int, default=0, help="how many of them are played on PostgreSQL")
     parser.add_argument("--jobs", type=int, default=2, help="how many histories to play at once")
-    parser.add_argument("--seed", type=int, help="play this one alone, and print its commands")
+    parser.add_argument("--seed", type=int, help="play this one alone, and print its commands for a shell")
+    parser.add_argument(
+        "--shrink", action="store_true", help="with --seed: first leave out all steps that it breaks without"
+    )
     given = parser.parse_args()
     preload()
     with ExitStack() as stack:
         server = stack.enter_context(postgres()) if given.postgres else None
         if given.seed is not None:
-            return _one(given.seed, server)
+            return _one(given.seed, server, shrinks=given.shrink)
         seeds = range(given.from_seed, given.from_seed + given.histories)
         return _campaign(
             [(seed, server if number < given.postgres else None) for number, seed in enumerate(seeds)], given.jobs
         )
 
 
-def _one(seed: int, server: Postgres | None) -> int:
+def _one(seed: int, server: Postgres | None, *, shrinks: bool) -> int:
     one = played(seed, server)
+    if shrinks and one.problems:
+        one = _shrunk(one, server)
     print("\n".join(one.script))
     for kind, details in one.problems:
         print(f"# {kind}: {details}")
     return bool(one.problems)
+
+
+def _shrunk(whole: Played, server: Postgres | None) -> Played:
+    """The history with as few steps as break what the whole one broke last."""
+    kind = whole.problems[-1][0]
+    steps, least, size = set(range(1, whole.figures["last step"] + 1)), whole, 8
+    while size:
+        for step in range(1, whole.figures["last step"] + 1, size):
+            without = frozenset(steps - set(range(step, step + size)))
+            if without == steps:
+                continue
+            one = played(whole.seed, server, without)
+            if kind in dict(one.problems):
+                steps, least = set(without), one
+                print(f"{len(steps)} steps", file=sys.stderr)
+        size //= 2
+    return least
 
 
 #: What the processes of a campaign play; a server's connection cannot be sent to them, so they are forked with it.

@@ -154,6 +154,7 @@ class History:
 
     def _step(self) -> None:
         self.number += 1
+        self.figures["last step"] = self.number
         chance = random.Random(f"campaign {self.seed} step {self.number}")
         if self.chosen is not None and self.number not in self.chosen:
             return
@@ -393,7 +394,9 @@ class History:
         made = Session(session)
         for name, verdict in cited:
             made.cites(name, verdict)
-        return made.write(self.folder / "transcripts" / f"{session}.jsonl")
+        path = made.write(self.folder / "transcripts" / f"{session}.jsonl")
+        self.script.append(f"cat > {path} <<'END'\n{path.read_text()}END")
+        return path
 
     def _session(self, person: Person, chance: random.Random) -> None:
         rows = self._some(person, chance, chance.choice([1, 1, 2]))
@@ -666,7 +669,7 @@ def _difference(told: Sequence[object], wanted: Sequence[object]) -> str:
 def lines(history: History) -> Iterator[str]:
     """The history as a script of a shell."""
     yield f"# seed {history.seed}"
-    yield 'F=$(mktemp -d); cd "$F"; mkdir -p ' + " ".join(f"{name}/.claude home-{name}" for name in NAMES)
+    yield 'F=$(mktemp -d); cd "$F"; mkdir -p transcripts ' + " ".join(f"{name}/.claude home-{name}" for name in NAMES)
     for name in NAMES:
         yield f'{name}() {{ (cd "$F/{name}" && HOME="$F/home-{name}" CLAUDE_PROJECT_DIR="$F/{name}" reflector "$@"); }}'
     yield from (line.replace(str(history.folder), "$F") for line in history.script)

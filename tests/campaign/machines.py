@@ -19,21 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import reflector
 from reflector.cli.app import run
+from tests.kills import die_before
 from tests.road.agent import REFLECTOR
 
 #: What ends a command that hangs.
 _PATIENCE = 120
-#: Calls that leave a trace on the disk or in a database, or are about to.
-_CALLS = frozenset(
-    {"open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "flock", "execute", "executemany", "commit"}
-)
-#: Where a client of PostgreSQL that is written in Python has them.
-_CLIENT = f"{os.sep}psycopg{os.sep}"
 
 
 def preload() -> None:
@@ -174,7 +168,7 @@ class Machine:
                 signal.alarm(_PATIENCE)
                 self._enter(paths)
                 if kill_at:
-                    _die_before(kill_at)
+                    die_before(kill_at)
                 code = work()
                 sys.setprofile(None)
                 sys.stdout.flush()
@@ -275,27 +269,6 @@ def _json(text: Any) -> dict[str, Any]:
 
 def _quoted(word: str) -> str:
     return shlex.quote(word)
-
-
-def _die_before(step: int) -> None:
-    """Kill this process right before its `step`th call of those that leave a trace."""
-    left = step
-
-    def count(frame: FrameType, event: str, called: Any) -> None:
-        nonlocal left
-        if event == "c_call":
-            counts = called.__name__ in _CALLS
-        elif event == "call":
-            code = frame.f_code
-            counts = code.co_name in ("execute", "commit") and _CLIENT in code.co_filename
-        else:
-            return
-        if counts:
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(count)
 
 
 def seconds_of_cpu() -> float:
