@@ -22,8 +22,8 @@ _MOST_CALLS = 420
 #: How often a person does what; `import` is of another machine's ledger.
 _DEEDS = {
     "add": 5, "add_alike": 2, "revise": 4, "move": 2, "remove": 3, "merge": 2, "recount": 2, "edit_file": 2,
-    "session": 5, "shared_session": 3, "judge": 4, "undo": 5, "undo_named": 2, "undo_session": 2, "redact": 2,
-    "policy": 1, "markdown": 1, "proposal": 1, "import": 5, "backup": 1, "restore": 2,
+    "edit_both": 2, "session": 5, "shared_session": 3, "judge": 4, "undo": 5, "undo_named": 2, "undo_position": 2,
+    "undo_session": 2, "redact": 2, "policy": 1, "markdown": 1, "proposal": 1, "import": 5, "backup": 1, "restore": 2,
 }  # fmt: skip
 _SLUGS = ("pat", "mis", "ctx", "oth")
 
@@ -128,7 +128,9 @@ class History:
         self._make_shared_sessions()
         if way == "restored" and not first.machine.url:
             copy = self.folder / "base.backup"
-            self._do(first, "ledger", "backup", str(copy))
+            ran, _ = self._do(first, "ledger", "backup", str(copy))
+            if ran.is_killed:
+                self._do(first, "ledger", "backup", str(copy))
             for other in others:
                 self._begun_with(other, first, "ledger", "restore", str(copy))
         else:
@@ -367,7 +369,15 @@ class History:
         if rows:
             self._edit(person, rows[0].name, {"text": self._text(person)}, rows[1].name)
 
-    def _edit(self, person: Person, name: str, said: dict[str, object], delete: str = "") -> None:
+    def _edit_both(self, person: Person, chance: random.Random) -> None:
+        """Reword a bullet and add one in the same way in the files of two machines, as where git carries an edit."""
+        rows, text, more = self._some(person, chance), self._text(person), self._text(person)
+        advice = _advice(person.machine.playbook)
+        same = [one for one in self.people if _advice(one.machine.playbook) == advice]
+        for one in same if rows else ():
+            self._edit(one, rows[0].name, {"text": text}, add=more)
+
+    def _edit(self, person: Person, name: str, said: dict[str, object], delete: str = "", add: str = "") -> None:
         file = person.machine.playbook
         document = json.loads(file.read_text()) if file.exists() else {"sections": {}}
         entries = {one["name"]: one for bullets in document["sections"].values() for one in bullets}
@@ -377,6 +387,8 @@ class History:
         entries[name].update(said)
         for section, bullets in document["sections"].items():
             document["sections"][section] = [one for one in bullets if one["name"] != delete]
+        if add:
+            document["sections"][checks.SECTIONS["oth"]].append({"text": add})
         file.write_text(json.dumps(document, indent=2))
         self.script.append(f"cat > {person.name}/.claude/playbook.json <<'END'\n{json.dumps(document)}\nEND")
         self._do(person, "list", kind="file")
@@ -471,6 +483,13 @@ class History:
         if names:
             self._do(person, "undo", chance.choice(names), kind="undo")
 
+    def _undo_position(self, person: Person, chance: random.Random) -> None:
+        """Undo any change that the log shows, another machine's and an import's included."""
+        kinds = ("bullet.", "playbook.", "policy.", "evidence.")
+        events = [e for e in person.machine.events() if e.type.startswith(kinds) and e.type != "bullet.tagged"]
+        if events:
+            self._do(person, "undo", str(chance.choice(events).position), kind="undo")
+
     def _undo_session(self, person: Person, chance: random.Random) -> None:
         sessions = sorted({event.session or "" for event in person.machine.events() if event.session})
         if sessions:
@@ -527,9 +546,12 @@ class History:
         person.undone, person.seen, person.chains = was.undone, was.seen, was.chains
         found = [event.chain for event in person.machine.events()]
         self._must(found == person.chains, "a restore gave another ledger", f"{len(found)} {len(person.chains)}")
-        files = [word.strip("`") for word in ran.err.split() if word.strip("`").endswith(".ndjson")]
-        if files and chance.random() < 0.5:
-            self._import_file(person, files[0], lost)
+        for file in [word.strip("`") for word in ran.err.split() if word.strip("`").endswith(".ndjson")]:
+            if chance.random() < 0.5:
+                self._import_file(person, file, lost)
+            # As the message asks; until then `verify` names what is missing.
+            Path(file).unlink(missing_ok=True)
+            self.script.append(f"rm {file}")
 
     # Exchange
 
@@ -659,6 +681,12 @@ class History:
             self.figures["verdicts of two people met"] += 1
             return
         raise Broken("other than the model", f"{person.name}: {_difference(told, play.holdings())}")
+
+
+def _advice(file: Path) -> list[tuple[str, str, str]]:
+    """What a playbook.json says, apart from counters."""
+    sections = json.loads(file.read_text())["sections"] if file.exists() else {}
+    return sorted((one["name"], section, one["text"]) for section, bullets in sections.items() for one in bullets)
 
 
 def _difference(told: Sequence[object], wanted: Sequence[object]) -> str:
