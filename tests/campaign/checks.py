@@ -64,7 +64,7 @@ def _bullets(text: str) -> list[Row]:
 
 
 def _file(machine: Machine) -> list[Row]:
-    sections = json.loads(machine.playbook.read_text())["sections"]
+    sections = json.loads(machine.playbook.read_text())["sections"] if machine.playbook.exists() else {}
     return sorted(
         Row(one["name"], section, one["text"], "live", None, one["helpful"], one["harmful"])
         for section, bullets in sections.items()

@@ -294,10 +294,11 @@ class History:
         return made("other") if event.type in ("session.recorded", "event.redacted") else None
 
     def _note_id(self, person: Person, event: Recorded, key: str) -> None:
-        """No two events have one id, except where they say the same."""
+        """No two events that commands created have one id; what follows from its target has the target's."""
         said = json.dumps([event.type, event.target, event.data], sort_keys=True)
         of, before = self.ids.setdefault(event.event_id, (person.name, said))
-        if before != said and event.actor == "human" and event.type != "evidence.retracted":
+        follows = event.type.startswith(("evidence.", "event.", "change."))
+        if before != said and event.actor == "human" and not follows:
             self.problems.append(
                 ("ids clash", f"{event.type} of {person.name} and {of}: {said[:200]} / {before[:200]}")
             )
@@ -503,10 +504,11 @@ class History:
             _, events = self._do(
                 person, "redact", "--where", text, "--why", "a person is named", "--yes", kind="redact"
             )
-            if any(event.type == "event.redacted" for event in events):
-                act = Act(f"redact {text}", "redact", {"text": text})
+            erased = [person.keys.get(e.target or "", "") for e in events if e.type == "event.redacted"]
+            if erased:
+                act = Act(f"redact {self.clock} {text}", "redact", {"text": text, "acts": erased})
                 self.acts[act.key] = act
-                person.view.acts.setdefault(act.key, self.clock)
+                person.view.acts[act.key] = self.clock
 
     def _proposal(self, person: Person, chance: random.Random) -> None:
         """Let duplicates be proposed, and decide on it."""

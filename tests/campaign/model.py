@@ -117,7 +117,9 @@ class Play:
         self._steps = view.acts
         self._course = [acts[key] for key, _ in sorted(view.acts.items(), key=lambda item: item[1])]
         self._same = self._twins(view)
-        self._erased = {act.data["text"] for act in self._course if act.kind == "redact"}
+        self._erased = {
+            (key, act.data["text"]) for act in self._course if act.kind == "redact" for key in act.data["acts"]
+        }
         self._out = {act.target: act.key for act in self._course if act.kind == "retract"}
         self._completed = {act.reflection: act for act in self._course if act.kind == "completed"}
         for act in self._course:
@@ -144,7 +146,7 @@ class Play:
 
     def text(self, birth: str) -> str:
         """A bullet's text, as it is shown."""
-        return self._shown(self.bullets[self.bullet_of(birth)].text)
+        return self.bullets[self.bullet_of(birth)].text
 
     # Bullets
 
@@ -162,14 +164,15 @@ class Play:
         for key in act.data.get("births", ()):
             birth = view.births[key]
             if self.bullet_of(key) == key:
-                self.bullets[key] = Bullet(birth, step, birth.section, birth.text, birth.counters, step)
+                text = self._left_of(act, birth.text)
+                self.bullets[key] = Bullet(birth, step, birth.section, text, birth.counters, step)
         if act.kind == "policy":
             self.policy = act.data["counting"]
         bullet = self.bullets.get(self.bullet_of(act.data.get("bullet", "")))
         if bullet is None:
             return
         if act.kind == "revise":
-            bullet.text = act.data["text"]
+            bullet.text = self._left_of(act, act.data["text"])
         elif act.kind == "move":
             bullet.section = act.data["section"]
         elif act.kind == "remove":
@@ -192,6 +195,10 @@ class Play:
                 source.status, source.heir = "removed" if source.was_removed else "live", ""
             if bullet.status == "live":
                 bullet.status = "removed"
+
+    def _left_of(self, act: Act, text: str) -> str:
+        """A text as redactions left it, which are about what was recorded, not about what is recorded later."""
+        return ERASED if (act.key, text) in self._erased else text
 
     def _recount(self, bullet: Bullet, act: Act, step: int) -> None:
         bullet.baseline, bullet.since, bullet.held = act.data["counters"], step, step
@@ -254,9 +261,8 @@ class Play:
             of_kind = [one for one in verdicts.values() if one.kind == kind and one.key not in dropped]
             members = {self._member(one) for one in of_kind}
             totals.append(sum(counters[number] for counters, _ in baselines.values()) + len(members))
-        heir = self._shown(self.bullets[bullet.heir].text) if bullet.status == "merged" else ""
-        section = SECTIONS[bullet.section]
-        return section, self._shown(bullet.text), bullet.status, heir, totals[0], totals[1]
+        heir = self.bullets[bullet.heir].text if bullet.status == "merged" else ""
+        return SECTIONS[bullet.section], bullet.text, bullet.status, heir, totals[0], totals[1]
 
     def _member(self, verdict: Verdict) -> str:
         if self.policy == "once_per_session":
@@ -264,6 +270,3 @@ class Play:
         if self.policy == "once_per_reflection":
             return verdict.reflection or verdict.key
         return verdict.key
-
-    def _shown(self, text: str) -> str:
-        return ERASED if text in self._erased else text
