@@ -23,7 +23,7 @@ _MOST_CALLS = 420
 _DEEDS = {
     "add": 5, "add_alike": 2, "revise": 4, "move": 2, "remove": 3, "merge": 2, "recount": 2, "edit_file": 2,
     "edit_both": 2, "session": 5, "shared_session": 3, "judge": 4, "undo": 5, "undo_named": 2, "undo_position": 2,
-    "undo_session": 2, "redact": 2, "policy": 1, "markdown": 1, "proposal": 1, "import": 5, "backup": 1, "restore": 2,
+    "undo_session": 2, "redact": 3, "policy": 1, "markdown": 1, "proposal": 1, "import": 5, "backup": 1, "restore": 2,
 }  # fmt: skip
 _SLUGS = ("pat", "mis", "ctx", "oth")
 
@@ -97,6 +97,7 @@ class History:
         self.base: dict[str, str] = {}
         self.shared: list[tuple[Path, list[tuple[str, str]]]] = []
         self.restores = 0
+        self.erased: list[str] = []
 
     # The course
 
@@ -346,6 +347,11 @@ class History:
 
     def _remove(self, person: Person, chance: random.Random) -> None:
         rows = self._some(person, chance, chance.choice([1, 1, 2]))
+        if rows and chance.random() < 0.4:
+            # What was added last: two machines then remove different bullets of one name.
+            rows = sorted(self._live(person), key=lambda row: person.view.acts[_act_of(person.view.names[row.name])])[
+                -1:
+            ]
         if rows:
             ran, events = self._do(person, "remove", *(row.name for row in rows), "--why", "not wanted")
             self._expect(ran, events, [("bullet.removed", {"name": row.name}) for row in rows])
@@ -381,7 +387,7 @@ class History:
     def _edit(self, person: Person, name: str, said: dict[str, object], delete: str = "", add: str = "") -> None:
         file = person.machine.playbook
         document = json.loads(file.read_text()) if file.exists() else {"sections": {}}
-        entries = {one["name"]: one for bullets in document["sections"].values() for one in bullets}
+        entries = {one.get("name"): one for bullets in document["sections"].values() for one in bullets}
         live = {row.name for row in person.machine.rows() if row.status == "live"}
         if set(entries) != live:
             return  # a kill left an older file, which the next command writes again
@@ -498,17 +504,25 @@ class History:
 
     def _redact(self, person: Person, chance: random.Random) -> None:
         """Erase a bullet's text; a text that two machines may have added is what makes their bullets one, and stays."""
-        rows = [row for row in self._live(person) if not row.text.startswith("Alike")]
-        if rows:
-            text = chance.choice(rows).text
+        texts = [row.text for row in self._live(person) if not row.text.startswith("Alike")]
+        if texts:
+            elsewhere = [text for text in texts if text in self.erased]
+            text = chance.choice(elsewhere if elsewhere and chance.random() < 0.6 else texts)
+            self.erased.append(text)
             _, events = self._do(
                 person, "redact", "--where", text, "--why", "a person is named", "--yes", kind="redact"
             )
-            erased = [person.keys.get(e.target or "", "") for e in events if e.type == "event.redacted"]
-            if erased:
-                act = Act(f"redact {self.clock} {text}", "redact", {"text": text, "acts": erased})
+            if any(event.type == "event.redacted" for event in events):
+                acts = [key for key in person.view.acts if text in self._texts(person, key)]
+                act = Act(f"redact {self.clock} {text}", "redact", {"text": text, "acts": acts})
                 self.acts[act.key] = act
                 person.view.acts[act.key] = self.clock
+
+    def _texts(self, person: Person, key: str) -> list[str]:
+        """The texts of bullets that an act says."""
+        data = self.acts[key].data
+        born = [person.view.births[birth].text for birth in data.get("births", ())]
+        return [*born, *([data["text"]] if "text" in data else [])]
 
     def _proposal(self, person: Person, chance: random.Random) -> None:
         """Let duplicates be proposed, and decide on it."""
@@ -685,10 +699,17 @@ class History:
         raise Broken("other than the model", f"{person.name}: {_difference(told, play.holdings())}")
 
 
+def _act_of(birth: str) -> str:
+    """The key of the act by which a bullet came into being."""
+    return birth.rpartition("#")[0]
+
+
 def _advice(file: Path) -> list[tuple[str, str, str]]:
     """What a playbook.json says, apart from counters."""
     sections = json.loads(file.read_text())["sections"] if file.exists() else {}
-    return sorted((one["name"], section, one["text"]) for section, bullets in sections.items() for one in bullets)
+    return sorted(
+        (one.get("name", ""), section, one["text"]) for section, bullets in sections.items() for one in bullets
+    )
 
 
 def _difference(told: Sequence[object], wanted: Sequence[object]) -> str:
