@@ -219,7 +219,7 @@ class History:
             person.chains.append(event.chain)
             if "merged" in event.meta or event.actor == "merge" or event.event_id in foreign:
                 continue
-            act = self._act(person, event)
+            act = self._act(person, event, is_of_file=group.kind == "file")
             if act is not None:
                 self.clock += 1
                 self.acts.setdefault(act.key, act)
@@ -229,12 +229,15 @@ class History:
         if keys:
             person.own.append(replace(group, keys=frozenset(keys)))
 
-    def _act(self, person: Person, event: Recorded) -> Act | None:
-        """The act that an event records, under the births that its names mean on this machine."""
+    def _act(self, person: Person, event: Recorded, *, is_of_file: bool) -> Act | None:
+        """The act that an event records, under the births that its names mean on this machine. What a file says is one
+        act, on whichever machines it is read."""
         data, names = event.data, person.view.names
         by_person = event.actor == "human"
         key = f"{person.name}{self.clock}:{event.event_id[:8]}" if by_person else event.event_id
-        if event.type == "evidence.retracted":
+        if is_of_file:
+            key = f"file {event.event_id} {json.dumps(data, sort_keys=True)}"
+        elif event.type == "evidence.retracted":
             key = f"out of {person.keys.get(event.target or '', event.target or '')}"
         self._note_id(person, event, key)
         person.keys[event.event_id] = key
