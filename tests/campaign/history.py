@@ -163,6 +163,8 @@ class History:
             return
         person = chance.choice(self.people)
         deed = chance.choices(list(_DEEDS), list(_DEEDS.values()))[0]
+        if deed not in ("import", "restore", "markdown", "policy") and not self._live(person):
+            deed = "add"
         self.script.append(f"# step {self.number}: {deed}")
         work: Callable[[Person, random.Random], None] = getattr(self, f"_{deed}")
         self.figures["steps"] += 1

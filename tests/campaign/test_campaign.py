@@ -10,8 +10,9 @@ from tests.campaign.history import History, lines
 from tests.campaign.machines import preload
 from tests.conftest import Postgres
 
-_FAST = (4, 58)
-_SLOW = (3, 12, 16, 20, 24, 31, 36)
+_FAST = (4, 6)
+#: Those in which merges of ledgers failed before events had ids of their own.
+_SLOW = (1, 3, 7, 11, 22, 31, 33, 36)
 
 
 @pytest.fixture(scope="module", autouse=True)
