@@ -266,9 +266,7 @@ def postgres() -> Iterator[Postgres]:
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:
-            url = (
-                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else private_server()
-            )
+            url = stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else private_server()
         server = Postgres(url, stack.enter_context(pgbouncer(url)) if _IS_POOLED else None)
         yield server
         server.close()

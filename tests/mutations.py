@@ -28,6 +28,10 @@ TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests
 COUNTED = ("tests/ledger/test_cached.py",)
 MERGED = ("tests/curation/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
+PAIRED = ("tests/exchange/test_two_machines.py",)
+PARTED = ("tests/exchange/test_parted.py",)
+MATCHED = "reflector/exchange/matching.py"
+ACTS = "reflector/curation/acts.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -43,7 +47,7 @@ READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_read
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
 TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
-UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py")
+UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py", "tests/cli/test_undo.py")
 RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
 EVIDENCE = ("tests/reflection/test_evidence.py",)
 SHOWN = ("tests/reflection/test_excerpt.py",)
@@ -236,7 +240,15 @@ MUTATIONS = [
     Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
-    Mutation(RECONCILED, "if id not in checks:", "if id:", MERGING),
+    Mutation(RECONCILED, "if reflection.reflection_id not in checks:", "if reflection.reflection_id:", MERGING),
+    Mutation(RECONCILED, "if tag.actor == ev.HUMAN or tag.facts", "if tag.facts", PAIRED),
+    Mutation(RECONCILED, "retractions += [_retracted(tag.event_id", "retractions = [_retracted(tag.event_id", PAIRED),
+    Mutation(RECONCILED, "reason, last.reflection_id) for", "reason) for", PAIRED),
+    Mutation(RECONCILED, "if any(has[field] != value for field, value in wanted.items()):", "if False:", PAIRED),
+    Mutation(MATCHED, "row.birth == other.birth and row.points_to(target_id)", "row.birth == other.birth", PARTED),
+    Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
+    Mutation("reflector/exchange/merge.py", "        refuse_time_to_come(one, latest)\n", "", PAIRED),
+    Mutation("reflector/exchange/bullets.py", "            self._with_its_text(other),\n", "", PAIRED),
     Mutation(RECONCILED, "in twice if is_check]", "in twice if not is_check]", MERGING),
     Mutation("reflector/exchange/merge.py", "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
@@ -407,8 +419,12 @@ MUTATIONS = [
     Mutation(APP, "text if not self.user and self.dataset is None else _COMMAND", "text if True else _COMMAND", ERRORS),
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
-    Mutation(UNDOING, " or (name is None and e.recorded_at == last.recorded_at)]", "]", UNDO),
-    Mutation(UNDOING, "if event.event_id not in gone and len(chain) % 2:", "if event.event_id not in gone:", UNDO),
+    Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
+    Mutation(ACTS, "is_own_kind and MERGED not in event.meta and tx", "is_own_kind and tx", UNDO),
+    Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
+    Mutation(ACTS, "if event.event_id in gone or _tag_id(event) in gone:", "if event.event_id in gone:", UNDO),
+    Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
+    Mutation(ACTS, "and _command(event) == _command(last)]", "]", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, entry, now.entries[name], found):", "if False:", UNDO),
     Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),

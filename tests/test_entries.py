@@ -239,7 +239,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
     agent.ledger.with_name("ledger.db-wal").touch()
     program = [sys.executable, "-I", "-B", "-m", "reflector"]
     err = agent.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=few_blocks).err
-    assert "cannot be read now (disk I/O error); check the space" in err
+    assert "left as it is. Check the disk, the space left there" in err
     assert "move it away" not in err
 
 

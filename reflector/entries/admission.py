@@ -168,7 +168,8 @@ def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
     """Accept the file of a ledger whose making was cut off, or is going on in another process."""
     try:
         with looking(place.file, place.playbook) as found:
-            origin, fault = found.origin, found.fault()
+            origin = found.origin  # "" before the playbook has its row
+            fault = found.fault() if origin else ""
     except LedgerStrange:  # it has no table yet
         return
     if fault:

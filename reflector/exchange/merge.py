@@ -7,12 +7,6 @@ is here. The file itself proves the other history. Merging it again adds nothing
 An event that is here, by its birth or with the same id and data, is not appended again (`matching`). If an id is here
 with other data, this ledger's version stays if both state one fact in different words (a reason, a path, a model's
 answer); of two creations or changes of a bullet both are kept, and so are two reflections with different verdicts.
-
-Which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet is
-its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
-two bullets of one name with other births are one bullet where they ever said the same, and two where they never did. A
-line of a file, which `check` watches, is the bullet that ever said the same, whatever its name; and two bullets of the
-playbook that say the same are one.
 """
 
 from __future__ import annotations
@@ -28,10 +22,11 @@ from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, TX, Event, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
-from reflector.events.registry import ADVICE, EVENT_TYPES, WORDING_TYPES, names_in, new_bullets
+from reflector.events.registry import ADVICE, EVENT_TYPES, WORDING_TYPES, names_in
 from reflector.events.registry import apply as fold_in
-from reflector.events.state import REDACTED, Playbook
+from reflector.events.state import Playbook
 from reflector.exchange import agreement
+from reflector.exchange.bullets import Bullets, bullets_of
 from reflector.exchange.matching import (
     OF_REFLECTIONS,
     Birth,
@@ -63,7 +58,6 @@ from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.playbook.admissible import same_words
 from reflector.playbook.names import Names, is_name
 
 Lines = Callable[[], Iterable[str | bytes]]
@@ -73,97 +67,10 @@ Verdict = tuple[str, str]
 #: Lines after which a `ledger.merged` is appended; it names each event that was not.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
-_LIVE: Final = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
 _ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
 _ERASE_REDACTED: Final = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND {one_of((ev.EVENT_REDACTED,))})"  # noqa: S608
 )
-
-
-#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
-#: that event was first appended, and which of its bullets it is.
-BulletBirth = tuple[str, str, int]
-#: The names here that a bullet of another history may have, the surest first.
-NamesFor = Callable[[str], list[str]]
-
-
-@dataclass(slots=True)
-class Bullets:
-    """Every bullet of a history by name: the texts it ever had, and its births, one for each machine that made it."""
-
-    texts: dict[str, set[str]] = field(default_factory=dict)
-    births: dict[str, list[BulletBirth]] = field(default_factory=dict)
-    #: What those that are in the playbook now say.
-    live: dict[str, str] = field(default_factory=dict)
-    #: Those that came as lines of files.
-    watched: set[str] = field(default_factory=set)
-
-    def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
-        """Add the next event of the history that words a bullet."""
-        for index, bullet in enumerate(new_bullets(type_, data)):
-            self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
-            self.births.setdefault(bullet["name"], []).append((birth.event_id, birth.data_hash, index))
-            if bullet.get("watched"):
-                self.watched.add(bullet["name"])
-        if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
-            self.texts[data["name"]].add(data.get("text", REDACTED))
-
-    def names_of(self, other: Bullets) -> dict[str, str]:
-        """Return the bullets of another history that are here: the name there, and the name here. One to one.
-
-        The surest sign is asked first: one birth, then one name that ever said the same, then the words of a line that
-        `check` watches, then two live bullets that say the same.
-        """
-        pairs: dict[str, str] = {}
-        taken: set[str] = set()
-        for names_for in (
-            self._with_its_birth(other),
-            self._with_its_name(other),
-            self._with_its_words(other),
-            self._with_its_text(other),
-        ):
-            for there in other.texts:
-                if there in pairs:
-                    continue
-                here = next((name for name in names_for(there) if name not in taken), None)
-                if here is not None:
-                    pairs[there] = here
-                    taken.add(here)
-        return pairs
-
-    def _with_its_birth(self, other: Bullets) -> NamesFor:
-        named = {birth: name for name, births in self.births.items() for birth in births}
-
-        def names_for(there: str) -> list[str]:
-            known = [named[birth] for birth in other.births[there] if birth in named]
-            return [there] if there in known else known
-
-        return names_for
-
-    def _with_its_name(self, other: Bullets) -> NamesFor:
-        def names_for(there: str) -> list[str]:
-            both_said = self.texts.get(there, set()) & other.texts[there]
-            return [there] if both_said - {REDACTED} else []
-
-        return names_for
-
-    def _with_its_words(self, other: Bullets) -> NamesFor:
-        said = {same_words(text): name for name, texts in self.texts.items() for text in sorted(texts - {REDACTED})}
-
-        def names_for(there: str) -> list[str]:
-            alike = [said.get(same_words(text), "") for text in sorted(other.texts[there])]
-            return [name for name in alike if name and (name in self.watched or there in other.watched)]
-
-        return names_for
-
-    def _with_its_text(self, other: Bullets) -> NamesFor:
-        named = {text: name for name, text in reversed(self.live.items()) if text != REDACTED}
-
-        def names_for(there: str) -> list[str]:
-            here = named.get(other.live.get(there, REDACTED))
-            return [] if here is None else [here]
-
-        return names_for
 
 
 @dataclass(slots=True)
@@ -196,16 +103,6 @@ class Survey:
     restated: set[str | None] = field(default_factory=set)
     others: dict[str, Other] = field(default_factory=dict)
     tags: dict[str, list[tuple[str, Verdict]]] = field(default_factory=dict)
-
-
-def bullets_of(writing: Writing, origin: str) -> Bullets:
-    """Return the bullets of this ledger."""
-    found = Bullets()
-    for event in between(writing.sql, WORDING_TYPES, 0, writing.position):
-        here = Birth(origin, event.position, event.event_id, event.data_hash)
-        found.take(event.type, birth_of(here, event.meta), event.facts)
-    found.live = dict(writing.sql.run(_LIVE).fetchall())
-    return found
 
 
 def survey(lines: Iterable[str | bytes]) -> Survey:
@@ -357,7 +254,7 @@ def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0)
     found, done = survey(lines()), Merged(ledger.head())
     with suppress(_NothingNew), ledger.writing() as writing:
         done.head = _head_at(done.head, writing)
-        here = bullets_of(writing, done.head.origin)
+        here = bullets_of(writing.sql, done.head.origin, writing.position)
         compare(writing, done.head.origin, found)
         colliding = [] if found.forward else match(here, found)
         if colliding and not rename:

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
-#: How far to look for a record that is recognised. A first prompt with images has megabytes.
 #: How a JSON document of messages begins that no agent resumes from.
-_LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{")
+_LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\"type\"")
+#: How far to look for a record that is recognised. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024

@@ -198,8 +198,10 @@ class History:
         self._must("Traceback" not in ran.err and ran.code in (0, 1, 2, -9), "a command broke", f"{words}: {ran.err}")
         events = machine.events(before)
         self._take(person, events, Group(kind, frozenset(), rows), foreign)
+        # Proposals fall away before any command answers.
+        made = [event for event in events if event.actor != "reflector"]
         self._must(
-            not events or ran.code in (0, -9), "a refused command wrote", f"{person.name} {words}: {ran.err} {events}"
+            not made or ran.code in (0, -9), "a refused command wrote", f"{person.name} {words}: {ran.err} {made}"
         )
         return ran, events
 
@@ -623,8 +625,11 @@ class History:
         if ran.is_killed and not events:
             return self._import_file(person, file, other)
         self._must(ran.code in (0, -9), "an import failed", f"{person.name} imports {other.name}: {ran.err}")
-        if events:
+        is_recorded = any(event.type == "ledger.merged" for event in events)
+        if is_recorded:
             person.own.append(Group("import", frozenset({f"import {self.number}"}), {}))
+        elif events and other.machine is person.machine:  # its own later state, as it was before a restore
+            person.own, person.undone = known.own, known.undone
         if was_empty:
             person.view, person.keys = known.view, known.keys
         else:

@@ -151,7 +151,8 @@ def test_redaction_is_not_passed_over(agent: Agent) -> None:
 
 
 def test_without_a_home_an_act_has_to_be_named(agent: Agent) -> None:
-    homeless = Agent(agent.project, Path("/nonexistent"))
+    nowhere = {"REFLECTOR_LEDGER_URL": f"sqlite:///{agent.home}/ledger.db"}
+    homeless = Agent(agent.project, Path("/nonexistent"), nowhere)
     homeless.call("add", "pat", "Added without a home.")
     said = homeless.call("undo", code=1)
     assert "without a home folder, reflector cannot tell which acts are yours" in said.err
