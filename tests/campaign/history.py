@@ -628,7 +628,7 @@ class History:
         is_recorded = any(event.type == "ledger.merged" for event in events)
         if is_recorded:
             person.own.append(Group("import", frozenset({f"import {self.number}"}), {}))
-        elif events and other.machine is person.machine:  # its own later state, as it was before a restore
+        elif events and other.name == person.name:  # its own later state, as it was before a restore
             person.own, person.undone = known.own, known.undone
         if was_empty:
             person.view, person.keys = known.view, known.keys
@@ -705,7 +705,8 @@ class History:
         """The machine shows what the model says; between exchanges, a count that a merge stated may wait for the next
         merge (team.md, How a merge decides)."""
         self._catch_up(person)
-        play = Play(self.acts, person.view)
+        plays = [Play(self.acts, person.view, unites_texts=unites) for unites in (False, True)]
+        play = plays[0]
         rows = person.machine.rows()
         text = {row.name: row.text for row in rows}
         told = sorted(
@@ -713,9 +714,10 @@ class History:
             for r in rows
         )
         self.figures["compared with the model"] += 1
-        if told == play.holdings():
+        if any(told == each.holdings() for each in plays):
             return
-        if play.is_contested and told in (play.holdings("first"), play.holdings("last")):
+        # Of two people's verdicts on one citation, the later one counts.
+        if any(each.is_contested and told == each.holdings("last") for each in plays):
             self.figures["verdicts of two people met"] += 1
             return
         if not is_exchanged and [one[:4] for one in told] == [one[:4] for one in play.holdings()]:

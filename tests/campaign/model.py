@@ -4,7 +4,8 @@ Nothing of `reflector` is imported, and nothing is read from a merge: a machine 
 other machine, and the playbook is what all known acts come to in the order in which they were first done anywhere. As
 one program plays all machines one step after the other, that order is the order of the steps.
 
-A bullet is known by its birth. Two births under one name with one text are one bullet, that of the first.
+A bullet is known by its birth. Two births under one name with one text are one bullet, that of the first. So are two
+births with one text under different names, if both bullets were live with that text when one ledger met the other.
 """
 
 from __future__ import annotations
@@ -111,12 +112,12 @@ Holding = tuple[str, str, str, str, int, int]
 class Play:
     """What known acts come to, in the order in which they were first done."""
 
-    def __init__(self, acts: Mapping[str, Act], view: View) -> None:
+    def __init__(self, acts: Mapping[str, Act], view: View, *, unites_texts: bool = False) -> None:
         self.bullets: dict[str, Bullet] = {}
         self.policy = "as_applied"
         self._steps = view.acts
         self._course = [acts[key] for key, _ in sorted(view.acts.items(), key=lambda item: item[1])]
-        self._same = self._twins(view)
+        self._same = self._twins(view, unites_texts=unites_texts)
         self._erased = {
             (key, act.data["text"]) for act in self._course if act.kind == "redact" for key in act.data["acts"]
         }
@@ -150,13 +151,14 @@ class Play:
 
     # Bullets
 
-    def _twins(self, view: View) -> dict[str, str]:
+    def _twins(self, view: View, *, unites_texts: bool) -> dict[str, str]:
         first: dict[tuple[str, str], str] = {}
         same: dict[str, str] = {}
         for act in self._course:
             for key in act.data.get("births", ()):
                 birth = view.births[key]
-                same[key] = first.setdefault((birth.name, birth.text), key)
+                name = "" if unites_texts else birth.name
+                same[key] = first.setdefault((name, birth.text), key)
         return same
 
     def _do(self, act: Act, view: View) -> None:
