@@ -36,6 +36,7 @@ from reflector.reflection.window import is_retracted, keys_of, own_messages
 from reflector.text.secrets import found as secrets_in
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
+from reflector.transcripts.speakers import outside_tags
 
 if TYPE_CHECKING:
     from reflector.config import Config
@@ -267,8 +268,8 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are a person's own: no code, no quotation, no list."""
-    plain = _FENCE.sub("\n", text)
+    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged text, no list."""
+    plain = outside_tags(_FENCE.sub("\n", text))
     for line in plain.split("\n"):
         if line.strip() and not _QUOTED.match(line):
             yield from (part.strip() for part in _SENTENCE.split(line) if part.strip())

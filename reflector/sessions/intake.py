@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any, Literal
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
+from reflector.events.sessions import QUEUED
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
@@ -221,7 +223,7 @@ def _take_in(
             **split,
             "carried": carried,
             **({"said": said} if (said := _said_wrong(found, own, split["cited"])) else {}),
-            "unread": _unread(found.tally),
+            "unread": _unread(found.tally, Counter(tag or QUEUED for key, tag in found.nobodys if key in own)),
         },
         actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
         occurred_at=iso_time(found.ended_at),
@@ -345,11 +347,16 @@ def _said_wrong(found: Scan, keys: frozenset[int], cited: Sequence[str]) -> list
     return [{"name": name, "why": quote(wrong[name], _MAX_WHY)} for name in cited if name in wrong]
 
 
-def _unread(tally: Tally) -> dict[str, Any]:
-    """Return what the reader did not understand, only where there was something: a drift of the format shows here."""
+def _unread(tally: Tally, nobodys: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the reader did not understand, only where there was something: a drift of the format shows here.
+
+    nobodys  how many messages of unknown speakers stand in each tag
+    """
     names = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
-    types = {quote(name, 60): count for name, count in sorted(tally.unknown_types.items())[:50]}
-    counted = {name: getattr(tally, name) for name in names} | {"unknown_types": types}
+    named = {"unknown_types": tally.unknown_types, "unknown_tags": nobodys}
+    counted = {name: getattr(tally, name) for name in names}
+    for name, of in named.items():
+        counted[name] = {quote(key, 60): count for key, count in sorted(of.items())[:50]}
     return {name: value for name, value in counted.items() if value}
 
 

@@ -8,7 +8,6 @@ names and arguments that Claude Code gives them. A reader is a `Conversation`, o
 from __future__ import annotations
 
 import json
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -150,7 +149,7 @@ def by_tool(
 
 def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
     """Words under the name of the user: a person's, or whose `origin` says."""
-    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
+    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal", "unknown") else bounds.INJECTED_TEXT
     return _message(uuid, place, "user", origin, text, limit, {"results": results})
 
 
@@ -270,21 +269,3 @@ def instant(milliseconds: Any) -> str:
 def joined(parts: Iterable[str]) -> str:
     """Texts, one after the other on lines of their own."""
     return "\n".join(part for part in parts if part)
-
-
-def without_spans(text: str, opening: re.Pattern[str]) -> str:
-    """`text` without every `<tag>…</tag>` that `opening` finds the start of; the tag's name is its first group."""
-    # By hand: a pattern that looks for each end is quadratic in a text full of starts.
-    kept: list[str] = []
-    position, search_from = 0, 0
-    unclosed: set[str] = set()
-    while start := opening.search(text, search_from):
-        tag = start[1]
-        end = -1 if tag in unclosed else text.find(f"</{tag}>", start.end())
-        if end < 0:
-            unclosed.add(tag)
-            search_from = start.end()
-            continue
-        kept.append(text[position : start.start()])
-        position = search_from = end + len(tag) + 3
-    return "".join([*kept, text[position:]]) if kept else text

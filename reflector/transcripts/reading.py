@@ -36,6 +36,7 @@ from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
+from reflector.transcripts.speakers import tag_around
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -83,6 +84,7 @@ class Scan:
     wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
                  one, the model got nothing
+    nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no tag
     answered     key of the model's last message; None where it said nothing
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
@@ -100,6 +102,7 @@ class Scan:
     cited: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     wrong: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     told: list[tuple[int, Telling]] = field(default_factory=list)
+    nobodys: list[tuple[int, str]] = field(default_factory=list)
     answered: int | None = None
     session_id: str = ""
     agent_id: str = ""
@@ -136,6 +139,8 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
                 found.answered = key
                 found.told += ((key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
+            if message.origin == "unknown":
+                found.nobodys.append((key, tag_around(message.text)))
             if names := citations_of(message):
                 found.cited.append((key, tuple(names)))
                 if wrong := called_wrong(message):
