@@ -91,7 +91,9 @@ TYPES: Final = (
             "trigger": f.needed(f.TEXT),
             "reason": f.WORD_OR_PROSE,
             "transcript": f.needed(f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})),
-            "window": f.needed(f.within({"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL})),
+            "window": f.needed(
+                f.within({"keys": f.needed(f.RECORD_KEYS), "twins": f.RECORD_KEYS, "after": f.TEXT_OR_NULL})
+            ),
             "cited": f.needed(f.NAMES),
             "carried": f.needed(f.NAMES),
             "retired": f.NAMES,
@@ -167,6 +169,17 @@ TYPES: Final = (
         no_retraction="",
         target=Target("the evidence, a retraction or a proposal", required=True, once=True),
         all_prose=True,
+    ),
+    EventType(
+        name=ev.SESSION_COPIED,
+        meaning="A session began with records of another one under new ids. They count once, in the other one.",
+        since=9,
+        fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
+        effect=ChangesNothing("`double-counts` lists it"),
+        summary=said("{records} records are copies of session {of}"),
+        no_retraction="it counts nothing",
+        target=Target("the first window of the other session", required=True),
+        checked=True,
     ),
     _trial(
         name=ev.SESSION_OUTCOME,

@@ -285,6 +285,11 @@ def keys_of(recorded: Event) -> Sequence[int]:
     return unpack_keys(_part(recorded, "window").get("keys") or "")
 
 
+def twins_of(recorded: Event) -> Sequence[int]:
+    """Return the keys by which copies of a window's records under new ids are known."""
+    return unpack_keys(_part(recorded, "window").get("twins") or "")
+
+
 def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} of a trajectory, in which a file may have any field of this name."""
     return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}

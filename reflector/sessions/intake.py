@@ -1,9 +1,9 @@
 """Recording a session: from a transcript to one `session.recorded`.
 
 Invariant: a record of a transcript is recorded once. The window of an intake is the records that no earlier
-window of the playbook holds, whatever file, session id or hook they come by; an intake without new
-records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
-do not count one citation four times.
+window of the playbook holds, whatever file, session id or hook they come by, and under whatever ids a fork copied
+them; an intake without new records appends nothing but the fact that it met copies. So a compaction, a subagent's
+stop, a session's end and an import of history do not count one citation four times.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
@@ -25,7 +26,7 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
-from reflector.reflection.window import keys_of, last_line, transcript_of
+from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of
 from reflector.sessions.injection import is_fork, told_by_hook
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
@@ -41,6 +42,8 @@ _MAX_ID = _MAX_WHY = 200
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 #: Texts that one window was told: a start, and each resume and compaction without a window between them.
 _MOST_TELLINGS = 100
+#: So many messages that a session has in common with another one were copied.
+_FEWEST_COPIES = 2
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
 #: read them: a window ends with none of these. PreCompress comes before every request, whether it compresses or not.
 _MID_TURN = frozenset(
@@ -177,8 +180,13 @@ def _take_in(
             return _take_in(ledger, source, window, beside, _read(source, None))
     agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), found)
-    keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
+    keys, copies = list(found.keys), _Copies()
+    if window == "new":
+        copies = _copies(ledger, found, seen)
+        keys = [key for key in keys if key not in seen and key not in copies.keys]
+    copied = _copied_event(ledger, copies, found, session_id, agent_id) if beside is None else []
     if not keys:
+        ledger.append(copied)
         return nothing
     if not found.start and seen:
         before = last_line(ledger, session_id, agent_id, seen)
@@ -218,6 +226,7 @@ def _take_in(
                 "records": len(keys),
                 "at": course.at,
                 "keys": packed,
+                **({"twins": pack_keys(twins)} if (twins := [twin for key, twin in found.twins if key in own]) else {}),
                 "after": before[-1].event_id if before else None,
             },
             **split,
@@ -244,12 +253,53 @@ def _take_in(
     ]
     came = []
     if agent_id is None and window == "new":
-        root = _root(ledger, source, found, session_id, seen)
+        root = _root(ledger, source, found, session_id, seen, copies)
         came.append(_outcome(source, found, own, event, root, answered=bool(before)))
-    appended, *_ = ledger.append([event, *tellings, *came])
+    appended, *_ = ledger.append([event, *tellings, *came, *copied])
     if not appended.added:
         return nothing
     return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
+
+
+class _Copies(NamedTuple):
+    """The records with which a session begins and that another one has under other ids.
+
+    window  the first window of the other session; None without copies
+    """
+
+    keys: frozenset[int] = frozenset()
+    window: Event | None = None
+
+
+def _copies(ledger: Ledger, found: Scan, seen: Collection[int]) -> _Copies:
+    """Return the copies that a transcript begins with: a fork copies a conversation from its beginning.
+
+    One message alone is not a copy, because two sessions that are started at once may be asked the same at the same
+    time. What stands between copied messages was copied with them.
+    """
+    fresh = [(key, twin) for key, twin in found.twins if key not in seen]
+    known = ledger.seen([twin for _, twin in fresh[:_FEWEST_COPIES]]) if len(fresh) >= _FEWEST_COPIES else ()
+    if len(known) < _FEWEST_COPIES:
+        return _Copies()
+    known = ledger.seen([twin for _, twin in fresh])
+    run = list(takewhile(lambda pair: pair[1] in known, fresh))
+    last = found.keys.index(run[-1][0])
+    holders = (one for one in ledger.events(types=(ev.SESSION_RECORDED,)) if run[0][1] in twins_of(one))
+    return _Copies(frozenset(found.keys[: last + 1]).difference(seen), next(holders, None))
+
+
+def _copied_event(
+    ledger: Ledger, copies: _Copies, found: Scan, session_id: str, agent_id: str | None
+) -> list[NewEvent]:
+    """Return what records that a session begins with copies, unless it is recorded."""
+    if copies.window is None:
+        return []
+    of = copies.window.session_id or ""
+    event_id = identity(ev.SESSION_COPIED, found.agent, session_id, agent_id or "", copies.window.event_id)
+    if ledger.event(event_id) is not None:
+        return []
+    data = {"of": of, "records": len(copies.keys)}
+    return [NewEvent(ev.SESSION_COPIED, event_id, data, "intake", None, session_id, target_id=copies.window.event_id)]
 
 
 class _Course:
@@ -319,14 +369,17 @@ def _outcome(
     return outcome_event(event, root, came)
 
 
-def _root(ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Collection[int]) -> str | None:
+def _root(
+    ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Collection[int], copies: _Copies
+) -> str | None:
     """Return the session in which a conversation began: its own or, of a fork, its original's, where that is known."""
     known = next(ledger.events(session_id=session_id, types=(ev.SESSION_OUTCOME,)), None)
     if known is not None:
         return (known.data or {}).get("root")
-    if not found.start and found.keys[0] in seen:
+    if not found.start and (copies.window or found.keys[0] in seen):
         windows = ledger.events(types=(ev.SESSION_RECORDED,))
-        of = next((one.session_id for one in windows if found.keys[0] in keys_of(one)), None)
+        original = copies.window or next((one for one in windows if found.keys[0] in keys_of(one)), None)
+        of = original.session_id if original else None
         outcome = next(ledger.events(session_id=of, types=(ev.SESSION_OUTCOME,)), None) if of else None
         if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
             return str(root)

@@ -59,7 +59,7 @@ class Codex(Conversation):
         super().__init__()
         self._root = ""
         self._described = self._began = False
-        self._is_subagent = False
+        self._is_subagent = self._is_fork = False
         self._inherited = -1
         self._before = ""
         self._said: dict[str, int] = {}
@@ -86,10 +86,14 @@ class Codex(Conversation):
             count_type(tally, kind or None)
 
     def _describe(self, meta: dict[str, Any]) -> None:
-        """A fork names itself first, then copies its parent's file with the name in it."""
-        own = short(meta.get("id"))
+        """Keep whose file it is, and in which conversation its first record was made.
+
+        A fork names itself and its parent first. Then most releases copy the parent's file with the names in it.
+        """
+        own, parent = short(meta.get("id")), short(meta.get("forked_from_id"))
         if not self._began:
-            self._root = own or self._root
+            self._root = parent or own or self._root
+            self._is_fork = self._is_fork or self._described or parent != ""
         if self._described:
             return
         self._described = True
@@ -139,10 +143,12 @@ class Codex(Conversation):
         elif said.startswith(_SUMMARY):
             yield building.by_user(uuid, place, "summary", said)
         else:
-            origin, words = ("injected", said) if copied or self._is_subagent else _spoken(item)
-            if origin == "human":
-                self._before = digest(role, said)
-            yield building.by_user(uuid, place, origin, words if origin != "injected" else said)
+            origin, words = _spoken(item)
+            if origin == "human" and not copied and (self._is_fork or not self._is_subagent):
+                self._before = digest(role, said)  # in a copy, too, the next record stands behind it
+            if copied or self._is_subagent or origin == "injected":
+                origin, words = "injected", said
+            yield building.by_user(uuid, place, origin, words)
 
     def _output(self, item: dict[str, Any], place: Place) -> Message:
         text, code, failed = _outcome(item.get("output"))

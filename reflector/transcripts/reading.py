@@ -31,11 +31,11 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Conversation, fields, objects, whole
+from reflector.transcripts.building import Conversation, digest, fields, objects, whole
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
+from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ _BUFFER = 1024 * 1024
 #: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
 _HELD = 8 * 1024 * 1024
 _SAID = frozenset(("human", "model"))
+#: Messages that a copy may word anew: what clients and tools say.
+_NO_TWINS = frozenset(("injected", "tool", "synthetic"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 #: Places are at least so many messages apart.
 _APART = 20
@@ -80,6 +82,8 @@ class Scan:
     start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
+    twins        (key, twin) of each message of a person or the model that has words; a twin is what it has in common
+                 with its copy under a new id: its time, its role and its words
     cited        (key, names) of the model's records that cite
     wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
@@ -99,6 +103,7 @@ class Scan:
     sha256: str = ""
     tally: Tally = field(default_factory=Tally)
     keys: array[int] = field(default_factory=lambda: array("q"))
+    twins: list[tuple[int, int]] = field(default_factory=list)
     cited: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     wrong: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     told: list[tuple[int, Telling]] = field(default_factory=list)
@@ -139,6 +144,9 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
                 found.answered = key
                 found.told += ((key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
+            if message.text and message.timestamp and message.origin not in _NO_TWINS:
+                words = ("twin", message.timestamp, message.role, message.text)
+                found.twins.append((key, record_key(digest(*words))))
             if message.origin == "unknown":
                 found.nobodys.append((key, tag_around(message.text)))
             if names := citations_of(message):
