@@ -26,7 +26,6 @@ from reflector.config import CONSENT
 from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
 from reflector.ledger.store import Ledger
-from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet, context_tokens
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
@@ -37,6 +36,7 @@ from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM
 from reflector.sessions import history
 from reflector.sessions.history import Found
+from reflector.sessions.opencode_store import exports
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
@@ -179,7 +179,7 @@ def _folders() -> dict[str, tuple[Path, str]]:
     """Return where each agent leaves its transcripts, and in what files, by its name."""
     found = {name: (one.folder() / one.history, "*.jsonl") for name, one in AGENTS.items() if one.history}
     found["gemini"] = AGENTS["gemini"].folder() / "tmp", "chats/*.json*"
-    found["opencode"] = Path(user_folder()).parents[1] / "opencode" / "reflector", "*.json"
+    found["opencode"] = exports(), "*.json"
     return found
 
 

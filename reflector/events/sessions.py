@@ -175,7 +175,7 @@ TYPES: Final = (
         meaning="A session began with records of another one under new ids. They count once, in the other one.",
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
-        effect=ChangesNothing("`double-counts` lists it"),
+        effect=ChangesNothing("`double-counts` lists which sessions begin with copies"),
         summary=said("{records} records are copies of session {of}"),
         no_retraction="it counts nothing",
         target=Target("the first window of the other session", required=True),

@@ -26,8 +26,11 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
+from reflector.locate import agent_folder
 from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of
+from reflector.sessions import answers
 from reflector.sessions.injection import is_fork, told_by_hook
+from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
@@ -61,6 +64,7 @@ class Source:
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     project is the one whose start hook noted what it told, and which sessions began as forks.
+    agent is whose session it is, where the transcript is one of ours.
     """
 
     path: Path
@@ -70,6 +74,7 @@ class Source:
     agent_id: str | None = None
     reason: str | None = None
     project: Path | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +103,24 @@ def source_of(delivery: Delivery) -> Source | None:
         path = found
     else:
         return None
+    if is_export(path):  # it says itself whose session it is
+        return Source(path, delivery.event, None, reason=delivery.reason)
     limit = None if delivery.event in {"SessionEnd", "SubagentStop", *STOPS} else delivery.transcript_bytes
     return Source(path, delivery.event, limit, delivery.session_id, delivery.agent_id, delivery.reason)
 
 
 def find_transcript(session_id: str | None) -> Path | None:
-    """Return the newest transcript of a session of Codex CLI or Copilot CLI, which may name none at an end; None for
-    one that left no file under `$CODEX_HOME` or `~/.codex`, `$COPILOT_HOME` or `~/.copilot`."""
+    """Return the newest transcript of a session that is named by its id, where Claude Code, Codex CLI, Copilot CLI and
+    pi keep theirs; None for one that left no file there."""
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     try:
         codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
-        found = sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
+        pi = Path(os.environ.get("PI_CODING_AGENT_DIR") or Path.home() / ".pi/agent")
+        found = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
+        found += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
+        found += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
         found += copilot.glob(f"session-state/{session_id}/events.jsonl")
     except (OSError, RuntimeError):
         return None
@@ -167,6 +177,7 @@ def _take_in(
     known = _place(ledger, source) if window == "new" else None
     if found is None or (found.start and (known is None or found.start != known[1].offset)):
         found = _read(source, known[1] if known else None)
+    found.agent = source.agent or found.agent
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     seen = ledger.seen(found.keys)
     before: list[Event] = []
@@ -184,6 +195,7 @@ def _take_in(
     if window == "new":
         copies = _copies(ledger, found, seen)
         keys = [key for key in keys if key not in seen and key not in copies.keys]
+        keys = _without_answers(source, found, session_id, agent_id, keys)
     copied = _copied_event(ledger, copies, found, session_id, agent_id) if beside is None else []
     if not keys:
         ledger.append(copied)
@@ -259,6 +271,22 @@ def _take_in(
     if not appended.added:
         return nothing
     return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
+
+
+def _without_answers(source: Source, found: Scan, session_id: str, agent_id: str | None, keys: list[int]) -> list[int]:
+    """Return the new records without the answer that was added from the session's stop and came afterwards."""
+    given = answers.kept(source.project, session_id, agent_id) if keys and source.agent is None else ()
+    if not given:
+        return keys
+    new, late = frozenset(keys), set()
+    messages = found.messages or read_messages(source.path, limit=found.bytes, start=found.start)
+    for message in messages:
+        if message.key not in new or message.origin != "model" or not message.text.strip():
+            continue
+        if not any(answers.is_part(message.text, answer) for answer in given):
+            break
+        late.add(message.key)
+    return [key for key in keys if key not in late]
 
 
 class _Copies(NamedTuple):

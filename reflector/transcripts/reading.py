@@ -23,6 +23,7 @@ import os
 import stat
 import sys
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ _BUFFER = 1024 * 1024
 #: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
 _HELD = 8 * 1024 * 1024
 _SAID = frozenset(("human", "model"))
+#: So many texts of the model are kept: the last answer has one for each block.
+_ANSWERS = 16
 #: Messages that a copy may word anew: what clients and tools say.
 _NO_TWINS = frozenset(("injected", "tool", "synthetic"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
@@ -90,6 +93,7 @@ class Scan:
                  one, the model got nothing
     nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no tag
     answered     key of the model's last message; None where it said nothing
+    answers      (key, text) of the last texts of the model, oldest first
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (their order in the file is not by time)
@@ -109,6 +113,7 @@ class Scan:
     told: list[tuple[int, Telling]] = field(default_factory=list)
     nobodys: list[tuple[int, str]] = field(default_factory=list)
     answered: int | None = None
+    answers: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
     session_id: str = ""
     agent_id: str = ""
     version: str = ""
@@ -145,8 +150,10 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
                 found.told += ((key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
             if message.text and message.timestamp and message.origin not in _NO_TWINS:
-                words = ("twin", message.timestamp, message.role, message.text)
+                words = ("twin", found.agent, message.timestamp, message.role, message.text)
                 found.twins.append((key, record_key(digest(*words))))
+            if message.role == "assistant" and message.text.strip():
+                found.answers.append((key, message.text))
             if message.origin == "unknown":
                 found.nobodys.append((key, tag_around(message.text)))
             if names := citations_of(message):
