@@ -14,6 +14,7 @@ from typing import Final
 
 from reflector import files
 from reflector.handover import file_name
+from reflector.transcripts.citations import spread
 
 _MOST: Final = 1 << 22
 #: Characters by which an answer is recognised.
@@ -48,7 +49,7 @@ def kept(project: Path | None, session_id: str, agent_id: str | None) -> Sequenc
 
 def is_part(text: str, answer: str) -> bool:
     """Return whether a text of a transcript, which may be cut, is an answer or one of its blocks."""
-    one, other = (" ".join(part.split()) for part in (text, answer))
+    one, other = (" ".join(spread(part).split()) for part in (text, answer))
     return bool(one and other) and (one[:_TOLD_BY] in other or other[:_TOLD_BY] in one)
 
 

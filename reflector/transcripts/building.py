@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.citations import Telling, telling_of
+from reflector.transcripts.citations import Telling, spread, telling_of
 from reflector.transcripts.message import Message, Origin, Role, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 
@@ -123,7 +123,7 @@ def by_model(
     tokens: int = 0,
 ) -> Message:
     """Return the model's words and calls; `synthetic` where the client wrote them."""
-    thinking = bounds.excerpt(thinking, bounds.MODEL_TEXT) if thinking else ""
+    text, thinking = spread(text), bounds.excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else ""
     origin: Origin = "synthetic" if synthetic else "model"
     more = {"thinking": thinking, "calls": calls, "tokens": tokens}
     return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)

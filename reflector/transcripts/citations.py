@@ -2,9 +2,9 @@
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
 contract of the classic reflector; the ledger asks `citations_of`, which leaves out code, links and
-a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, too. What was told is read only from what the
-agent's own records call a hook's output, or its own instructions: the same lines in a person's words, in a tool's
-answer or in the model's are nobody's telling.
+a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`, too.
+What was told is read only from what the agent's own records call a hook's output, or its own instructions: the same
+lines in a person's words, in a tool's answer or in the model's are nobody's telling.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 #: The same, or with the model's word that the advice was wrong or did not fit, and why: brackets in it are in pairs.
 CITED = re.compile(
     r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])", re.ASCII
+)
+
+_NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
+#: Several names in one pair of brackets, or words behind a name: `[pat-001, mis-001]`, `[pat-001: tests first]`.
+_JOINED = re.compile(
+    rf"\[({_NAME}(?:(?:\s{{0,8}}[,;/&+]\s{{0,8}}|,?\s{{1,8}}and\s{{1,8}}){_NAME}){{0,64}}+)"
+    rf"(?:(?::|\s[-–—])\s{{0,8}}([^\[\]\n]{{1,300}}+))?\](?!\(|\[(?!{_NAME}))",
+    re.ASCII,
 )
 
 #: A citation is judged by so many records of its session after it, and by what the checks said in so many before it.
@@ -79,6 +87,19 @@ def called_wrong(message: Message) -> dict[str, str]:
     return {match[1]: match[2].strip(" :,.-–—") for match in said}
 
 
+def spread(text: str) -> str:
+    """Return a text in which each citation has brackets of its own: models join names, and add words to a name."""
+    return _JOINED.sub(_apart, text) if "[" in text else text
+
+
+def _apart(match: re.Match[str]) -> str:
+    names = re.findall(_NAME, match[1], re.ASCII)
+    if len(names) == 1 and match[2] is None:
+        return match[0]
+    apart = ", ".join(f"[{name}]" for name in names)
+    return apart if match[2] is None else f"{apart} ({match[2].strip()})"
+
+
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
     """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001."""
     return list(dict.fromkeys(match[1] for match in _citations(text, form)))
@@ -93,7 +114,10 @@ def _of_model(message: Message) -> Iterator[re.Match[str]]:
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Yield the citations in prose, inline code included. Left out are fenced code (to the end, where the fence is
     never closed), links whose text is a name, and lines that repeat a bullet with its counters."""
-    if "[" not in text or form.search(text) is None:
+    if "[" not in text:
+        return
+    text = spread(text)
+    if form.search(text) is None:
         return
     fence = ""
     for line in text.splitlines():
