@@ -120,6 +120,7 @@ def find_transcript(session_id: str | None) -> Path | None:
         pi = Path(os.environ.get("PI_CODING_AGENT_DIR") or Path.home() / ".pi/agent")
         found = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
         found += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
+        found += sorted(codex.glob(f"archived_sessions/rollout-*-{session_id}.jsonl"))
         found += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
         found += copilot.glob(f"session-state/{session_id}/events.jsonl")
     except (OSError, RuntimeError):

@@ -68,6 +68,8 @@ class Watched(ABC):
     repeats: ClassVar[frozenset[str]] = frozenset()
     #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
     teller: ClassVar[str] = "transcript"
+    #: Seconds that a run may take.
+    patience: ClassVar[float] = PATIENCE
 
     @property
     def root(self) -> Path:
@@ -101,7 +103,7 @@ class Watched(ABC):
             text=True,
             env=self.environ(),
             cwd=self.agent.project,
-            timeout=PATIENCE,
+            timeout=self.patience,
             check=False,
         )
         assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])

@@ -21,8 +21,9 @@ LOOPS = 8
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
+def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Eight loops that never rest."""
+    monkeypatch.setattr(Watched, "patience", 900.0)
     loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(LOOPS)]
     yield
     for loop in loops:
