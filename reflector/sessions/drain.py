@@ -195,7 +195,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     end(delivery)
 
 
-def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], object]:
+def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
     """Return how a recorded delivery ends: the next drain completes one whose last answer the transcript lacks."""
     from reflector.handover import STOPS
     from reflector.sessions import ends

@@ -321,9 +321,9 @@ def _copied_event(
     ledger: Ledger, copies: _Copies, found: Scan, session_id: str, agent_id: str | None
 ) -> list[NewEvent]:
     """Return what records that a session begins with copies, unless it is recorded."""
-    if copies.window is None:
+    of = (copies.window.session_id if copies.window else None) or ""
+    if copies.window is None or of == session_id:  # a client may write its own session anew
         return []
-    of = copies.window.session_id or ""
     event_id = identity(ev.SESSION_COPIED, found.agent, session_id, agent_id or "", copies.window.event_id)
     if ledger.event(event_id) is not None:
         return []

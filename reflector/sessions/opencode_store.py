@@ -47,7 +47,7 @@ def export(session_id: str | None) -> Path | None:
     path = exports() / f"{session_id}.json"
     with _database() as database:
         row = database and database.execute("SELECT * FROM session WHERE id = ?", (session_id,)).fetchone()
-        if row and not _is_new(path, row["time_updated"]):
+        if database and row and not _is_new(path, row["time_updated"]):
             content = json.dumps(_document(database, row), ensure_ascii=False).encode("utf-8", "replace")
             if len(content) > DOCUMENT_LIMIT:
                 raise StoreRefused(f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes")
@@ -116,10 +116,11 @@ def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, A
             "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", (session["id"],)
         )
     ]
-    info = {"id": session["id"], "directory": session["directory"], "title": session["title"]}
-    info |= {"version": session["version"]} | ({"parentID": session["parent_id"]} if session["parent_id"] else {})
-    times = {"created": session["time_created"], "updated": session["time_updated"]}
-    return {"info": {**info, "time": times}, "messages": messages}
+    info = {name: session[name] for name in ("id", "directory", "title", "version")}
+    if session["parent_id"]:
+        info["parentID"] = session["parent_id"]
+    info["time"] = {"created": session["time_created"], "updated": session["time_updated"]}
+    return {"info": info, "messages": messages}
 
 
 def _parsed(data: Any) -> dict[str, Any]:

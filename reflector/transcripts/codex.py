@@ -90,10 +90,10 @@ class Codex(Conversation):
 
         A fork names itself and its parent first. Then most releases copy the parent's file with the names in it.
         """
-        own, parent = short(meta.get("id")), short(meta.get("forked_from_id"))
+        own, origin = short(meta.get("id")), short(meta.get("forked_from_id"))
         if not self._began:
-            self._root = parent or own or self._root
-            self._is_fork = self._is_fork or self._described or parent != ""
+            self._root = origin or own or self._root
+            self._is_fork = self._is_fork or self._described or origin != ""
         if self._described:
             return
         self._described = True

@@ -89,8 +89,8 @@ class Gemini(Conversation):
         if _SUMMARY in said[:4096]:
             yield building.by_user(uuid, place, "summary", said)
         else:
-            origin, words = ("injected", said) if self.agent_id else _spoken(record, said)
-            yield building.by_user(uuid, place, origin, words)
+            injected: tuple[Origin, str] = ("injected", said)
+            yield building.by_user(uuid, place, *(injected if self.agent_id else _spoken(record, said)))
 
 
 def _spoken(record: dict[str, Any], said: str) -> tuple[Origin, str]:

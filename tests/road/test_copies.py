@@ -84,6 +84,18 @@ def test_the_list_of_doubles_names_a_copy(agent: Agent, tmp_path: Path) -> None:
     assert agent.call("verify").out == ""
 
 
+def test_a_session_written_anew_under_new_ids_counts_once(agent: Agent, tmp_path: Path) -> None:
+    original = Claude(SESSION).cites("pat-001")
+    ingest(agent, original, tmp_path)
+    original.records = renamed(original.records, "anew")
+    for record in original.records:
+        if "sessionId" in record:
+            record["sessionId"] = SESSION
+    ingest(agent, original.person("Now the docs.").model("As [mis-001] says."), tmp_path)
+    assert windows(agent)[1:] == [(2, ["mis-001"])]
+    assert agent.json("double-counts")["copies"] == []
+
+
 def test_a_wish_in_a_copy_is_heard_once(agent: Agent, tmp_path: Path) -> None:
     original = Claude(SESSION).person("Fix it.").model("Done.").person("No, use pnpm instead of npm.").model("Yes.")
     ingest(agent, original, tmp_path)
