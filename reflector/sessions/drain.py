@@ -173,7 +173,8 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions.intake import source_of
 
-    done, source, end, is_new = pipeline.done, source_of(delivery), spool.settle, False
+    done, source, is_new = pipeline.done, source_of(delivery), False
+    end: Callable[[Delivery], None] = spool.settle
     if source is not None:
         try:
             opencode_store.refresh(source.path)

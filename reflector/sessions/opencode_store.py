@@ -110,13 +110,13 @@ def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, A
     for row in database.execute("SELECT * FROM part WHERE session_id = ? ORDER BY id", (session["id"],)):
         ids = {"id": row["id"], "messageID": row["message_id"], "sessionID": session["id"]}
         parts[row["message_id"]].append({**_parsed(row["data"]), **ids})
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"info": {**_parsed(row["data"]), "id": row["id"], "sessionID": session["id"]}, "parts": parts[row["id"]]}
         for row in database.execute(
             "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", (session["id"],)
         )
     ]
-    info = {name: session[name] for name in ("id", "directory", "title", "version")}
+    info: dict[str, Any] = {name: session[name] for name in ("id", "directory", "title", "version")}
     if session["parent_id"]:
         info["parentID"] = session["parent_id"]
     info["time"] = {"created": session["time_created"], "updated": session["time_updated"]}
