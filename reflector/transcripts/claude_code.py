@@ -111,7 +111,7 @@ class ClaudeCode(Conversation):
             self._describe(record)
             uuid, place = self._placed(record, text, offset)
             message = (self._assistant if kind == "assistant" else self._user)(record, uuid, place)
-            if not message.results:  # results may stand between a prompt and its attachment
+            if message.origin not in ("tool", "injected"):  # these may stand between a prompt and its attachment
                 yield from self._unexplained()
             yield message
         elif kind == "attachment":
@@ -191,17 +191,19 @@ class ClaudeCode(Conversation):
         if operation == "enqueue":
             message = _spoken(record, *self._placed(record, text, offset), texts, typed=True)
             self._queue.append(_Queued(texts, ids, None if message.origin == "injected" else message))
-        elif operation == "dequeue" and self._queue:
-            if _taken(self._queue, texts, ids, typed=True) is None:
-                self._queue.popleft()
+        elif operation == "dequeue":
+            self._taken_next(texts, ids)
         elif operation == "popAll" and texts:
             _taken(self._queue, texts, ids, typed=True)
         elif operation == "popAll":
             self._queue.clear()
-        elif operation == "remove" and self._queue:
-            removed = _taken(self._queue, texts, ids, typed=False) if texts or ids else self._queue.popleft()
-            if removed is not None:
-                self._given.append(removed)
+        elif operation == "remove" and (removed := self._taken_next(texts, ids)) is not None:
+            self._given.append(removed)
+
+    def _taken_next(self, texts: list[str], ids: frozenset[str]) -> _Queued | None:
+        """Take the prompt out of the queue that a record names, or the next one where it names none."""
+        found = _taken(self._queue, texts, ids, typed=False)
+        return self._queue.popleft() if found is None and self._queue and not texts else found
 
     def _unexplained(self) -> Iterator[Message]:
         """Yield the prompts that the model was given and no attachment explained, as those of older releases."""
@@ -336,7 +338,7 @@ def _taken(queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, type
     """
     said = "\n".join(texts).strip()
     for queued in queue:
-        if ids & queued.ids or said == "\n".join(queued.texts).strip():
+        if ids & queued.ids or (said and said == "\n".join(queued.texts).strip()):
             queue.remove(queued)
             return queued
     for queued in queue if said and not typed else ():

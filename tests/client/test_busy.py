@@ -17,7 +17,8 @@ from tests.client.client import Client, Other, Watched
 from tests.client.conftest import of
 
 TIMES = int(os.environ.get("REFLECTOR_CLIENT_TIMES", "2"))
-LOOPS = 8
+#: None where another run has them already.
+LOOPS = int(os.environ.get("REFLECTOR_CLIENT_LOOPS", "8"))
 
 
 @pytest.fixture
