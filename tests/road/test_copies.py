@@ -126,7 +126,8 @@ def test_sessions_with_one_prompt_in_common_both_count(agent: Agent, tmp_path: P
         record["timestamp"] = record["timestamp"].replace("00.000Z", "00.001Z")
     ingest(agent, first, tmp_path)
     ingest(agent, second, tmp_path)
-    assert [cited for _, cited in windows(agent)] == [["pat-001"], ["pat-001"]]
+    assert windows(agent) == [(4, ["pat-001"]), (4, ["pat-001"])]
+    assert agent.json("double-counts")["copies"] == []
 
 
 def test_the_users_playbook_counts_a_copy_once(agent: Agent, tmp_path: Path) -> None:
