@@ -43,6 +43,11 @@ INSTALLED = ("tests/hooks/test_install.py",)
 INSTALL_COMMAND = ("tests/hooks/test_install.py", "tests/cli/test_install.py")
 CONFIGURED = ("tests/test_config.py", "tests/cli/test_config.py")
 HOOK = ("tests/hooks/test_deliveries.py", "tests/hooks/test_starts.py", "tests/hooks/test_start_line.py")
+SPEAKING, COPIES, ENDED = (
+    ("tests/transcripts/test_speakers.py",),
+    ("tests/road/test_copies.py",),
+    ("tests/road/test_ends.py",),
+)
 READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_readers.py")
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
 TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
@@ -88,6 +93,7 @@ STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
+ENDS, STORED = of("sessions", "ends opencode_store")
 PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
@@ -95,7 +101,7 @@ BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/reflection/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
-BUILDING, CITATIONS = of("transcripts", "building citations")
+BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES, MIRRORS = of("curation", "undoing proposals playbook_file watching mirrors")
@@ -260,9 +266,18 @@ MUTATIONS = [
     Mutation(SPOOLED, "[:-MOST_SILENT]", "[: -MOST_SILENT * 2]", SPOOL),
     Mutation(SPOOLED, "type(version) is int and version > 1", "False", SPOOL),
     Mutation(SPOOLED, 'if event == "SubagentStop" else "transcript_path"', "if False else 'transcript_path'", SPOOL),
-    Mutation(TAKEN, 'if seen and window == "new"', 'if window == "new" and False', INTAKE),
+    Mutation(TAKEN, "if key not in seen and key not in copies.keys]", "if key not in copies.keys]", INTAKE),
+    Mutation(TAKEN, " and key not in copies.keys]", "]", COPIES),
+    Mutation(TAKEN, "if len(known) < _FEWEST_COPIES:", "if not known:", COPIES),
+    Mutation(TAKEN, "lambda pair: pair[1] in known, fresh", "lambda pair: True, fresh", COPIES),
+    Mutation(TAKEN, "or of == session_id:", "or False:", COPIES),
+    Mutation(TAKEN, "return [key for key in keys if key not in late]", "return keys", ENDED),
+    Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
+    Mutation(ENDS, "if session_id in open_ or", "if", ENDED),
+    Mutation(ENDS, "- max(began_ns, path.stat().st_mtime_ns) > idle_ns", "> idle_ns", ENDED),
+    Mutation(STORED, "return export(session_id) if ended else None", "return export(session_id)", ENDED),
     Mutation(TAKEN, "*STOPS} else delivery.transcript_bytes", "*STOPS} else None", INTAKE),
-    Mutation(TAKEN, "session_id, agent_id or", "session_id, ''  or", INTAKE),
+    Mutation(TAKEN, 'found.agent, session_id, agent_id or "", window', "found.agent, session_id, window", INTAKE),
     Mutation(TAKEN, "in found.cited if key in own for name in of", "in found.cited for name in of", INTAKE),
     Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
     Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
@@ -272,9 +287,16 @@ MUTATIONS = [
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(PIPED, "all(one.path in met for one in spool.pending_for(project.root))", "True", PIPELINE),
-    Mutation(PIPED, "      is_new = pipeline", "      spool.settle(delivery)\n            is_new = pipeline", PIPELINE),
+    Mutation(
+        PIPED,
+        "      opencode_store.refresh(source.path)\n            taken",
+        "      spool.settle(delivery)\n            taken",
+        PIPELINE,
+    ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
-    Mutation(PIPED, "if not oldest < stop.received_at_ns <= now:", "if oldest < stop.received_at_ns <= now:", PIPELINE),
+    Mutation(PIPED, "if not oldest < stop.received_at_ns <= now", "if oldest < stop.received_at_ns <= now", PIPELINE),
+    Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
+    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
     Mutation(PROVEN, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
@@ -383,8 +405,14 @@ MUTATIONS = [
     Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
     Mutation(CLAUDE, 'return kind != "human" if kind else place.chain != ""', 'return place.chain != ""', READERS[:1]),
     Mutation(CLAUDE, 'synthetic=record.get("isApiErrorMessage") is True or ', "synthetic=", READERS[:1]),
-    Mutation(CLAUDE, " is not None:\n                self._removed.append(prompt)\n", " is not None:\n", READERS[:1]),
-    Mutation(CODEX, '"" if copied or self._is_subagent else _typed(item)', "_typed(item)", READERS[1:]),
+    Mutation(CLAUDE, "yield given.message if typed else", "yield given.message if True else", SPEAKING),
+    Mutation(CLAUDE, 'message._replace(origin="unknown") for', "message for", READERS[:1]),
+    Mutation(CLAUDE, "for queued in queue if said and not typed else ():", "for queued in ():", SPEAKING),
+    Mutation(CODEX, "if copied or self._is_subagent or origin", "if origin", READERS[1:]),
+    Mutation(CODEX, "self._root = origin or own or self._root", "self._root = own or self._root", COPIES),
+    Mutation(CODEX, "and (self._is_fork or not self._is_subagent)", "and not self._is_subagent", COPIES),
+    Mutation(SPEAKERS, '("unknown", text) if tag_around(rest) else ("human", rest)', '("human", rest)', SPEAKING),
+    Mutation(SPEAKERS, "rest = without(rest, _ANY).strip()", "rest = rest.strip()", SPEAKING),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._inherited:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._asked:", "if True:", READERS[1:]),
@@ -393,7 +421,7 @@ MUTATIONS = [
     Mutation(OPENCODE, 'if not text or not (ended or "end" in fields(part.get("time"))):', "if not text:", READERS[1:]),
     Mutation(OPENCODE, 'refused = text[feedback.end() :].strip() if feedback else ""', 'refused = ""', READERS[1:]),
     Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
-    Mutation(PI, "human = building.without_spans(said, _SPAN).strip()", "human = said", READERS[1:]),
+    Mutation(PI, "*spoken(said))", '"human", said)', READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
     Mutation(CLAUDE, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
     Mutation(CITATIONS, "if _BULLET_LINE.match(plain) or _is_link_target(plain):", "if _is_link_target(plain):", CITED),

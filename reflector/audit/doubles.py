@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
-from reflector.events.event import SESSION_RECORDED
+from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
@@ -78,12 +78,22 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A session that begins with records of another one under new ids. They count once."""
+
+    session: str
+    of: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class DoubleCounts:
-    """The doubles by class, and the totals of each bullet."""
+    """The doubles by class, the totals of each bullet, and the copies that did not count again."""
 
     counting: Counting
     classes: tuple[Doubles, ...]
     totals: tuple[Totals, ...]
+    copies: tuple[Copy, ...]
 
 
 def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
@@ -100,7 +110,9 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
         names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
         counters = [then.counters(names, counting) for counting in COUNTINGS]
         totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
-        return DoubleCounts(then.counting, classes, totals)
+        copied = ledger.events(types=[SESSION_COPIED], upto=then.position)
+        copies = [Copy(event.session_id or "", event.facts["of"], event.facts["records"]) for event in copied]
+        return DoubleCounts(then.counting, classes, totals, tuple(copies))
 
 
 _COMPLETIONS: Final = (
@@ -172,8 +184,8 @@ def _sharing(
     first: dict[int, tuple[str, str]] = {}
     holders: dict[int, dict[str, str]] = {}
     for event in between(sql, (SESSION_RECORDED,), 0, upto):
-        keys, this = event.facts.get("window", {}).get("keys"), (event.event_id, event.session_id or "")
-        for key in unpack_keys(keys) if keys else ():
+        window, this = event.facts.get("window", {}), (event.event_id, event.session_id or "")
+        for key in (key for part in ("keys", "twins") for key in unpack_keys(window.get(part) or "")):
             if (before := first.setdefault(key, this)) != this:
                 holders.setdefault(key, dict([before, this])).update([this])
     for shared in {tuple(of.items()) for of in holders.values()}:

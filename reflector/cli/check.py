@@ -23,12 +23,11 @@ from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
-from reflector.cli.sessions import in_project
+from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import CONSENT
 from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
 from reflector.ledger.store import Ledger
-from reflector.locate import user_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.prices import Usage, cost
@@ -40,6 +39,7 @@ from reflector.reflection.checking import ROOM, unanswered
 from reflector.reflection.protocol import MOST_QUESTIONS
 from reflector.sessions import history
 from reflector.sessions.history import Found
+from reflector.sessions.opencode_store import exports
 from reflector.text.words import context_tokens
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
@@ -92,6 +92,7 @@ class LinesJson:
     scopes     of the files that are loaded only at work on some files, the patterns of these
     left_out   what in them is not a line, and files and imports that were not read
     sessions   how many transcripts of the project were looked at, by agent
+    compressed  how many transcripts of any project cannot be read, by agent
     questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
     lacks      the command that gets a judge; null if there is one
     unanswered  how many sessions have no answer though the judge was asked as often as it is by itself
@@ -102,6 +103,7 @@ class LinesJson:
     scopes: Mapping[str, tuple[str, ...]]
     left_out: list[str]
     sessions: Mapping[str, int]
+    compressed: Mapping[str, int]
     questions: int
     tokens: int
     price: str | None
@@ -199,16 +201,25 @@ def _with_judge(place: Place, named: str | None) -> Project:
     return place.project(backend="anthropic") if named or model_settings(project.config).key else project
 
 
-def _folders() -> dict[str, tuple[Path, str]]:
-    """Return where each agent leaves its transcripts, and in what files, by its name."""
-    found = {name: (one.folder() / one.history, "*.jsonl") for name, one in AGENTS.items() if one.history}
-    found["gemini"] = AGENTS["gemini"].folder() / "tmp", "chats/*.json*"
-    found["opencode"] = Path(user_folder()).parents[1] / "opencode" / "reflector", "*.json"
+def _folders() -> list[tuple[str, Path, str]]:
+    """Return by which names agents leave transcripts, where, and in what files."""
+    found = [(name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()]
+    found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
+    found.append(("opencode", exports(), "*.json"))
     return found
 
 
 def _agent_of(one: Found) -> str:
-    return next(name for name, (folder, _) in _folders().items() if one.path.is_relative_to(folder))
+    return next(name for name, folder, _ in _folders() if one.path.is_relative_to(folder))
+
+
+def _compressed() -> dict[str, list[Path]]:
+    """Return the transcripts that nobody reads, by agent."""
+    found: dict[str, list[Path]] = {}
+    for name, folder, _ in _folders():
+        if paths := history.compressed([folder]):
+            found.setdefault(AGENTS[name].title, []).extend(paths)
+    return found
 
 
 def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
@@ -217,8 +228,9 @@ def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
 
 def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
+    folders = [(folder, pattern) for _, folder, pattern in _folders()]
     begin, each = since.timestamp() if since else 0.0, partial(counting, what="looking at your agents' sessions")
-    found = history.sessions_of(project.root, _folders().values(), at_home, begin, each)
+    found = history.sessions_of(project.root, folders, at_home, begin, each)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 
@@ -321,6 +333,7 @@ def _answer(
         scopes=advice.scopes,
         left_out=[*advice.left],
         sessions=_by_agent(found),
+        compressed={title: len(paths) for title, paths in _compressed().items()},
         questions=plan.questions - ran.asked,
         tokens=sum(tokens for _, tokens in plan.by.values()),
         price=None if plan.price is None else f"{plan.price:.2f}",
@@ -355,6 +368,8 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         note(f"  {text}")
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
     note(f"{counted(sum(sessions.values()), 'session')} of this project{': ' if each else ''}{each}")
+    for title, paths in _compressed().items():
+        note(compressed_words(title, paths))
     for title, number in plan.barred.items():
         note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
 

@@ -48,7 +48,8 @@ def double_counts(asked: Question, name: str | None) -> None:
 
     Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
     the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
-    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows.
+    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows. A fork's
+    copies of another session's records count once, and are listed.
     """
     if name is not None:
         find_bullet(asked.ledger, name, asked.then)
@@ -61,6 +62,10 @@ def double_counts(asked: Question, name: str | None) -> None:
         rows.append((one.code, one.title, one.tags, one.bullets, "; ".join(examples)))
     columns = ("class", "what", "surplus", "bullets", "such as")
     table(columns, rows, prose=("what", "such as"), extra=("such as",))
+    if found.copies:
+        click.echo("\nSessions that begin with copies of another session's records, which count once:")
+        copied = [(short_id(one.session), short_id(one.of), one.records) for one in found.copies]
+        table(("session", "copied from", "records"), copied[:_MOST])
     totals = [(of.name, *(str(getattr(of, policy)) for policy in COUNTINGS)) for of in found.totals]
     differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()

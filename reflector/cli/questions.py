@@ -37,7 +37,7 @@ from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
-from reflector.events.sessions import CALLED_WRONG
+from reflector.events.sessions import CALLED_WRONG, unknown_speakers
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
@@ -146,6 +146,7 @@ def _show_window(window: Window) -> None:
     click.echo(safe(f"window {window.position}, recorded {short_time(window.recorded_at)}, {how}"))
     found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
     found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
+    found += [("nobody's", ", ".join(f"{tag} {count}" for tag, count in unknown_speakers(window.data).items()))]
     found += [("not judged", window.gate or "")]
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:

@@ -164,17 +164,23 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     from reflector.sessions import history  # the rest of this file serves every session's end, which needs none of it
 
     agent = AGENTS[name]
-    where = agent.folder() / agent.history
+    places = agent.histories()
+    where = places[0]
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
-    found = counting(history.find_transcripts(where), f"looking at the sessions in {where}") if where.is_dir() else []
+    looking = f"looking at the sessions in {where}"
+    everything = (path for place in places if place.is_dir() for path in history.find_transcripts(place))
+    found = counting(everything, looking)
     mine = (one for one in found if one.started_at >= begin and in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
         gone = f"there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`"
-        note(f"Nothing to import: {f'no sessions of this project lie in {where}.' if where.is_dir() else gone}")
+        lie = " or ".join(str(place) for place in places if place.is_dir())
+        note(f"Nothing to import: {f'no sessions of this project lie in {lie}.' if lie else gone}")
     elif not as_json:
         _show_plan(project, files, dry_run=dry_run)
+    if unread := history.compressed(places):
+        note(f"{compressed_words(agent.title, unread)}. Unpack one, then run: reflector ingest FILE")
     if not dry_run:
         _confirm(project, files, yes=yes)
     done = _record(project, files) if files and not dry_run else None
@@ -187,6 +193,13 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
         note(f"reflector: {one.error}")
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def compressed_words(title: str, paths: Sequence[Path]) -> str:
+    """Return how many compressed sessions of an agent are not read, with the first ones."""
+    shown = ", ".join(str(path) for path in paths[:3])
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any project: {shown}{more}"
 
 
 @dataclass(frozen=True, slots=True)

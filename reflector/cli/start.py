@@ -402,7 +402,8 @@ def _print(place: Place, found: StatusJson) -> None:
         lines.append(("yours", f"{counted(user.bullets, 'bullet')} of your own beside it{hidden}"))
     left = found.spool
     silent = f", {left.silent} ended without a word or a transcript" if left.silent else ""
-    lines.append(("spool", f"{left.pending} pending, {left.waiting} waiting for their session's end{silent}"))
+    late = f", {left.unanswered} without their last answer, which the next drain adds" if left.unanswered else ""
+    lines.append(("spool", f"{left.pending} pending, {left.waiting} waiting for their session's end{late}{silent}"))
     if left.elsewhere:
         where = ", ".join(str(state / "spool") for state in locks.stand_ins())
         lines.append(("", f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: {where}"))

@@ -37,6 +37,7 @@ from reflector.text.secrets import found as secrets_in
 from reflector.text.words import count
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
+from reflector.transcripts.speakers import outside_tags
 
 if TYPE_CHECKING:
     from reflector.config import Config
@@ -276,8 +277,8 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are a person's own: no code, no quotation, no list."""
-    plain = _FENCE.sub("\n", text)
+    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged text, no list."""
+    plain = outside_tags(_FENCE.sub("\n", text))
     for line in plain.split("\n"):
         if line.strip() and not _QUOTED.match(line):
             yield from (part.strip() for part in _SENTENCE.split(line) if part.strip())

@@ -22,6 +22,8 @@ from reflector.events.kinds import EventType, Target, said
 
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
+#: What a message is counted under that was queued, and that nothing delivered: its speaker is unknown without a tag.
+QUEUED: Final = "(queued)"
 #: How a reason begins that rests on the agent's own word.
 CALLED_WRONG: Final = "the agent said it was wrong"
 _trial: Final = partial(EventType, since=9, checked=True)
@@ -49,6 +51,14 @@ def reason(data: Any) -> str:
 def said_wrong(recorded: Any, name: Any) -> str | None:
     """Return why the agent called a bullet wrong in a window, from the window's data; None where it did not."""
     return next((str(one.get("why", "")) for one in recorded.get("said", ()) if one.get("name") == name), None)
+
+
+def unknown_speakers(recorded: Any) -> dict[str, int]:
+    """Return how many messages of a window have an unknown speaker, from its data: by the tag that they stand in."""
+    unread = recorded.get("unread")
+    tags = unread.get("unknown_tags") if isinstance(unread, dict) else None
+    found = tags.items() if isinstance(tags, dict) else ()
+    return {tag if tag == QUEUED else f"<{tag}>": count for tag, count in found if type(count) is int}
 
 
 def rationale_of(completed: Any, tag: Any) -> str | None:
@@ -81,7 +91,9 @@ TYPES: Final = (
             "trigger": f.needed(f.TEXT),
             "reason": f.WORD_OR_PROSE,
             "transcript": f.needed(f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})),
-            "window": f.needed(f.within({"keys": f.needed(f.RECORD_KEYS), "after": f.TEXT_OR_NULL})),
+            "window": f.needed(
+                f.within({"keys": f.needed(f.RECORD_KEYS), "twins": f.RECORD_KEYS, "after": f.TEXT_OR_NULL})
+            ),
             "cited": f.needed(f.NAMES),
             "carried": f.needed(f.NAMES),
             "retired": f.NAMES,
@@ -159,6 +171,17 @@ TYPES: Final = (
         no_retraction="",
         target=Target("the evidence, a retraction or a proposal", required=True, once=True),
         all_prose=True,
+    ),
+    EventType(
+        name=ev.SESSION_COPIED,
+        meaning="A session began with records of another one under new ids. They count once, in the other one.",
+        since=9,
+        fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
+        effect=ChangesNothing("`double-counts` lists which sessions begin with copies"),
+        summary=said("{records} records are copies of session {of}"),
+        no_retraction="it counts nothing",
+        target=Target("the first window of the other session", required=True),
+        checked=True,
     ),
     _trial(
         name=ev.SESSION_OUTCOME,

@@ -28,6 +28,7 @@ class Agent:
     files     a scope's file: the user's below `home`, the others below the project; a scope without a file is missing
     events    at which it calls us, each with its timeout in the unit of its settings
     history   the folder of its transcripts below its own; "" where they name no project, or lie in a database
+    archive   the folder of those that a person put away, "" for an agent without one
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings, and the value, that switch all hooks off
     consent   what it asks a person before it runs our hooks
@@ -39,6 +40,7 @@ class Agent:
     files: Mapping[Scope, str]
     events: Mapping[str, int]
     history: str = ""
+    archive: str = ""
     module: str = ""
     switch: tuple[str, ...] = ()
     off: bool = True
@@ -58,6 +60,10 @@ class Agent:
     def folder(self) -> Path:
         """Return its own folder of a person, absolute."""
         return Path(*self._place()).expanduser().absolute()
+
+    def histories(self) -> list[Path]:
+        """Return the folders of its transcripts, absolute, whether they exist or not."""
+        return [self.folder() / name for name in (self.history, self.archive) if name]
 
     def paths(self, project: Path) -> dict[Scope, Path]:
         """Return its file for all of a person's projects, for everyone in a project, and for one person in it."""
@@ -95,6 +101,7 @@ _CODEX = Agent(
     home=("CODEX_HOME", "", ".codex"),
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
     history="sessions",
+    archive="archived_sessions",
     events={**EVENTS, "SessionEnd": 3},  # a longer time it cuts to that, with a warning at every start
     consent="Codex CLI asks at its next start in a terminal whether to trust the hooks; until then it skips them.",
 )

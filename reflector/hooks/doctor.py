@@ -14,8 +14,10 @@ import sqlite3
 import stat
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_confi
 from reflector.curation.edits import in_git, is_shared
 from reflector.curation.mirrors import mirrors
 from reflector.curation.playbook_file import foreign_note, kept_of_others, read, untaken
+from reflector.events.event import SESSION_RECORDED
+from reflector.events.sessions import unknown_speakers
 from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.ledger.errors import LedgerError
@@ -47,6 +51,7 @@ from reflector.trials.trial import running, trial_place
 
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
+_UNKNOWN_SINCE = timedelta(days=30)
 _OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
 
 
@@ -221,6 +226,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if not refused and (text := foreign_note(project)):
         yield Check("playbook", text)
     yield _windows(ledger, project)
+    yield from _speakers(ledger)
     if not is_said and not refused:
         yield from _bullets(ledger, project)
 
@@ -255,6 +261,23 @@ def _windows(ledger: Ledger, project: Project) -> Check:
         text = f"{waiting} {'waits' if waiting == 1 else 'wait'} to be judged"
         return Check("reflections", text, "reflector reflect", *_draining(project))
     return Check("reflections", f"{_counted(sum(windows.values()), 'session window')}, none open")
+
+
+def _speakers(ledger: Ledger) -> Iterator[Check]:
+    """Yield how many messages of the last weeks have an unknown speaker, by the tag that they stand in."""
+    since = datetime.now(UTC) - _UNKNOWN_SINCE
+    after = ledger.position_at(since.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    tags, last = Counter[str](), ""
+    for window in ledger.events(types=[SESSION_RECORDED], after=after):
+        if counts := unknown_speakers(window.facts):
+            tags.update(counts)
+            last = window.session_id or last
+    if not tags:
+        return
+    listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
+    what = f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} days: {listed}"
+    text = f"{what}. They are shown to a judge, and never count as your words"
+    yield Check("speakers", text, f"reflector session {shlex.quote(last[:8])}; report a tag that your agent writes")
 
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:

@@ -324,6 +324,19 @@ def note_fired(project: str, event: object) -> None:
             system.close(fired.open(event, system.O_WRONLY | system.O_CREAT | system.O_TRUNC))
 
 
+def note_begun(project: str, payload: dict[str, object]) -> None:
+    """Leave a file for a session that begins: a drain that finds it without an end looks for its transcript."""
+    session = handover.words(payload, "session_id")
+    if not session.isprintable() or not 0 < len(session) <= 200:
+        return
+    with files.Folder(files.private_folder(files.state_folder(project) + "/begun")) as begun:
+        fd = begun.open(handover.file_name(session), system.O_WRONLY | system.O_CREAT | system.O_TRUNC)
+    try:
+        files.write_all(fd, session.encode())
+    finally:
+        system.close(fd)
+
+
 def attempt(note: "Callable[..., None]", *arguments: object) -> None:
     """Leave a note that no session depends on."""
     try:  # noqa: SIM105  contextlib is not worth its import
@@ -377,9 +390,11 @@ def hook() -> None:
     if event == "SessionStart":
         line, told, as_json, plain = injection(project, payload)
         files.write_all(1, start_form(project, payload, line, as_json, plain))
-        attempt(note_told, keeper_of(project), payload, told)
-        spool = files.state_folder(project) + "/spool"
-        drain = has_delivery(spool) or has_delivery(spool + "/waiting")
+        keeper, state = keeper_of(project), files.state_folder(project)
+        attempt(note_told, keeper, payload, told)
+        drain = any(has_delivery(state + part) for part in ("/spool", "/spool/waiting", "/spool/unanswered", "/begun"))
+        if keeper:
+            attempt(note_begun, keeper, payload)
     else:
         if project and not (project := keeper_of(project)):
             return

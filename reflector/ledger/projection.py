@@ -277,8 +277,10 @@ class Projector:
     def _opened(self, event: Event, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
-        if event.type == ev.SESSION_RECORDED and isinstance(keys := data.get("window", {}).get("keys"), str):
-            self._waiting.keys.extend(unpack_keys(keys))
+        if event.type == ev.SESSION_RECORDED:
+            window = data.get("window", {})
+            for keys in (window.get("keys"), window.get("twins")):
+                self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
 
     def _moved(self, event: Event, state: str, attempts: int) -> None:
         windows, target = self._waiting.windows, event.target_id

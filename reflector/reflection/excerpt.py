@@ -27,7 +27,7 @@ from reflector.reflection.protocol import BackendError, Prompt
 from reflector.reflection.rules.steps import is_run
 from reflector.text.bounds import head_and_tail, visible, with_errors
 from reflector.text.secrets import redact
-from reflector.transcripts.citations import CITED, citations_of, separated
+from reflector.transcripts.citations import CITED, citations_of, spread
 from reflector.transcripts.message import Message
 
 #: The least limit, in tokens: it has room for the task and a citation as lines.
@@ -242,7 +242,7 @@ def _cut(text: str, citing: Collection[str], most: int) -> str:
     """Return a text, of a longer one its head and tail and what surrounds the first citation of each name."""
     if len(text) <= most:
         return text
-    text = separated(text)
+    text = spread(text)
     spans = {m[1]: (m.start(), m.end(1) + 1) for m in reversed(list(CITED.finditer(text))) if m[1] in citing}
     if not spans:
         return head_and_tail(text, most) if most > LINE.text else _head(text, most)

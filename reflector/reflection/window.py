@@ -27,7 +27,7 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.citations import CITED, FOLLOWED, separated
+from reflector.transcripts.citations import CITED, FOLLOWED, spread
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -300,6 +300,11 @@ def keys_of(recorded: Event) -> Sequence[int]:
     return unpack_keys(_part(recorded, "window").get("keys") or "")
 
 
+def twins_of(recorded: Event) -> Sequence[int]:
+    """Return the keys by which copies of a window's records under new ids are known."""
+    return unpack_keys(_part(recorded, "window").get("twins") or "")
+
+
 def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     """Return an object in a session's window; {} of a trajectory, in which a file may have any field of this name."""
     return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
@@ -343,5 +348,5 @@ def _without_brackets(message: Message, live: Collection[str], judged: Collectio
     def kept(match: re.Match[str]) -> str:
         return match[0] if match[1] in judged or match[1] not in live else match[0].translate(_NO_BRACKETS)
 
-    said, thought = separated(message.text), separated(message.thinking)
+    said, thought = spread(message.text), spread(message.thinking)
     return message._replace(text=CITED.sub(kept, said), thinking=CITED.sub(kept, thought))

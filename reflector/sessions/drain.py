@@ -32,7 +32,7 @@ from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
 from reflector.project import Project
-from reflector.sessions import locks, seen_head, spool
+from reflector.sessions import locks, opencode_store, seen_head, spool
 from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
@@ -113,12 +113,14 @@ def drain(
         return done
     met: set[Path] = set()
     round_ = retry
+    completes = True
     while True:
         with open_pipeline(project, wait=wait, done=done) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
                 return done if done != Drained() else None
-            met |= _take_deliveries(pipeline, round_)
+            met |= _take_deliveries(pipeline, round_, completes=completes)
+            completes = False
             asking = [project] if project.config.asks_model else []
             if pipeline.users is not None and (waits := pipeline.users.asks_model):
                 asking.append(waits)
@@ -134,21 +136,33 @@ def drain(
     return done
 
 
-def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
+def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = False) -> set[Path]:
     """Record what waits in the spool, finish what is pending, and write playbook.json; return the deliveries' paths.
-    Raises as `drain` does."""
+
+    `completes` says whether sessions are completed whose last answer was missing when an earlier drain recorded them.
+    Raises as `drain` does.
+    """
     from reflector.reflection.reflection_events import Reflected
+    from reflector.sessions import ends
 
     root, done = pipeline.project.root, pipeline.done
     spool.tidy(root, everything=retry == "all")
     now = time.time_ns()
     oldest = now - pipeline.project.config.idle_minutes * 60_000_000_000
+    for delivery in spool.pending_for(root, "unanswered", done.failed) if completes else ():
+        _complete(pipeline, delivery)
+    open_: set[str | None] = set()
     for stop in spool.pending_for(root, "waiting", done.failed):  # of sessions whose end never came
-        if not oldest < stop.received_at_ns <= now:
+        if not oldest < stop.received_at_ns <= now or ends.is_gone(stop):
             spool.claim(stop)
+        else:
+            open_.add(stop.session_id)
     deliveries = spool.pending_for(root, aside=done.failed)
     for delivery in deliveries:
         _take_delivery(pipeline, delivery)
+    for source in ends.left(pipeline.project, pipeline.ledger, open_.union(one.session_id for one in deliveries)):
+        with suppress(OSError, ValueError):  # it has no delivery, and is met again by the next drain
+            done.recorded += pipeline.take(source).event_id is not None
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
     pipeline.write()
@@ -162,12 +176,17 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry) -> set[Path]:
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions.intake import source_of
 
-    done, source, end, is_new = pipeline.done, source_of(delivery), spool.settle, False
+    done, source, is_new = pipeline.done, source_of(delivery), False
+    end: Callable[[Delivery], None] = spool.settle
     if source is not None:
         try:
-            is_new = pipeline.take(source).event_id is not None
+            opencode_store.refresh(source.path)
+            taken = pipeline.take(source)
+            is_new = taken.event_id is not None
+            end = _end_of(delivery, taken)
         except (OSError, ValueError) as error:
-            if not _says_nothing(pipeline, delivery, source.path):
+            is_refused = isinstance(error, opencode_store.StoreRefused)
+            if is_refused or not _says_nothing(pipeline, delivery, source.path):
                 # The path stands before it already.
                 done.failed.append(spool.Failed(str(source.path), getattr(error, "strerror", None) or str(error)))
                 spool.fail(delivery, error)
@@ -178,6 +197,41 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     done.recorded += is_new
     done.empty += not is_new
     end(delivery)
+
+
+def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
+    """Return how a recorded delivery ends: the next drain completes one whose last answer the transcript lacks."""
+    from reflector.handover import STOPS
+    from reflector.sessions import ends
+
+    if delivery.event == "SessionEnd":
+        stop = spool.stop_of(delivery)
+        if stop is not None and ends.lacks(taken.found, ends.answer_of(stop)):
+            spool.keep_unanswered(stop)
+    elif delivery.event in (*STOPS, "SubagentStop") and ends.lacks(taken.found, ends.answer_of(delivery)):
+        return spool.keep_unanswered
+    return spool.settle
+
+
+def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
+    """Record the last answer of a session: from its transcript if it is there by now, else from its stop."""
+    from reflector.sessions import ends
+    from reflector.sessions.intake import source_of
+
+    is_missing, done = True, pipeline.done
+    try:
+        if (source := source_of(delivery)) is not None:
+            with suppress(FileNotFoundError):
+                opencode_store.refresh(source.path)
+                taken = pipeline.take(source)
+                done.recorded += taken.event_id is not None
+                is_missing = ends.lacks(taken.found, ends.answer_of(delivery))
+        if is_missing and (source := ends.completed(pipeline.project.root, pipeline.ledger, delivery)) is not None:
+            done.recorded += pipeline.take(source).event_id is not None
+    except (OSError, ValueError) as error:
+        done.notes.append(f"the last answer of session {delivery.session_id} is not recorded: {error}")
+        return
+    spool.settle(delivery)
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
@@ -363,7 +417,8 @@ class Users:
         """
         from reflector.sessions.intake import safe_id, take_in
 
-        if source.trigger != "ingest" and self._may_have_come_along(source.path):
+        is_ours = source.agent is not None
+        if source.trigger != "ingest" and not is_ours and self._may_have_come_along(source.path):
             if found.cited:
                 self._project.note(
                     f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "

@@ -73,6 +73,7 @@ _COMMON_UNSPACED = """
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
 _MOST_DOCUMENT = 64 * 1024 * 1024
+_COMPRESSED = frozenset((".zst", ".gz", ".xz", ".bz2", ".zip", ".lz4", ".br"))
 #: Files beside the transcripts that are none.
 _OTHERS = frozenset({"journal.jsonl", "history.jsonl"})
 
@@ -106,6 +107,12 @@ def find_transcripts(
             size = path.stat().st_size
             cwd = known.get((str(path), size)) if known else None
             yield look_at(path) if cwd is None else Found(path, cwd, "", size)
+
+
+def compressed(folders: Iterable[Path]) -> list[Path]:
+    """Return the compressed transcripts below some folders, which nobody reads: of any project."""
+    found = (path for folder in folders if folder.is_dir() for path in folder.rglob("*"))
+    return sorted(path for path in found if path.suffix in _COMPRESSED and ".json" in path.name and path.is_file())
 
 
 def look_at(path: Path) -> Found:

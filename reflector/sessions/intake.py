@@ -1,30 +1,36 @@
 """Recording a session: from a transcript to one `session.recorded`.
 
 Invariant: a record of a transcript is recorded once. The window of an intake is the records that no earlier
-window of the playbook holds, whatever file, session id or hook they come by; an intake without new
-records appends nothing. So a compaction, a subagent's stop, a session's end and an import of history
-do not count one citation four times.
+window of the playbook holds, whatever file, session id or hook they come by, and under whatever ids a fork copied
+them; an intake without new records appends nothing but the fact that it met copies. So a compaction, a subagent's
+stop, a session's end and an import of history do not count one citation four times.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
+from reflector.events.sessions import QUEUED
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.lessons.recording import lessons_beginning, told_at_start
-from reflector.reflection.window import keys_of, last_line, transcript_of
+from reflector.locate import agent_folder
+from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of
+from reflector.sessions import answers
 from reflector.sessions.injection import is_fork, told_by_hook
+from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
@@ -39,6 +45,8 @@ _MAX_ID = _MAX_WHY = 200
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 #: Texts that one window was told: a start, and each resume and compaction without a window between them.
 _MOST_TELLINGS = 100
+#: So many messages that a session has in common with another one were copied.
+_FEWEST_COPIES = 2
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook keeps if it could not
 #: read them: a window ends with none of these. PreCompress comes before every request, whether it compresses or not.
 _MID_TURN = frozenset(
@@ -56,6 +64,7 @@ class Source:
 
     limit is how many bytes of the file to read, None for all: what was appended later is a later window's.
     project is the one whose start hook noted what it told, and which sessions began as forks.
+    agent is whose session it is, where the transcript is one of ours.
     """
 
     path: Path
@@ -65,6 +74,7 @@ class Source:
     agent_id: str | None = None
     reason: str | None = None
     project: Path | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +103,25 @@ def source_of(delivery: Delivery) -> Source | None:
         path = found
     else:
         return None
+    if is_export(path):  # it says itself whose session it is
+        return Source(path, delivery.event, None, reason=delivery.reason)
     limit = None if delivery.event in {"SessionEnd", "SubagentStop", *STOPS} else delivery.transcript_bytes
     return Source(path, delivery.event, limit, delivery.session_id, delivery.agent_id, delivery.reason)
 
 
 def find_transcript(session_id: str | None) -> Path | None:
-    """Return the newest transcript of a session of Codex CLI or Copilot CLI, which may name none at an end; None for
-    one that left no file under `$CODEX_HOME` or `~/.codex`, `$COPILOT_HOME` or `~/.copilot`."""
+    """Return the newest transcript of a session that is named by its id, where Claude Code, Codex CLI, Copilot CLI and
+    pi keep theirs; None for one that left no file there."""
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     try:
         codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
-        found = sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
+        pi = Path(os.environ.get("PI_CODING_AGENT_DIR") or Path.home() / ".pi/agent")
+        found = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
+        found += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
+        found += sorted(codex.glob(f"archived_sessions/rollout-*-{session_id}.jsonl"))
+        found += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
         found += copilot.glob(f"session-state/{session_id}/events.jsonl")
     except (OSError, RuntimeError):
         return None
@@ -162,6 +178,7 @@ def _take_in(
     known = _place(ledger, source) if window == "new" else None
     if found is None or (found.start and (known is None or found.start != known[1].offset)):
         found = _read(source, known[1] if known else None)
+    found.agent = source.agent or found.agent
     session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
     seen = ledger.seen(found.keys)
     before: list[Event] = []
@@ -175,8 +192,14 @@ def _take_in(
             return _take_in(ledger, source, window, beside, _read(source, None))
     agent_id = (before[-1].data or {})["agent_id"] if found.start else safe_id(source.agent_id or found.agent_id)
     nothing = Taken(session_id, None, 0, (), found)
-    keys = [key for key in found.keys if key not in seen] if seen and window == "new" else list(found.keys)
+    keys, copies = list(found.keys), _Copies()
+    if window == "new":
+        copies = _copies(ledger, found, seen)
+        keys = [key for key in keys if key not in seen and key not in copies.keys]
+        keys = _without_answers(source, found, session_id, agent_id, keys)
+    copied = _copied_event(ledger, copies, found, session_id, agent_id) if beside is None else []
     if not keys:
+        ledger.append(copied)
         return nothing
     if not found.start and seen:
         before = last_line(ledger, session_id, agent_id, seen)
@@ -216,12 +239,13 @@ def _take_in(
                 "records": len(keys),
                 "at": course.at,
                 "keys": packed,
+                **({"twins": pack_keys(twins)} if (twins := [twin for key, twin in found.twins if key in own]) else {}),
                 "after": before[-1].event_id if before else None,
             },
             **split,
             "carried": carried,
             **({"said": said} if (said := _said_wrong(found, own, split["cited"])) else {}),
-            "unread": _unread(found.tally),
+            "unread": _unread(found.tally, Counter(tag or QUEUED for key, tag in found.nobodys if key in own)),
         },
         actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
         occurred_at=iso_time(found.ended_at),
@@ -242,12 +266,69 @@ def _take_in(
     ]
     came = []
     if agent_id is None and window == "new":
-        root = _root(ledger, source, found, session_id, seen)
+        root = _root(ledger, source, found, session_id, seen, copies)
         came.append(_outcome(source, found, own, event, root, answered=bool(before)))
-    appended, *_ = ledger.append([event, *tellings, *came])
+    appended, *_ = ledger.append([event, *tellings, *came, *copied])
     if not appended.added:
         return nothing
     return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
+
+
+def _without_answers(source: Source, found: Scan, session_id: str, agent_id: str | None, keys: list[int]) -> list[int]:
+    """Return the new records without the answer that was added from the session's stop and came afterwards."""
+    given = answers.kept(source.project, session_id, agent_id) if keys and source.agent is None else ()
+    if not given:
+        return keys
+    new, late = frozenset(keys), set()
+    messages = found.messages or read_messages(source.path, limit=found.bytes, start=found.start)
+    for message in messages:
+        if message.key not in new or message.origin != "model" or not message.text.strip():
+            continue
+        if not any(answers.is_part(message.text, answer) for answer in given):
+            break
+        late.add(message.key)
+    return [key for key in keys if key not in late]
+
+
+class _Copies(NamedTuple):
+    """The records with which a session begins and that another one has under other ids.
+
+    window  the first window of the other session; None without copies
+    """
+
+    keys: frozenset[int] = frozenset()
+    window: Event | None = None
+
+
+def _copies(ledger: Ledger, found: Scan, seen: Collection[int]) -> _Copies:
+    """Return the copies that a transcript begins with: a fork copies a conversation from its beginning.
+
+    One message alone is not a copy, because two sessions that are started at once may be asked the same at the same
+    time. What stands between copied messages was copied with them.
+    """
+    fresh = [(key, twin) for key, twin in found.twins if key not in seen]
+    known = ledger.seen([twin for _, twin in fresh[:_FEWEST_COPIES]]) if len(fresh) >= _FEWEST_COPIES else ()
+    if len(known) < _FEWEST_COPIES:
+        return _Copies()
+    known = ledger.seen([twin for _, twin in fresh])
+    run = list(takewhile(lambda pair: pair[1] in known, fresh))
+    last = found.keys.index(run[-1][0])
+    holders = (one for one in ledger.events(types=(ev.SESSION_RECORDED,)) if run[0][1] in twins_of(one))
+    return _Copies(frozenset(found.keys[: last + 1]).difference(seen), next(holders, None))
+
+
+def _copied_event(
+    ledger: Ledger, copies: _Copies, found: Scan, session_id: str, agent_id: str | None
+) -> list[NewEvent]:
+    """Return what records that a session begins with copies, unless it is recorded."""
+    of = (copies.window.session_id if copies.window else None) or ""
+    if copies.window is None or of == session_id:  # a client may write its own session anew
+        return []
+    event_id = identity(ev.SESSION_COPIED, found.agent, session_id, agent_id or "", copies.window.event_id)
+    if ledger.event(event_id) is not None:
+        return []
+    data = {"of": of, "records": len(copies.keys)}
+    return [NewEvent(ev.SESSION_COPIED, event_id, data, "intake", None, session_id, target_id=copies.window.event_id)]
 
 
 class _Course:
@@ -317,14 +398,17 @@ def _outcome(
     return outcome_event(event, root, came)
 
 
-def _root(ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Collection[int]) -> str | None:
+def _root(
+    ledger: Ledger, source: Source, found: Scan, session_id: str, seen: Collection[int], copies: _Copies
+) -> str | None:
     """Return the session in which a conversation began: its own or, of a fork, its original's, where that is known."""
     known = next(ledger.events(session_id=session_id, types=(ev.SESSION_OUTCOME,)), None)
     if known is not None:
         return (known.data or {}).get("root")
-    if not found.start and found.keys[0] in seen:
+    if not found.start and (copies.window or found.keys[0] in seen):
         windows = ledger.events(types=(ev.SESSION_RECORDED,))
-        of = next((one.session_id for one in windows if found.keys[0] in keys_of(one)), None)
+        original = copies.window or next((one for one in windows if found.keys[0] in keys_of(one)), None)
+        of = original.session_id if original else None
         outcome = next(ledger.events(session_id=of, types=(ev.SESSION_OUTCOME,)), None) if of else None
         if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
             return str(root)
@@ -345,11 +429,16 @@ def _said_wrong(found: Scan, keys: frozenset[int], cited: Sequence[str]) -> list
     return [{"name": name, "why": quote(wrong[name], _MAX_WHY)} for name in cited if name in wrong]
 
 
-def _unread(tally: Tally) -> dict[str, Any]:
-    """Return what the reader did not understand, only where there was something: a drift of the format shows here."""
+def _unread(tally: Tally, nobodys: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the reader did not understand, only where there was something: a drift of the format shows here.
+
+    nobodys  how many messages of unknown speakers stand in each tag
+    """
     names = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
-    types = {quote(name, 60): count for name, count in sorted(tally.unknown_types.items())[:50]}
-    counted = {name: getattr(tally, name) for name in names} | {"unknown_types": types}
+    named = {"unknown_types": tally.unknown_types, "unknown_tags": nobodys}
+    counted = {name: getattr(tally, name) for name in names}
+    for name, of in named.items():
+        counted[name] = {quote(key, 60): count for key, count in sorted(of.items())[:50]}
     return {name: value for name, value in counted.items() if value}
 
 

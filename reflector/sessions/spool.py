@@ -1,17 +1,19 @@
 """The reading side of the spool: what hooks left, each recorded once.
 
-Invariant: a delivery is in exactly one place. It is pending, waiting, failed or broken, every move between
+Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken, every move between
 these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
 it had not settled is still there, and taking it in again adds nothing to the ledger.
 
 The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
 
     .gitignore              `*`: nothing in here belongs in a repository
+    begun/                  a file with the id of each session that started and has not ended
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
     drain.lock              held by the process that takes the spool in
     model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
+    spool/unanswered/       stops and ends whose last answer their transcript lacks; the next drain completes it
     spool/broken/           payloads that could not be understood, verbatim
     spool/silent/           ends of sessions that never had a transcript: opened and left without a word
     spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
@@ -60,6 +62,7 @@ _NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agen
 NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
+_LONGEST_ID = 1024
 
 
 class Delivery(NamedTuple):
@@ -105,12 +108,14 @@ class Spool:
     """The deliveries of hooks: those that wait, and those that cannot be recorded or read.
 
     waiting    for their session's end
+    unanswered  recorded without their last answer, which the next drain adds
     silent     sessions that ended without a word or a transcript
     elsewhere  kept with the user because the project could not be written
     """
 
     pending: int
     waiting: int
+    unanswered: int
     silent: int
     failed: list[Failure]
     broken: list[str]
@@ -147,10 +152,13 @@ def look(spool_dir: Path) -> Spool:
     """Return what lies where, and when the oldest pending delivery came. Moves no file."""
     names = [path.name for path in _records(spool_dir)]
     oldest = next((int(name[:20]) for name in names if name[:20].isdecimal()), None)
-    waiting, silent, broken = (_records(spool_dir / part) for part in ("waiting", "silent", "broken"))
-    parts = [state / "spool" / part for state in stand_ins() for part in ("", "waiting", "failed", "broken")]
+    waiting, unanswered, silent, broken = (
+        _records(spool_dir / part) for part in ("waiting", "unanswered", "silent", "broken")
+    )
+    kept = ("", "waiting", "unanswered", "failed", "broken")
+    parts = [state / "spool" / part for state in stand_ins() for part in kept]
     return Spool(
-        *(len(names), len(waiting), len(silent)),
+        *(len(names), len(waiting), len(unanswered), len(silent)),
         failed=failed(spool_dir),
         broken=[path.name for path in broken],
         elsewhere=sum(len(_records(part)) for part in parts),
@@ -172,6 +180,7 @@ def settle(delivery: Delivery) -> None:
     (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)
     files.sync_folder(str(spool_dir))
     if delivery.event == "SessionEnd" and delivery.session_id:
+        end(delivery.session_id, spool_dir, delivery.received_at_ns)
         try:
             stop = _read(spool_dir / "waiting" / file_name(delivery.session_id))
         except (OSError, ValueError):
@@ -180,6 +189,38 @@ def settle(delivery: Delivery) -> None:
         claimed = claim(stop) if stop.received_at_ns < delivery.received_at_ns else None
         if claimed is not None and claimed.received_at_ns == stop.received_at_ns:
             settle(claimed)
+
+
+def end(session_id: str, spool_dir: Path, received_at_ns: int) -> None:
+    """Forget that a session began, unless it was resumed after its end was received."""
+    begun = spool_dir.parent / "begun" / file_name(session_id)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if begun.lstat().st_mtime_ns <= received_at_ns:
+            begun.unlink()
+
+
+def begun(project: Path) -> dict[str, int]:
+    """Return when each session of a project began that has not ended, by its id, in nanoseconds since the epoch."""
+    found: dict[str, int] = {}
+    for path in _records(Path(files.state_folder(str(project))) / "begun"):
+        with suppress(OSError, ValueError):
+            found[files.read_file(str(path), _LONGEST_ID).decode()] = path.lstat().st_mtime_ns
+    return found
+
+
+def stop_of(delivery: Delivery) -> Delivery | None:
+    """Return the Stop of a pending delivery's session that waits for its end; None without one."""
+    try:
+        return _read(delivery.path.parent / "waiting" / file_name(delivery.session_id or ""))
+    except (OSError, ValueError):
+        return None
+
+
+def keep_unanswered(delivery: Delivery) -> None:
+    """Put a delivery aside whose last answer its transcript lacks."""
+    spool_dir = delivery.path.parent
+    spool_dir = spool_dir.parent if spool_dir.name == "waiting" else spool_dir
+    _move(delivery.path, spool_dir / "unanswered", f"{delivery.received_at_ns:020d}-{delivery.path.stem[:100]}.json")
 
 
 def has_stop(delivery: Delivery) -> bool:
@@ -235,7 +276,8 @@ def sweep(spool_dir: Path) -> None:
     the whole record reached the disk it happened, so it becomes pending; half of one is removed."""
     oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
-    for folder in (spool_dir.parent, *(spool_dir / part for part in ("", "waiting", "broken", "failed"))):
+    parts = ("", "waiting", "unanswered", "broken", "failed")
+    for folder in (spool_dir.parent, *(spool_dir / part for part in parts)):
         for path in folder.glob(".[0-9]*-*.json.tmp") if not folder.is_symlink() else ():
             try:
                 if path.lstat().st_mtime > oldest:

@@ -8,7 +8,6 @@ names and arguments that Claude Code gives them. A reader is a `Conversation`, o
 from __future__ import annotations
 
 import json
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -16,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from reflector.text import bounds
-from reflector.transcripts.citations import Telling, telling_of
+from reflector.transcripts.citations import Telling, spread, telling_of
 from reflector.transcripts.message import Message, Origin, Role, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 
@@ -124,7 +123,7 @@ def by_model(
     tokens: int = 0,
 ) -> Message:
     """Return the model's words and calls; `synthetic` where the client wrote them."""
-    thinking = bounds.excerpt(thinking, bounds.MODEL_TEXT) if thinking else ""
+    text, thinking = spread(text), bounds.excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else ""
     origin: Origin = "synthetic" if synthetic else "model"
     more = {"thinking": thinking, "calls": calls, "tokens": tokens}
     return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
@@ -150,7 +149,7 @@ def by_tool(
 
 def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
     """Words under the name of the user: a person's, or whose `origin` says."""
-    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal") else bounds.INJECTED_TEXT
+    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal", "unknown") else bounds.INJECTED_TEXT
     return _message(uuid, place, "user", origin, text, limit, {"results": results})
 
 
@@ -270,21 +269,3 @@ def instant(milliseconds: Any) -> str:
 def joined(parts: Iterable[str]) -> str:
     """Texts, one after the other on lines of their own."""
     return "\n".join(part for part in parts if part)
-
-
-def without_spans(text: str, opening: re.Pattern[str]) -> str:
-    """`text` without every `<tag>…</tag>` that `opening` finds the start of; the tag's name is its first group."""
-    # By hand: a pattern that looks for each end is quadratic in a text full of starts.
-    kept: list[str] = []
-    position, search_from = 0, 0
-    unclosed: set[str] = set()
-    while start := opening.search(text, search_from):
-        tag = start[1]
-        end = -1 if tag in unclosed else text.find(f"</{tag}>", start.end())
-        if end < 0:
-            unclosed.add(tag)
-            search_from = start.end()
-            continue
-        kept.append(text[position : start.start()])
-        position = search_from = end + len(tag) + 3
-    return "".join([*kept, text[position:]]) if kept else text

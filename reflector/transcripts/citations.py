@@ -24,10 +24,14 @@ CITED = re.compile(
 )
 
 _NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
-#: Several names in one bracket, and a name with a remark behind a colon: brackets in it are in pairs.
-_JOINED = r"[ \t]{0,4}(?:[,;/&+、，；]|,?[ \t]and(?=[ \t]))[ \t]{0,4}"
-_LISTED = re.compile(rf"\[({_NAME}(?:{_JOINED}{_NAME})+)\](?!\()", re.ASCII)
-_REMARKED = re.compile(rf"\[({_NAME})[:：](?![ \t]*why\])(?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+\](?!\()", re.ASCII)
+#: Several names in one pair of brackets, or words behind a name, in which brackets are in pairs: `[pat-001, mis-001]`,
+#: `[pat-001: tests first]`. The start's text gives the form `[pat-001: why]`, and who repeats that cites nothing.
+_AND = r"(?:\s{0,8}[,;/&+、，；]\s{0,8}|,?\s{1,8}and\s{1,8})"
+_WORDS = r"(?:[:：](?![ \t]*why\])|\s[-–—])[ \t]{0,8}((?:[^\[\]\n]++|\[[^\[\]\n]*+\])++)"
+_JOINED = re.compile(
+    rf"\[({_NAME}(?:{_AND}{_NAME}){{0,64}}+)(?:{_WORDS})?\](?!\(|\[(?!{_NAME}))",
+    re.ASCII,
+)
 
 #: A citation is judged by so many records of its session after it, and by what the checks said in so many before it.
 FOLLOWED, BEFORE = 700, 100
@@ -85,16 +89,22 @@ def called_wrong(message: Message) -> dict[str, str]:
     return {match[1]: match[2].strip(" :,.-–—") for match in said}
 
 
+def spread(text: str) -> str:
+    """Return a text in which each citation has brackets of its own: models join names, and add words to a name."""
+    return _JOINED.sub(_apart, text) if "[" in text else text
+
+
+def _apart(match: re.Match[str]) -> str:
+    names = re.findall(_NAME, match[1], re.ASCII)
+    if len(names) == 1 and match[2] is None:
+        return match[0]
+    apart = ", ".join(f"[{name}]" for name in names)
+    return apart if match[2] is None else f"{apart} ({match[2].strip()})"
+
+
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
     """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is not pat-001."""
     return list(dict.fromkeys(match[1] for match in _citations(text, form)))
-
-
-def separated(text: str) -> str:
-    """Return a text with a bracket for each name: `[pat-001, mis-001]` cites both, `[pat-001: tests first]` one."""
-    if "[" not in text:
-        return text
-    return _REMARKED.sub(r"[\1]", _LISTED.sub(lambda match: re.sub(_NAME, r"[\g<0>]", match[1]), text))
 
 
 def _of_model(message: Message) -> Iterator[re.Match[str]]:
@@ -108,7 +118,7 @@ def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
     never closed), links whose text is a name, and lines that repeat a bullet with its counters."""
     if "[" not in text:
         return
-    text = separated(text)
+    text = spread(text)
     if form.search(text) is None:
         return
     fence = ""

@@ -13,8 +13,9 @@ from typing import Any
 
 from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Place, digest, fields, joined, short, whole
-from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.message import Message, Origin, Tally, ToolCall
 from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import said_by
 
 _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 #: Types of lines and items without words of anyone.
@@ -32,15 +33,6 @@ _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 #: Shorter ids are a counter's, which local model servers begin anew: `call_0`.
 _UNIQUE = 16
 
-#: Openings of what the client writes in a person's name, where it does not say so by `content_item_kinds`.
-_INJECTED = re.compile(
-    r"# AGENTS\.md instructions|<(?:user_instructions|environment_context|agents_instructions|skill|user_shell_command"
-    r"|subagent_notification|codex_internal_context|goal_context|recommended_plugins|multiagent_context|user_action"
-    r"|agent_message_board_notification|external_\w+|hook_prompt|permissions instructions|collaboration_mode)\b"
-    r"|Warning: (?:The maximum number of unified exec processes|apply_patch was requested via"
-    r"|Your account was flagged)",
-    re.IGNORECASE,
-)
 _ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
 #: What an editor's extension puts in front of the words that were typed, and how it puts images between them.
 _IDE_REQUEST = "## My request for Codex:"
@@ -67,7 +59,7 @@ class Codex(Conversation):
         super().__init__()
         self._root = ""
         self._described = self._began = False
-        self._is_subagent = False
+        self._is_subagent = self._is_fork = False
         self._inherited = -1
         self._before = ""
         self._said: dict[str, int] = {}
@@ -94,10 +86,14 @@ class Codex(Conversation):
             count_type(tally, kind or None)
 
     def _describe(self, meta: dict[str, Any]) -> None:
-        """A fork names itself first, then copies its parent's file with the name in it."""
-        own = short(meta.get("id"))
+        """Keep whose file it is, and in which conversation its first record was made.
+
+        A fork names itself and its parent first. Then most releases copy the parent's file with the names in it.
+        """
+        own, origin = short(meta.get("id")), short(meta.get("forked_from_id"))
         if not self._began:
-            self._root = own or self._root
+            self._root = origin or own or self._root
+            self._is_fork = self._is_fork or self._described or origin != ""
         if self._described:
             return
         self._described = True
@@ -146,11 +142,13 @@ class Codex(Conversation):
             yield self._interrupted(place)
         elif said.startswith(_SUMMARY):
             yield building.by_user(uuid, place, "summary", said)
-        elif typed := "" if copied or self._is_subagent else _typed(item):
-            self._before = digest(role, said)
-            yield building.by_user(uuid, place, "human", typed)
         else:
-            yield building.by_user(uuid, place, "injected", said)
+            origin, words = _spoken(item)
+            if origin == "human" and not copied and (self._is_fork or not self._is_subagent):
+                self._before = digest(role, said)  # in a copy, too, the next record stands behind it
+            if copied or self._is_subagent or origin == "injected":
+                origin, words = "injected", said
+            yield building.by_user(uuid, place, origin, words)
 
     def _output(self, item: dict[str, Any], place: Place) -> Message:
         text, code, failed = _outcome(item.get("output"))
@@ -170,8 +168,8 @@ class Codex(Conversation):
         return uuid if times == 1 else f"{uuid}#{times}"
 
 
-def _typed(item: dict[str, Any]) -> str:
-    """Return what a person typed in a message of the role user; "" where the client wrote all of it."""
+def _spoken(item: dict[str, Any]) -> tuple[Origin, str]:
+    """Return who speaks in a message of the role user."""
     content = item.get("content")
     parts = content if isinstance(content, list) else [content]
     kinds = fields(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
@@ -179,13 +177,13 @@ def _typed(item: dict[str, Any]) -> str:
     typed: list[str] = []
     for number, part in enumerate(parts):
         text = joined(building.texts(part))
-        if (known[number] not in ("user.text", "user.image")) if known else _INJECTED.match(text.lstrip()):
+        if known and known[number] not in ("user.text", "user.image"):
             continue
         _, request, asked = text.partition(_IDE_REQUEST)
-        text = asked if request else text
-        if not _IMAGE_TAG.match(text.strip()):
-            typed.append(text.strip())
-    return joined(typed)
+        text = (asked if request else text).strip()
+        if text and not _IMAGE_TAG.match(text):
+            typed.append(text)
+    return said_by(typed)
 
 
 def _call(item: dict[str, Any]) -> ToolCall:

@@ -14,6 +14,7 @@ from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Place, fields, objects, short, whole
 from reflector.transcripts.message import Message, Tally, ToolCall
 from reflector.transcripts.records import count_type, record_uuid
+from reflector.transcripts.speakers import spoken
 
 #: What only this agent's event names begin with.
 _FAMILIES = tuple(
@@ -59,7 +60,7 @@ class Copilot(Conversation):
         elif kind == "user.message":
             # `transformedContent` holds the same with what the client added.
             if said := whole(data.get("content")):
-                yield building.by_user(uuid, place, "injected" if _is_clients(data, chain) else "human", said)
+                yield building.by_user(uuid, place, *(("injected", said) if _is_clients(data, chain) else spoken(said)))
         elif kind == "assistant.message":
             calls = [_call(one, "name") for one in objects(data.get("toolRequests"))]
             for call in calls:

@@ -13,15 +13,13 @@ from typing import Any
 
 from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Place, fields, joined, objects, short, whole
-from reflector.transcripts.claude_code import typed
-from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.message import Message, Origin, Tally
 from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import spoken
 
 _KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
 _FINAL = frozenset(("success", "error", "cancelled"))
 
-#: What the client puts around or into what a person typed.
-_SPAN = re.compile(r"<(session_context|hook_context)>")
 #: What hooks printed stands in front of the words that were typed.
 _CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 _SUMMARY = "<state_snapshot>"
@@ -91,15 +89,15 @@ class Gemini(Conversation):
         if _SUMMARY in said[:4096]:
             yield building.by_user(uuid, place, "summary", said)
         else:
-            human = "" if self.agent_id else _typed(record, said)
-            yield building.by_user(uuid, place, "human" if human else "injected", human or said)
+            injected: tuple[Origin, str] = ("injected", said)
+            yield building.by_user(uuid, place, *(injected if self.agent_id else _spoken(record, said)))
 
 
-def _typed(record: dict[str, Any], said: str) -> str:
+def _spoken(record: dict[str, Any], said: str) -> tuple[Origin, str]:
     # `displayContent` is what stood in the prompt before files that it names were read into it.
-    shown = joined(building.texts(record.get("displayContent"))) or said
-    shown = building.without_spans(shown, _SPAN).strip()
-    return "" if shown.startswith(("/", "?", "<session_context>", "<hook_context>")) else typed(shown)
+    origin, words = spoken(joined(building.texts(record.get("displayContent"))) or said)
+    is_command = words.startswith(("/", "?", "<session_context>", "<hook_context>"))
+    return ("injected", said) if origin == "injected" or is_command else (origin, words)
 
 
 def _model(record: dict[str, Any], uuid: str, place: Place, said: str) -> Iterator[Message]:

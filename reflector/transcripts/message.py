@@ -21,6 +21,7 @@ Origin = Literal[
     "human",  # user: typed by a person, queued prompts included
     "tool",  # user: carries tool results only
     "refusal",  # user: a person refused a tool call, perhaps with a reason (in `text`), or interrupted
+    "unknown",  # user: wholly inside a tag that no client's list has, or queued and never delivered: nobody's words
     "injected",  # user: meta records, hook output, command echoes, notifications, reminders
     "summary",  # user: a compaction summary
 ]

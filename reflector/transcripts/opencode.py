@@ -15,6 +15,7 @@ from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Place, fields, instant, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import spoken
 
 #: Types of parts without words of anyone.
 _WORDLESS = frozenset(("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
@@ -67,7 +68,7 @@ class OpenCode(Conversation):
         text = whole(part.get("text")) or whole(part.get("prompt"))
         if text and part.get("ignored") is not True:
             by_client = part.get("type") != "text" or part.get("synthetic") is True or self.agent_id != ""
-            yield building.by_user(uuid, place, "injected" if by_client else "human", text)
+            yield building.by_user(uuid, place, *(("injected", text) if by_client else spoken(text)))
 
 
 def _words(uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], *, ended: bool) -> Iterator[Message]:

@@ -6,7 +6,6 @@ is migrated, and is missing in the oldest; a fork copies the entry with its time
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +13,11 @@ from reflector.transcripts import building
 from reflector.transcripts.building import Conversation, Place, digest, fields, joined, objects, short, whole
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import spoken
 
 _WORDLESS = frozenset("model_change thinking_level_change custom label session_info leaf usage context_edit".split())
 _SUMMARIES = frozenset(("branchSummary", "compactionSummary"))
 _ROLES = _SUMMARIES | {"user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage"}
-#: A skill's text, which the client puts in front of the words that called it.
-_SPAN = re.compile(r"<(skill)\b[^>]{0,400}>")
 
 
 class Pi(Conversation):
@@ -85,8 +83,7 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
         yield building.by_tool(uuid, place, message.get("toolCallId"), said, is_error=failed)
     elif role == "user":
         if said:
-            human = building.without_spans(said, _SPAN).strip()
-            yield building.by_user(uuid, place, "human" if human else "injected", human or said)
+            yield building.by_user(uuid, place, *spoken(said))
     elif role in _SUMMARIES:
         yield building.by_user(uuid, place, "summary", whole(message.get("summary")))
     else:

@@ -24,6 +24,7 @@ import re
 import stat
 import sys
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,11 +33,12 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Conversation, fields, objects, whole
+from reflector.transcripts.building import Conversation, digest, fields, objects, whole
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
 from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
-from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines
+from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
+from reflector.transcripts.speakers import tag_around
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -52,6 +54,10 @@ _BUFFER = 1024 * 1024
 #: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
 _HELD = 8 * 1024 * 1024
 _SAID = frozenset(("human", "model"))
+#: So many texts of the model are kept: the last answer has one for each block.
+_ANSWERS = 16
+#: Messages that a copy may word anew: what clients and tools say.
+_NO_TWINS = frozenset(("injected", "tool", "synthetic"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
 #: What may stand before a JSON object, a byte order mark included.
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
@@ -84,11 +90,15 @@ class Scan:
     start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
+    twins        (key, twin) of each message of a person or the model that has words; a twin is what it has in common
+                 with its copy under a new id: its time, its role and its words
     cited        (key, names) of the model's records that cite
     wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
                  one, the model got nothing
+    nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no tag
     answered     key of the model's last message; None where it said nothing
+    answers      (key, text) of the last texts of the model, oldest first
     session_id … version    of the conversation; "" where no record says
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (their order in the file is not by time)
@@ -102,10 +112,13 @@ class Scan:
     sha256: str = ""
     tally: Tally = field(default_factory=Tally)
     keys: array[int] = field(default_factory=lambda: array("q"))
+    twins: list[tuple[int, int]] = field(default_factory=list)
     cited: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     wrong: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     told: list[tuple[int, Telling]] = field(default_factory=list)
+    nobodys: list[tuple[int, str]] = field(default_factory=list)
     answered: int | None = None
+    answers: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
     session_id: str = ""
     agent_id: str = ""
     version: str = ""
@@ -147,6 +160,13 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
                 found.answered = key
                 found.told += ((key, telling) for telling in conversation.heard)
                 conversation.heard.clear()
+            if message.text and message.timestamp and message.origin not in _NO_TWINS:
+                words = ("twin", found.agent, message.timestamp, message.role, message.text)
+                found.twins.append((key, record_key(digest(*words))))
+            if message.role == "assistant" and message.text.strip():
+                found.answers.append((key, message.text))
+            if message.origin == "unknown":
+                found.nobodys.append((key, tag_around(message.text)))
             if names := citations_of(message):
                 found.cited.append((key, tuple(names)))
                 if wrong := called_wrong(message):

@@ -282,6 +282,7 @@ def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Age
 def leave_anothers(agent: Agent, made: agents.Session) -> None:
     made.person("Fix the cart.").model("I mock it.").person("No, don't mock the database, please.")
     text = made.content().replace(b"/home/ada/shop", str(agent.project).encode())
+    text = text.replace(b"00.000Z", f"00.00{made.id[0]}Z".encode())  # no two sessions say the same at the same time
     text = text.replace(b"ab" * 32, project_hash(agent.project).encode())
     places = {
         "codex": f".codex/sessions/2026/09/01/rollout-x-{made.id}.jsonl",

@@ -9,6 +9,7 @@ import pytest
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
+from tests.transcripts.agents import SESSION, Codex
 
 
 @pytest.fixture
@@ -136,3 +137,32 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (((), {"pat-001", "pat-002", "mis-001"}), (("--as-of", "2026-01-10"), {"pat-002"})):
         assert {one["name"] for one in agent.json("list", "--stale", "30", *moment)} == names
+
+
+def codex_at(agent: Agent, place: str, id: str) -> Path:
+    """A session of Codex CLI in a folder of its own."""
+    session = Codex(id).person("Fix it.").model("As [pat-001] says.")
+    session.records[0]["payload"]["cwd"] = str(agent.project)
+    return session.write(agent.home / ".codex" / place / f"rollout-2026-10-01T10-00-00-{id}.jsonl")
+
+
+def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) -> None:
+    codex_at(agent, "archived_sessions", SESSION)
+    squeezed = codex_at(agent, "sessions/2026/11/01", SESSION.replace("a", "b")).rename
+    path = squeezed(agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst")
+    done = agent.call("import-history", "--agent", "codex")
+    assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
+    assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]
+    (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
+    assert agent.json("check", "--dry-run")["sessions"]["Codex CLI"] == 1
+    assert agent.json("check", "--dry-run")["compressed"] == {"Codex CLI": 1}
+    assert str(path) in agent.call("check", "--dry-run").err
+
+
+def test_compressed_sessions_alone_are_named(agent: Agent) -> None:
+    path = agent.home / ".codex" / "sessions" / "2026" / "rollout.jsonl.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"")
+    done = agent.call("import-history", "--agent", "codex", "--dry-run")
+    assert "no sessions of this project" in done.err
+    assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err

@@ -68,6 +68,8 @@ class Watched(ABC):
     repeats: ClassVar[frozenset[str]] = frozenset()
     #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
     teller: ClassVar[str] = "transcript"
+    #: Seconds that a run may take.
+    patience: ClassVar[float] = PATIENCE
 
     @property
     def root(self) -> Path:
@@ -101,7 +103,7 @@ class Watched(ABC):
             text=True,
             env=self.environ(),
             cwd=self.agent.project,
-            timeout=PATIENCE,
+            timeout=self.patience,
             check=False,
         )
         assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
@@ -467,6 +469,7 @@ class OpenCode(Other):
     """OpenCode."""
 
     name = "opencode"
+    _began = 0.0
     kept = (".local/share/opencode/reflector", "*.json")
     given: ClassVar = {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
     recorded = "opencode"
@@ -484,7 +487,18 @@ class OpenCode(Other):
         (folder / "opencode.json").write_text(json.dumps(config))
 
     def prints(self, prompt: str, *flags: str) -> Done:
+        self._began = time.time()
         return self.run("run", "--auto", *flags, prompt)
+
+    def cited(self) -> list[tuple[str, str]]:
+        """As ever; its stop and its end come at once, and the first of the two brings the session."""
+        return [("SessionEnd" if trigger == "Stop" else trigger, name) for trigger, name in super().cited()]
+
+    def settle(self) -> None:
+        """As ever, behind the hooks that outlive the client."""
+        fired = self.agent.state / "fired" / "SessionEnd"
+        self.agent.wait_until(lambda: fired.exists() and fired.stat().st_mtime >= self._began)
+        super().settle()
 
 
 class Pi(Other):

@@ -211,6 +211,7 @@ def learned() -> list[NewEvent]:
         outcome(of_run),
         _event(ev.GATE_DECIDED, 1, by="gate", data=signals),
         _event(ev.REVISION_ATTEMPTED, 1, by="engine", data=attempt, target_id=of_run.event_id),
+        _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
         outcome_event(run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")),
         opened,
         _event(ev.TRIAL_CLOSED, opened.event_id, data=result, target_id=opened.event_id),

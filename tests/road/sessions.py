@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
+from zlib import crc32
 
 from tests.transcripts.records import envelope, line, stamp
 
@@ -17,6 +18,8 @@ class Session:
         self.id = id
         self.agent_id = agent_id
         self.records: list[dict[str, Any]] = []
+        #: No two sessions are at work in the same millisecond.
+        self.moment = 0 if (id, agent_id) == ("s-1", None) else 1 + crc32(f"{id}/{agent_id}".encode()) % 999
 
     def user(self, content: Any) -> Session:
         """Words of a person, or content blocks."""
@@ -73,7 +76,7 @@ class Session:
             "type": kind,
             "attachment" if kind == "attachment" else "message": body,
             "uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}")),
-            "timestamp": stamp(number, month=11),
+            "timestamp": stamp(number, month=11).replace(".000Z", f".{self.moment:03d}Z"),
         }
         self.records.append(record)
         return self

@@ -130,7 +130,7 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
 
 
 def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(project: Project) -> None:
-    assert spool.look(project.spool) == spool.Spool(0, 0, 0, [], [], 0, None)
+    assert spool.look(project.spool) == spool.Spool(0, 0, 0, 0, [], [], 0, None)
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
     project.hook(b"{")
@@ -141,7 +141,7 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     assert (pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
     assert spool.claim(stops[0]) is None
     (broken,) = spool.look(project.spool).broken
-    assert spool.look(project.spool) == spool.Spool(1, 2, 0, [], [broken], 0, int(claimed.path.name[:20]))
+    assert spool.look(project.spool) == spool.Spool(1, 2, 0, 0, [], [broken], 0, int(claimed.path.name[:20]))
 
 
 def test_a_stop_that_comes_while_one_is_settled_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

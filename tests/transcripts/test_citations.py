@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.transcripts.citations import called_wrong, citations_of, cited_names, extract_cited_ids
+from reflector.transcripts.citations import called_wrong, citations_of, cited_names, extract_cited_ids, spread
 from reflector.transcripts.message import Message
+from tests.conftest import assert_linear
 
 
 def said(role: str, content: Any) -> dict[str, Any]:
@@ -92,8 +93,11 @@ def test_odd_entries_are_ignored_and_never_raise(entries: list[Any]) -> None:
             ["pat-001", "mis-002", "ctx-1", "oth-2", "pat-3", "pat-4", "pat-5", "pref-1", "kpt_2", "pat-6", "pat-7"],
         ),
         ("[pat-001: tests first] and [mis-002: see arr[0]] apply", ["pat-001", "mis-002"]),
-        ("[pat-001, mis-002](x) [pat-001: a](x)", []),
-        ("[pat-001, foo] [pat-001,] [, pat-001] [pat-001: [x] [pat-001 pat-002] [pat-001:\nwhy]", []),
+        ("- [pat-001: tests first]", ["pat-001"]),
+        ("[pat-001 – tests first]", ["pat-001"]),
+        ("[pat-001, pat-002: tests first][mis-001]", ["pat-001", "pat-002", "mis-001"]),
+        ("[pat-001, mis-002](x) [pat-001: a](x) [pat-001, pat-002][label]", []),
+        ("[pat-001, foo] [pat-001,] [, pat-001] [pat-001: [x] [pat-001 pat-002] [pat-001:\nwhy] [pat-001:]", []),
         ("```\n[pat-001, pat-002]\n```", []),
         ("[pat-001 wrongly] [pat-001 not wrong] [pat-001 wrong: arr[0] [pat-001 wrong:\nwhy]", []),
     ],
@@ -114,6 +118,11 @@ def test_names_in_prose_are_among_all_names_and_those_called_wrong_are_left_out_
     wrong = re.sub(r"\[(pat-\d+)\]", r"[\1 wrong: it [x] moved]", text)
     assert (cited_names(wrong), extract_cited_ids([said("assistant", wrong)])) == (names, [])
     assert called_wrong(Message(1, "u", "assistant", "model", "", "", wrong)) == dict.fromkeys(names, "it [x] moved")
+
+
+def test_joined_names_are_read_in_linear_time() -> None:
+    for text in ("[pat-1, ", "[pat-1", "[pat-1 and ", "[pat-1: ", "[pat-1,pat-1"):
+        assert_linear(lambda size, text=text: spread(text * size), 5_000)
 
 
 @pytest.mark.parametrize("origin", ["model", "synthetic", "human", "tool", "refusal", "injected", "summary"])

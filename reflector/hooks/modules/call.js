@@ -15,4 +15,3 @@ function hook(cwd, event, fields) {
     child.stdin.end(JSON.stringify({ hook_event_name: event, cwd, ...fields }))
   })
 }
-

@@ -1,10 +1,21 @@
-// OpenCode keeps its sessions in a database, so each is written to a file after a turn, as `opencode export` does.
+// OpenCode keeps its sessions in a database, which reflector reads. A release without that database keeps them in files
+// of another form, so each session is written to a file after a turn then, as `opencode export` does.
+import { existsSync } from "node:fs"
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises"
 import { homedir } from "node:os"
 import { join } from "node:path"
 
-const folder = join(process.env.XDG_DATA_HOME || join(homedir(), ".local/share"), "opencode", "reflector")
+const data = join(process.env.XDG_DATA_HOME || join(homedir(), ".local/share"), "opencode")
+const folder = join(data, "reflector")
+const isRead = () => !process.env.OPENCODE_DB && existsSync(join(data, "opencode.db"))
 const MONTH = 30 * 24 * 3600 * 1000
+
+// Give the hook one event, and wait for nothing: it goes on when this process has ended.
+function leave(cwd, event, fields) {
+  const env = { ...process.env, SESSION_EVENT: JSON.stringify({ hook_event_name: event, cwd, ...fields }) }
+  const words = ["-c", `printf %s "$SESSION_EVENT" | { ${command}; }`]
+  spawn("/bin/sh", words, { cwd: "/", env, detached: true, stdio: "ignore" }).on("error", () => {}).unref()
+}
 
 async function removeOld() {
   for (const name of await readdir(folder)) {
@@ -15,24 +26,32 @@ async function removeOld() {
 
 export const Reflector = async ({ client, directory }) => {
   const told = new Map()
-  const ended = new Map()
+  const parents = new Map()
+  const ended = new Set()
   let turns = removeOld().catch(() => {})
+
+  const place = (id) => join(folder, `${id}.json`)
+
+  // `opencode run` ends at once and awaits nothing, so what must not be lost runs on without us.
+  const stopped = (id) => {
+    const parent = parents.get(id)
+    if (parent) {
+      leave(directory, "SubagentStop", { session_id: parent, agent_id: id, agent_transcript_path: place(id) })
+      return
+    }
+    ended.add(id)
+    leave(directory, "Stop", { session_id: id, transcript_path: place(id), client_pid: process.pid })
+  }
 
   async function write(id) {
     const { data: info } = await client.session.get({ path: { id } })
     const { data: messages } = await client.session.messages({ path: { id } })
     if (!info || !messages) return
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const path = join(folder, `${id}.json`)
-    await writeFile(`${path}.tmp`, JSON.stringify({ info, messages }), { mode: 0o600 })
-    await rename(`${path}.tmp`, path)
-    if (info.parentID) {
-      const subagent = { session_id: info.parentID, agent_id: id, agent_transcript_path: path }
-      await hook(directory, "SubagentStop", subagent)
-    } else {
-      ended.set(id, { session_id: id, transcript_path: path })
-      await hook(directory, "Stop", ended.get(id))
-    }
+    await writeFile(`${place(id)}.tmp`, JSON.stringify({ info, messages }), { mode: 0o600 })
+    await rename(`${place(id)}.tmp`, place(id))
+    if (info.parentID) parents.set(id, info.parentID)
+    stopped(id)
   }
 
   return {
@@ -44,11 +63,15 @@ export const Reflector = async ({ client, directory }) => {
       if (text) output.system.push(text)
     },
     event: async ({ event }) => {
-      if (event.type === "session.idle") turns = turns.then(() => write(event.properties.sessionID)).catch(() => {})
+      const { info, sessionID } = event.properties ?? {}
+      if (event.type.startsWith("session.") && info?.id && info.parentID) parents.set(info.id, info.parentID)
+      if (event.type !== "session.idle") return
+      if (isRead()) stopped(sessionID)
+      else turns = turns.then(() => write(sessionID)).catch(() => {})
     },
     dispose: async () => {
-      await turns
-      for (const session of ended.values()) await hook(directory, "SessionEnd", session)
+      if (!isRead()) await turns
+      for (const id of ended) leave(directory, "SessionEnd", { session_id: id, transcript_path: place(id) })
       ended.clear()
     },
   }

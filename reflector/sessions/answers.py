@@ -1,0 +1,57 @@
+"""The last answers that a stop carried and that no transcript had when the session ended: kept as transcripts of ours.
+
+Invariant: an answer counts once. What the agent writes of it afterwards is known by its words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from reflector import files
+from reflector.handover import file_name
+from reflector.transcripts.citations import spread
+
+_MOST: Final = 1 << 22
+#: Characters by which an answer is recognised.
+_TOLD_BY: Final = 200
+
+
+def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int) -> Path:
+    """Add an answer to the transcript of those of its session; return the file. Raises OSError."""
+    folder = files.private_folder(f"{files.open_state(str(project))}/answers")
+    name = _name(session_id, agent_id)
+    known = files.read_file(f"{folder}/{name}", _MOST) if Path(folder, name).is_file() else b""
+    at = datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    body = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+    uuid = "answer-" + sha256(f"{session_id}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()
+    if uuid.encode() not in known:
+        record = {"type": "assistant", "uuid": uuid, "sessionId": session_id, "timestamp": at, "message": body}
+        files.write_durably(folder, known + json.dumps(record).encode() + b"\n", name)
+    return Path(folder, name)
+
+
+def kept(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
+    """Return the answers of a session that were kept, oldest first."""
+    if project is None:
+        return ()
+    try:
+        path = f"{files.state_folder(str(project))}/answers/{_name(session_id, agent_id)}"
+        records = map(json.loads, files.read_file(path, _MOST).splitlines())
+        return [record["message"]["content"][0]["text"] for record in records]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ()
+
+
+def is_part(text: str, answer: str) -> bool:
+    """Return whether a text of a transcript, which may be cut, is an answer or one of its blocks."""
+    one, other = (" ".join(spread(part).split()) for part in (text, answer))
+    return bool(one and other) and (one[:_TOLD_BY] in other or other[:_TOLD_BY] in one)
+
+
+def _name(session_id: str, agent_id: str | None) -> str:
+    return file_name(f"{session_id}-{agent_id}" if agent_id else session_id) + "l"

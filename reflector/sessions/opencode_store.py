@@ -1,0 +1,131 @@
+"""The sessions of OpenCode, which keeps them in a database: each is written to a file when it is to be read.
+
+Invariant: the database is only read, and only where OpenCode itself keeps it for this user, whatever a delivery says. A
+file has the form of `opencode export`, and lies where the plugin for OpenCode leaves its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from reflector import files
+from reflector.ledger.sqlite_file import sqlite_module
+from reflector.locate import user_folder
+from reflector.transcripts.building import fields
+from reflector.transcripts.reading import DOCUMENT_LIMIT
+
+
+class StoreRefused(ValueError):
+    """OpenCode's database cannot be read, or holds more than is read."""
+
+
+_ID: Final = re.compile(r"ses_[A-Za-z0-9]{1,60}")
+_BUSY_SECONDS: Final = 5.0
+_LAST: Final = "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
+
+
+def exports() -> Path:
+    """Return the folder of the files, `${XDG_DATA_HOME:-~/.local/share}/opencode/reflector`."""
+    return Path(user_folder()).parents[1] / "opencode" / "reflector"
+
+
+def export(session_id: str | None) -> Path | None:
+    """Write a session to its file, unless the file is as new as the session; return the file.
+
+    None for an id that is not one of OpenCode, and for a session that neither the database nor a file has. Raises
+    OSError, and StoreRefused for a database of another form.
+    """
+    if not session_id or _ID.fullmatch(session_id) is None:
+        return None
+    path = exports() / f"{session_id}.json"
+    with _database() as database:
+        row = database and database.execute("SELECT * FROM session WHERE id = ?", (session_id,)).fetchone()
+        if database and row and not _is_new(path, row["time_updated"]):
+            content = json.dumps(_document(database, row), ensure_ascii=False).encode("utf-8", "replace")
+            if len(content) > DOCUMENT_LIMIT:
+                raise StoreRefused(f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write_durably(str(path.parent), content, path.name)
+    return path if path.is_file() else None
+
+
+def finished(session_id: str | None) -> Path | None:
+    """Write a session to its file as `export` does if its last answer is complete; None for one that is at work."""
+    if not session_id or _ID.fullmatch(session_id) is None:
+        return None
+    with _database() as database:
+        last = database and database.execute(_LAST, (session_id,)).fetchone()
+        info = _parsed(last["data"]) if last else {}
+    ended = info.get("role") == "assistant" and (info.get("error") or "completed" in fields(info.get("time")))
+    return export(session_id) if ended else None
+
+
+def refresh(path: Path) -> None:
+    """Write the session of an export's path anew if OpenCode has a newer state of it. Raises as `export` does."""
+    if is_export(path):
+        export(path.stem)
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a path is that of a session's file, whether it exists or not."""
+    return path.parent == exports() and path.suffix == ".json" and _ID.fullmatch(path.stem) is not None
+
+
+@contextmanager
+def _database() -> Iterator[sqlite3.Connection | None]:
+    """Open OpenCode's database for reading; None if there is none. Raises StoreRefused."""
+    path = exports().parent / "opencode.db"
+    if not path.is_file():
+        yield None
+        return
+    module = sqlite_module()
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(module.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as database:
+            database.row_factory = module.Row
+            database.execute("BEGIN")  # one state of all tables
+            yield database
+    except (module.Error, IndexError, KeyError) as error:
+        raise StoreRefused(f"{path} cannot be read: {error}") from error
+
+
+def _is_new(path: Path, updated: Any) -> bool:
+    """Return whether a file was written after a time in milliseconds."""
+    try:
+        return type(updated) is int and path.stat().st_mtime_ns // 1_000_000 > updated
+    except FileNotFoundError:
+        return False
+
+
+def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, Any]:
+    """Return a session as an export has it."""
+    parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in database.execute("SELECT * FROM part WHERE session_id = ? ORDER BY id", (session["id"],)):
+        ids = {"id": row["id"], "messageID": row["message_id"], "sessionID": session["id"]}
+        parts[row["message_id"]].append({**_parsed(row["data"]), **ids})
+    messages: list[dict[str, Any]] = [
+        {"info": {**_parsed(row["data"]), "id": row["id"], "sessionID": session["id"]}, "parts": parts[row["id"]]}
+        for row in database.execute(
+            "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", (session["id"],)
+        )
+    ]
+    info: dict[str, Any] = {name: session[name] for name in ("id", "directory", "title", "version")}
+    if session["parent_id"]:
+        info["parentID"] = session["parent_id"]
+    info["time"] = {"created": session["time_created"], "updated": session["time_updated"]}
+    return {"info": info, "messages": messages}
+
+
+def _parsed(data: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
