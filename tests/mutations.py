@@ -247,7 +247,6 @@ MUTATIONS = [
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
     Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
     Mutation(RECONCILED, "if reflection.reflection_id not in checks:", "if reflection.reflection_id:", MERGING),
-    Mutation(RECONCILED, "if tag.actor == ev.HUMAN or tag.facts", "if tag.facts", PAIRED),
     Mutation(RECONCILED, "retractions += [_retracted(tag.event_id", "retractions = [_retracted(tag.event_id", PAIRED),
     Mutation(RECONCILED, "reason, last.reflection_id) for", "reason) for", PAIRED),
     Mutation(RECONCILED, "if any(has[field] != value for field, value in wanted.items()):", "if False:", PAIRED),

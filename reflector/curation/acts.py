@@ -54,8 +54,8 @@ def newest(ledger: Ledger) -> Act:
 
     Raises NothingToUndo if there is none, and NotByItself for an import, an adoption or an act that stays.
     """
-    yours = _yours(ledger)
-    named = {event.event_id: event for event in yours}
+    yours, parts = _yours(ledger)
+    named = {event.event_id: event for event in yours} | parts
     named |= {tag_id: event for event in yours if (tag_id := _tag_id(event)) is not None}
     gone = undone(ledger)
     standing = [event for event in yours if _stands(event, named, gone)]
@@ -69,21 +69,27 @@ def newest(ledger: Ledger) -> Act:
     return Act([event for event in standing if event.type in CHANGING and _command(event) == _command(last)])
 
 
-def _yours(ledger: Ledger) -> list[Event]:
-    """Return the events of your acts, in order; a verdict by hand is the completion of its reflection."""
+def _yours(ledger: Ledger) -> tuple[list[Event], dict[str, Event]]:
+    """Return the events of your acts, in order, and the verdict that a retraction is a part of, by the retraction's id.
+
+    A verdict by hand is the completion of its reflection. What it takes out of the count is a part of it.
+    """
     with ledger.asking() as sql:
         verdicts = events_where(sql, _VERDICTS, ev.HUMAN)
     events = sorted([*ledger.events(types=_READ), *verdicts], key=lambda event: event.position)
     # Older versions wrote no transaction id. In a file of your own, what a person did then was done by you.
     first_signed = next((event.position for event in events if tx_of(event.meta) is not None), ev.MAX_INT)
-    reflections = {event.reflection_id for event in verdicts}
-    return [
-        event
-        for event in events
-        if (_is_signed(event) or (event.position < first_signed and _is_unsigned(event)))
-        # What a verdict by hand takes out of the count is a part of it.
-        and not (event.type == ev.EVIDENCE_RETRACTED and event.reflection_id in reflections)
-    ]
+    of_reflection = {event.reflection_id: event for event in verdicts}
+    acts: list[Event] = []
+    parts: dict[str, Event] = {}
+    for event in events:
+        if not (_is_signed(event) or (event.position < first_signed and _is_unsigned(event))):
+            continue
+        if event.type == ev.EVIDENCE_RETRACTED and event.reflection_id in of_reflection:
+            parts[event.event_id] = of_reflection[event.reflection_id]
+        else:
+            acts.append(event)
+    return acts, parts
 
 
 def _is_signed(event: Event) -> bool:

@@ -75,6 +75,16 @@ def test_each_undo_goes_further_back(agent: Agent) -> None:
         assert state(agent) == before
 
 
+def test_undo_goes_past_an_undone_verdict(agent: Agent) -> None:
+    agent.counted()
+    before = live(agent)
+    agent.call("add", "ctx", "Added before.")
+    _judge(agent)
+    agent.call("undo")
+    agent.call("undo")
+    assert live(agent) == before
+
+
 def test_undo_of_an_undo_brings_the_act_back(agent: Agent) -> None:
     agent.call("add", "pat", "Added by hand.")
     after = live(agent)

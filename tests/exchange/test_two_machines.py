@@ -167,6 +167,20 @@ def test_judge_never_replaces_a_persons_verdict(one: Ledger, two: Ledger, machin
     sound(one, two)
 
 
+def test_verdicts_by_hand_on_several_bullets_stand(one: Ledger, two: Ledger) -> None:
+    names = ["pat-001", "pat-002"]
+    seen = window(1, "s1", keys=[1])
+    seen = replace(seen, data={**seen.data, "cited": names})
+    one.append([*(added(name, f"About {name}.") for name in names), seen])
+    load(two, exported(one))
+    two.append(reflected("other", seen, *((name, "helpful") for name in names), actor="anthropic"))
+    one.append(reflected("none", seen))
+    for citation in citations(one, decided=True):
+        judge(one, citation, "harmful", "seen by hand")
+    taken(one, two)
+    assert [counts(one, name) for name in names] == [(0, 1), (0, 1)]
+
+
 def test_later_of_two_persons_verdicts_counts(one: Ledger, two: Ledger) -> None:
     _cited(one, None)
     load(two, exported(one))
