@@ -444,7 +444,7 @@ def start(
     with ledger.writing() as writing:
         key = writing.chain
         event = NewEvent(ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"key": key}, HUMAN)
-        append(writing, [prepare(event)])
+        append(writing, [prepare(event, tx=ledger.draw())])
 
 
 def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
@@ -462,7 +462,7 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
         status = status_of(ledger, trial)
         opened, data = trial.opened.event_id, result_of(status)
         event = NewEvent(ev.TRIAL_CLOSED, identity(ev.TRIAL_CLOSED, opened), data, HUMAN, target_id=opened)
-        append(writing, [prepare(event)])
+        append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
 
