@@ -130,8 +130,14 @@ def _versions() -> Iterator[str]:
     yield ", ".join(sorted({*found}))
 
 
+#: A word that is no setting may say anything, and a folder of homes has people's names.
+_UNKNOWN_SETTING = re.compile(r"\S+( is not a setting\b)")
+_OTHERS_HOME = re.compile(r"(?<![\w.~])(/(?:home|Users)/)[^/\s]+")
+
+
 def _plain(line: str, places: Mapping[str, str]) -> str:
     """Return a line without quoted words and addresses, and with other words for a person's places and choices."""
     for place in sorted(places, key=len, reverse=True):
         line = line.replace(place, places[place])
+    line = _OTHERS_HOME.sub(r"\1…", _UNKNOWN_SETTING.sub(r"'…'\1", line))
     return re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|“[^”\n]*”", "'…'", re.sub(r"\b[a-z+]+://\S+", "URL", line))

@@ -101,8 +101,8 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
         elif drift:
             click.echo(safe("\n".join(line for one in drift for line in one.diff)))
             note(
-                "There is drift. The next command records what was edited in playbook.json, where it can be read;"
-                " `reflector rebuild` writes the file. See also `reflector verify`."
+                "There is drift. If playbook.json was edited, the next command records the edits; "
+                "`reflector rebuild` writes the file. See also `reflector verify`."
             )
         raise click.exceptions.Exit(1 if drift else 0)
     if mend:

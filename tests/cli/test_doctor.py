@@ -264,3 +264,17 @@ def test_a_report_says_no_quoted_word_no_address_and_no_secret_of_a_check(tmp_pa
     assert report(Project(tmp_path, Config()), [check], None).splitlines()[-1] == (
         "ok       x: '…' said '…' to URL in PROJECT/b, API_KEY=[redacted:api-key]"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("config.toml: secretclient is not a setting", "config.toml: '…' is not a setting"),
+        ("the hook is /home/jane/bin/reflector", "the hook is /home/…/bin/reflector"),
+        ("the hook is /Users/jane/bin/reflector", "the hook is /Users/…/bin/reflector"),
+        ("the hook is ~/home/bin/reflector", "the hook is ~/home/bin/reflector"),
+    ],
+)
+def test_report_masks_unknown_settings_and_homes(tmp_path: Path, said: str, shown: str) -> None:
+    last = report(Project(tmp_path, Config()), [Check("x", said)], None).splitlines()[-1]
+    assert last == f"ok       x: {shown}"
