@@ -355,7 +355,9 @@ def test_a_full_disk_is_not_answered_by_moving_the_ledger(mine: Agent, *, has_lo
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, 8 << 10))
 
-    refused = mine.run("ledger", "take", "--yes", code=1, preexec_fn=limit).err
+    # -B: a compiled module that is cut at the limit would break every later start.
+    program = [sys.executable, "-I", "-B", "-m", "reflector"]
+    refused = mine.run("ledger", "take", "--yes", code=1, program=program, preexec_fn=limit).err
     assert "move it away" not in refused
     assert "space" in refused
 

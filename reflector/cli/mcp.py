@@ -34,6 +34,8 @@ from reflector.text.secrets import quote
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
+#: The most characters of an error, which may repeat what the agent wrote.
+_MOST_ERROR = 2_000
 #: What an agent may propose.
 _KINDS = ("add", "revise", "merge", "remove")
 #: Checked by us: the SDK would answer a wrong value with a page.
@@ -66,7 +68,7 @@ def mcp(place: Place) -> None:
             f"the package mcp, version 2, is needed for this ({error}); run: {install_command('mcp')}"
         ) from error
     place.project()  # a mistake in the settings shows now
-    server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="CRITICAL")
     add_tools(server, place)
     server.run()
 
@@ -191,8 +193,8 @@ def _errors_for_the_agent() -> Iterator[None]:
     try:
         yield
     except (click.ClickException, Mistake) as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(str(error)[:_MOST_ERROR]) from error
     except Exception as error:
         if (known := explained(error)) is None:
             raise
-        raise ToolError(known[1]) from error
+        raise ToolError(known[1][:_MOST_ERROR]) from error

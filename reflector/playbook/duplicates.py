@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -318,6 +317,8 @@ def _difference(a: _Read, b: _Read) -> str:
 
 def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
     """Return what one of two texts without spaces has and the other has not, each stretch once."""
+    from difflib import SequenceMatcher  # most texts have spaces
+
     found: list[str] = []
     for kind, start_a, end_a, start_b, end_b in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if kind != "equal":

@@ -32,7 +32,7 @@ from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
 from reflector.project import Project
-from reflector.sessions import locks, opencode_store, seen_head, spool
+from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
@@ -174,6 +174,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
 
 
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
+    from reflector.sessions import opencode_store
     from reflector.sessions.intake import source_of
 
     done, source, is_new = pipeline.done, source_of(delivery), False
@@ -215,7 +216,7 @@ def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
     """Record the last answer of a session: from its transcript if it is there by now, else from its stop."""
-    from reflector.sessions import ends
+    from reflector.sessions import ends, opencode_store
     from reflector.sessions.intake import source_of
 
     is_missing, done = True, pipeline.done
