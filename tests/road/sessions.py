@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,14 @@ from zlib import crc32
 from tests.transcripts.records import envelope, line, stamp
 
 
+def _moment(id: str, agent_id: str | None) -> int:
+    """Return the microsecond in which a session is at work."""
+    numbered = re.fullmatch(r"s-(\d{1,5})", id)
+    if numbered is None or agent_id is not None:
+        return crc32(f"{id}/{agent_id}".encode()) % 99_999 * 10 + 5
+    return 0 if id == "s-1" else int(numbered[1]) * 10 + 7
+
+
 class Session:
     """A transcript in the making: each call adds one record."""
 
@@ -18,8 +27,8 @@ class Session:
         self.id = id
         self.agent_id = agent_id
         self.records: list[dict[str, Any]] = []
-        #: No two sessions are at work in the same millisecond.
-        self.moment = 0 if (id, agent_id) == ("s-1", None) else 1 + crc32(f"{id}/{agent_id}".encode()) % 999
+        #: No two sessions are at work in the same microsecond: a copy of a session has its times and words.
+        self.moment = _moment(id, agent_id)
 
     def user(self, content: Any) -> Session:
         """Words of a person, or content blocks."""
@@ -76,7 +85,7 @@ class Session:
             "type": kind,
             "attachment" if kind == "attachment" else "message": body,
             "uuid": str(uuid5(NAMESPACE_URL, f"{self.id}/{self.agent_id}/{number}")),
-            "timestamp": stamp(number, month=11).replace(".000Z", f".{self.moment:03d}Z"),
+            "timestamp": stamp(number, month=11).replace(".000Z", f".{self.moment:06d}Z"),
         }
         self.records.append(record)
         return self

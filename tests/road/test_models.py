@@ -61,7 +61,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     api.wait_until_asked()
     assert "pat-001" in agent.call("list").out
     agent.call("add", "pat", "Read the log first.")
-    end(agent, Session("s-2").cites("pat-002"))
+    end(agent, Session("s-2").cites("pat-001"))
     agent.call("drain", "--background")  # records the second session and leaves the model to the other drain
     assert (len(agent.events("session.recorded")), agent.deliveries()) == (2, [])
     # All this was done while the first drain still waited.

@@ -120,7 +120,8 @@ def test_what_is_no_head_is_ignored_and_written_again(server: Server, tmp_path: 
     assert not file.is_symlink()
 
 
-def test_a_ledger_in_a_file_is_not_looked_at(tmp_path: Path) -> None:
+def test_a_ledger_in_a_file_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
         ledger.append([added("pat-001")])
