@@ -309,7 +309,6 @@ def test_older_version_goes_back(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="a ledger that parted from the copy in this home is called gone")
 def test_newer_version_takes_what_the_older_added(tmp_path: Path) -> None:
     machine, newer = gone_back(tmp_path, "0008")
     machine.says("add", "pat", "Added after going back")
