@@ -68,9 +68,12 @@ def _made_key() -> bytes:
     folder = person_folder()
     with suppress(OSError):
         return _key(folder)
-    temporary = write_durably(open_person(), urandom(_KEY_BYTES))
+    temporary = Path(write_durably(open_person(), urandom(_KEY_BYTES)))
+    path = Path(folder, _KEY)
+    if path.exists():  # it is damaged: from now on, earlier commands count as somebody else's
+        temporary.replace(path)
     # Two processes may make a key at once: the first link stays, and both read it.
-    with suppress(FileExistsError):
-        link(temporary, f"{folder}/{_KEY}")
-    Path(temporary).unlink()
+    with suppress(FileExistsError, FileNotFoundError):
+        link(temporary, path)
+    temporary.unlink(missing_ok=True)
     return _key(folder)

@@ -451,7 +451,7 @@ MUTATIONS = [
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
     Mutation(ACTS, "if event.event_id in gone or _tag_id(event) in gone:", "if event.event_id in gone:", UNDO),
     Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
-    Mutation(ACTS, "and _command(event) == _command(last)]", "]", UNDO),
+    Mutation(ACTS, "in standing if _command(event) == _command(last)]", "in standing if event is last]", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, entry, now.entries[name], found):", "if False:", UNDO),
     Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),

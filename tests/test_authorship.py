@@ -48,3 +48,11 @@ def test_without_a_writable_home_no_id_is_own(tmp_path: Path) -> None:
 
 def test_every_id_is_drawn_once() -> None:
     assert len({authorship.draw() for _ in range(1000)}) == 1000
+
+
+def test_damaged_key_is_made_again(tmp_path: Path) -> None:
+    authorship.draw()
+    (key,) = tmp_path.glob(".local/share/reflector/ledgers/transactions.key")
+    key.write_bytes(b"cut")
+    authorship._key.cache_clear()
+    assert authorship.is_own(authorship.draw())

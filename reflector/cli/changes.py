@@ -240,7 +240,7 @@ def undo(place: Place, what: str | None, why: str | None, yes: bool, dry_run: bo
     _undo_counts(place, named, why, as_json=as_json)
 
 
-def _newest(ledger: Ledger) -> list[Event] | Target:
+def _newest(ledger: Ledger) -> list[Event] | Import | Target:
     """Return your newest act. Raises UsageError for one that has to be named, NothingToUndo for none."""
     from reflector.audit.moments import Target
 
@@ -248,14 +248,16 @@ def _newest(ledger: Ledger) -> list[Event] | Target:
         act = newest(ledger)
     except NotByItself as refusal:
         raise click.UsageError(str(refusal)) from refusal
-    if act.is_change:
-        return list(act.events)
-    return Target("event", act.events[-1].event_id, list(act.events))
+    if act.changes and act.evidence:  # what took an import back
+        return Import(act.changes, act.evidence)
+    if act.changes:
+        return list(act.changes)
+    return Target("event", act.evidence[-1].event_id, list(act.evidence))
 
 
 def _removed_by(ledger: Ledger, named: list[Event] | Import | Target) -> list[str]:
     """Return the bullets that an undo removes."""
-    events = named.changes if isinstance(named, Import) else named
+    events = list(named.changes) if isinstance(named, Import) else named
     if not isinstance(events, list) or not events:
         return []
     try:
@@ -269,15 +271,27 @@ def _undo_changes(place: Place, named: list[Event] | Import, why: str | None, *,
     """Take back changes of bullets, with the evidence that came with them."""
     reason = why or "undo"
     with place.changing(dry_run=dry_run) as ledger:
+        tx = ledger.draw()
+        evidence: list[NewEvent] = []
         if isinstance(named, Import):
-            evidence = taken_out(ledger, named.evidence, reason)
+            evidence = taken_out(ledger, named.evidence, reason, tx)
             taken_back = _import_undone(ledger, named, evidence)
         else:
-            evidence, taken_back = [], undoing(ledger, named)
-        targets: dict[str, Any] = {"target": taken_back.targets, "baselines": taken_back.baselines}
-        if not dry_run:
-            targets["lead"] = lambda _: evidence
-        return _made(place, ledger, taken_back.changes, dry_run=dry_run, again=True, reason=reason, **targets)
+            taken_back = undoing(ledger, named)
+        if dry_run:
+            return _made(place, ledger, taken_back.changes, dry_run=True, again=True)
+        return _made(
+            place,
+            ledger,
+            taken_back.changes,
+            dry_run=False,
+            again=True,
+            reason=reason,
+            target=taken_back.targets,
+            baselines=taken_back.baselines,
+            lead=lambda _: evidence,
+            tx=tx,
+        )
 
 
 def _import_undone(ledger: Ledger, named: Import, evidence: Sequence[NewEvent]) -> Undoing:

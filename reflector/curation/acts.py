@@ -40,13 +40,10 @@ class NotByItself(NothingToUndo):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """The newest act: events that change bullets, or one event that is evidence, a retraction or a policy."""
+    """The newest act: events that change bullets, and those that are evidence, retractions or policies."""
 
-    events: Sequence[Event]
-
-    @property
-    def is_change(self) -> bool:
-        return self.events[-1].type in CHANGING
+    changes: Sequence[Event]
+    evidence: Sequence[Event]
 
 
 def newest(ledger: Ledger) -> Act:
@@ -64,9 +61,9 @@ def newest(ledger: Ledger) -> Act:
     last = standing[-1]
     if last.type in _FINAL or _is_import(last):
         raise NotByItself(_refusal(last, standing))
-    if last.type not in CHANGING:
-        return Act([_evidence(ledger, last)])
-    return Act([event for event in standing if event.type in CHANGING and _command(event) == _command(last)])
+    command = [event for event in standing if _command(event) == _command(last)]
+    changes = [event for event in command if event.type in CHANGING]
+    return Act(changes, [_evidence(ledger, event) for event in command if event.type not in CHANGING])
 
 
 def _yours(ledger: Ledger) -> tuple[list[Event], dict[str, Event]]:

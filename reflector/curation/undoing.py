@@ -129,10 +129,11 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
 
 
 class Import(NamedTuple):
-    """What the import of another machine's ledger brought: its changes of bullets, and its evidence."""
+    """What the import of another machine's ledger brought, or what took one back: changes of bullets, and evidence with
+    adoptions of policies."""
 
-    changes: list[Event]
-    evidence: list[Event]
+    changes: Sequence[Event]
+    evidence: Sequence[Event]
 
 
 def imported(ledger: Ledger, merged: Event) -> Import:
@@ -144,7 +145,7 @@ def imported(ledger: Ledger, merged: Event) -> Import:
             f"the import at position {merged.position} was recorded by an older version, so its events cannot be told "
             "from others; undo its changes by their positions, such as `reflector undo 41..43`"
         )
-    types = {*CHANGING, *WINDOW_TYPES, ev.EVIDENCE_RETRACTED, ev.REFLECTION_COMPLETED}
+    types = {*CHANGING, *WINDOW_TYPES, ev.EVIDENCE_RETRACTED, ev.REFLECTION_COMPLETED, ev.POLICY_ADOPTED}
     events = [event for event in ledger.events(types=types) if tx_of(event.meta) == tx]
     windows = {event.event_id for event in events if event.type in WINDOW_TYPES}
     evidence = [
@@ -157,13 +158,21 @@ def imported(ledger: Ledger, merged: Event) -> Import:
     return Import([event for event in events if event.type in CHANGING], evidence)
 
 
-def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str) -> list[NewEvent]:
-    """Return the retractions that take evidence out of the count, and put back what retractions took out.
+def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> list[NewEvent]:
+    """Return the events that take evidence out of the count, put back what retractions took out, and put the policy in
+    force that was before. `tx` is the command's.
 
-    Evidence that is out already stays out.
+    Evidence that is out already stays out, and so does a policy that another one replaced since.
     """
-    lines = [_line(ledger, event) for event in evidence]
-    return _retractions([line[-1] for line in lines if len(line) % 2], why)
+    policies = [event for event in evidence if event.type == ev.POLICY_ADOPTED]
+    lines = [_line(ledger, event) for event in evidence if event.type != ev.POLICY_ADOPTED]
+    ends = [line[-1] for line in lines if len(line) % 2]
+    events = _retractions(ends, why) if ends else []
+    if policies and adoptions(ledger)[-1].event_id == policies[-1].event_id:
+        before = Past(ledger, policies[0].position - 1).counting
+        if before != ledger.counting():
+            events.append(_adoption(before, tx, why, policies[-1].event_id))
+    return events
 
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
@@ -379,9 +388,12 @@ def adopt(
     if ledger.counting() == counting:
         return []
     tx = ledger.draw()
+    return ledger.append([_adoption(counting, tx, reason, target)], tx=tx)
+
+
+def _adoption(counting: Counting, tx: str, reason: str | None, target: str | None) -> NewEvent:
     data = {"policy": identity("policy", "counting", counting), "counting": counting, "reason": reason}
-    event = NewEvent(ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, tx), data, "human", target_id=target)
-    return ledger.append([event], tx=tx)
+    return NewEvent(ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, tx), data, "human", target_id=target)
 
 
 def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:

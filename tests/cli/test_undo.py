@@ -9,6 +9,7 @@ import pytest
 from reflector.curation.changes import apply
 from reflector.playbook.change import Change
 from tests.road.agent import Agent
+from tests.road.sessions import Session
 
 
 @pytest.fixture
@@ -196,10 +197,33 @@ def test_undo_of_an_undone_import_brings_it_back(agent: Agent, tmp_path: Path) -
     agent.call("list")
     _, export = _two_machines(tmp_path)
     imported = agent.json("import", export)
-    after = live(agent)
+    after = state(agent)
     agent.call("undo", str(imported["merged_at"]))
     agent.call("undo")
-    assert live(agent) == after
+    assert state(agent) == after
+
+
+def test_undone_import_takes_its_policy_back(agent: Agent, tmp_path: Path) -> None:
+    agent.call("add", "ctx", "Only here.")
+    before = state(agent)
+    other = Agent.in_folder(tmp_path / "other")
+    other.call("ledger", "policy", "once_per_session")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    assert state(agent) != before
+    agent.call("undo", str(imported["merged_at"]))
+    assert state(agent) == before
+
+
+def test_undo_puts_all_parts_of_a_session_back(agent: Agent) -> None:
+    session = Session("s-1").cites("pat-001", "helpful")
+    agent.call("ingest", session.write(agent.home / "s-1.jsonl"))
+    agent.call("ingest", session.cites("pat-002", "harmful").write(agent.home / "s-1.jsonl"))
+    before = state(agent)
+    agent.call("undo", "s-1")
+    agent.call("undo")
+    assert state(agent) == before
 
 
 def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _own_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def undo(ledger: Ledger, *events: Event) -> None:
-    found = undoing(ledger, events or newest(ledger).events)
+    found = undoing(ledger, events or newest(ledger).changes)
     apply(ledger, found.changes, actor="human", target=found.targets, again=True)
 
 
@@ -162,7 +162,7 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
         undo(ledger, *ledger.at([ledger.head().position]))  # makes it again
         assert said(ledger) == after
         undo(ledger)
-    assert newest(ledger).events == ledger.at([1, 2, 3])
+    assert newest(ledger).changes == ledger.at([1, 2, 3])
 
 
 def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
