@@ -115,11 +115,11 @@ def prepared(folder: Path) -> Agent:
 )
 def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(tmp_path: Path, stride: int) -> None:
     (tmp_path / "made").mkdir()
-    made = prepared(tmp_path / "made")
+    prepared(tmp_path / "made")
     for step in count(1, stride):
-        project = tmp_path / f"{step}"
-        shutil.copytree(made.project, project)
-        agent = Agent(project, made.home)
+        project = tmp_path / f"{step}" / "project"
+        shutil.copytree(tmp_path / "made", project.parent)
+        agent = Agent(project, project.parent / "home")
         process = _CONTEXT.Process(target=drain_until, args=(project, agent.env(), step))
         process.start()
         process.join(60)
@@ -129,7 +129,7 @@ def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(tmp_p
             break
         agent.call("drain", code=None)
         assert_finished(agent, f"after a kill at step {step}")
-        shutil.rmtree(project)
+        shutil.rmtree(project.parent)
     assert_finished(agent, "without a kill")
     assert step > 2 * stride
 
