@@ -1,8 +1,9 @@
 """Runs the tests of what changed since main: `make check` runs it after the linter and the types.
 
-The tests that changed run first, and have a minute. Then those near what changed run: of a module the tests that bear
-its name, else those that hold its defects in tests/mutations.py, else those that import it; of any other file those of
-`_OF_FILES`. They are stopped when their seconds are over: `make test` runs everything.
+The tests that changed run first, and have a minute. Then those near what changed run: of a module
+the tests that bear its name, else those that hold its defects in tests/mutations.py, else those
+that import it; of any other file those of `_OF_FILES`. They are stopped when their seconds are
+over: `make test` runs everything.
 
 The exit code is that of pytest, or 3 if the changed tests were stopped.
 """
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from tests.mutations import MUTATIONS
 
-#: Seconds for the tests near a change, so that all of `make check` takes about half a minute, and for the changed ones.
+#: Seconds for the tests near a change, so that all of `make check` takes about half a minute, and
+#: for the changed ones.
 _SECONDS, _MOST_SECONDS = 15, 60
 _STOPPED = 3
 _ALWAYS = ("tests/test_architecture.py", "tests/test_release.py", "tests/hooks/test_imports.py")
@@ -33,12 +35,23 @@ _OF_FILES = {
     "reflector/report/templates/*": ("tests/report",),
     "*.md": ("tests/test_docs.py", "tests/test_contributing.py"),
 }
-_OPTIONS = ("-q", "-x", "-n", "0", "-m", "not slow and not client and not scale and not browser and not postgres")
+_OPTIONS = (
+    "-q",
+    "-x",
+    "-n",
+    "0",
+    "-m",
+    "not slow and not client and not scale and not browser and not postgres",
+)
 
 
 def changed() -> list[str]:
-    """Return the files that git does not know, and those that differ from where this branch left main."""
-    base = _git("merge-base", "HEAD", "origin/main") or _git("merge-base", "HEAD", "main") or ["HEAD"]
+    """Return the files that git does not know, and those that differ from where this branch left
+    main.
+    """
+    base = (
+        _git("merge-base", "HEAD", "origin/main") or _git("merge-base", "HEAD", "main") or ["HEAD"]
+    )
     return [
         *_git("ls-files", "--others", "--exclude-standard"),
         *_git("diff", "--name-only", "--diff-filter=d", base[0]),
@@ -52,15 +65,23 @@ def is_test(file: str) -> bool:
 def tests_near(file: str) -> list[str]:
     """Return the test files of a file that is not a test."""
     path = Path(file)
-    of_file = [test for pattern, tests in _OF_FILES.items() if fnmatch(file, pattern) for test in tests]
+    of_file = [
+        test for pattern, tests in _OF_FILES.items() if fnmatch(file, pattern) for test in tests
+    ]
     if of_file or path.suffix != ".py" or path.parts[0] not in ("reflector", "tests"):
         return of_file
     near = Path("tests", *path.parts[1:-1], f"test_{path.name}")
     name = ".".join(path.with_suffix("").parts)
-    users = [str(one) for one in sorted(Path("tests").rglob("test_*.py")) if name in one.read_text("utf-8")]
+    users = [
+        str(one)
+        for one in sorted(Path("tests").rglob("test_*.py"))
+        if name in one.read_text("utf-8")
+    ]
     if path.parts[0] == "tests":  # what tests share
         return users
-    defects = sorted({test.partition("::")[0] for one in MUTATIONS if one.file == file for test in one.tests})
+    defects = sorted(
+        {test.partition("::")[0] for one in MUTATIONS if one.file == file for test in one.tests}
+    )
     return [str(near)] if near.is_file() else defects or users
 
 
@@ -79,7 +100,9 @@ def _run(tests: Sequence[str], seconds: float) -> int | None:
     except subprocess.TimeoutExpired:
         running.terminate()
         running.wait()
-        print(f"stopped after {seconds} s; all of them: {sys.executable} -m pytest {' '.join(tests)}")
+        print(
+            f"stopped after {seconds} s; all of them: {sys.executable} -m pytest {' '.join(tests)}"
+        )
         return None
 
 
@@ -93,7 +116,9 @@ def main() -> int:
     if code is None:
         print("the tests that changed did not end")
         return _STOPPED
-    return _run([test for test in dict.fromkeys([*_ALWAYS, *near]) if test not in own], _SECONDS) or 0
+    return (
+        _run([test for test in dict.fromkeys([*_ALWAYS, *near]) if test not in own], _SECONDS) or 0
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Keeps a ledger of the version that is about to be released among the tests: `python .ci/keep_ledger.py 1.2.3`.
+"""Keeps a ledger of the version that is about to be released among the tests: `python
+.ci/keep_ledger.py 1.2.3`.
 
-Every later version opens it, verifies it, gives the same playbook.json and goes on (test_older_versions.py).
+Every later version opens it, verifies it, gives the same playbook.json and goes on
+(test_older_versions.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Keep pairs of ledgers that parted from one: `python .ci/keep_parted.py VERSION [CASE…]`.
 
-VERSION is one of `LANDED` in tests/exchange/older.py, whose code makes them: one ledger, copied to a second machine,
-and then changes on both machines at the same positions. Up to c4b5c401 two such changes got one event id. Without a
-CASE only the pair with every change is kept. tests/exchange/test_parted.py merges each pair both ways.
+VERSION is one of `LANDED` in tests/exchange/older.py, whose code makes them: one ledger, copied to
+a second machine, and then changes on both machines at the same positions. Up to c4b5c401 two such
+changes got one event id. Without a CASE only the pair with every change is kept.
+tests/exchange/test_parted.py merges each pair both ways.
 """
 
 from __future__ import annotations
@@ -15,15 +16,35 @@ from tests.exchange.older import LANDED, SESSION, WHY, Machine, Step, code_of
 
 _KEPT = Path(__file__).parents[1] / "tests" / "exchange" / "parted"
 
-_ADDED: list[Step] = [("add", "pat", "Run the tests"), ("add", "pat", "Run every test"), ("add", "mis", "No mocks")]
+_ADDED: list[Step] = [
+    ("add", "pat", "Run the tests"),
+    ("add", "pat", "Run every test"),
+    ("add", "mis", "No mocks"),
+]
 _JUDGED: list[Step] = [*_ADDED, ("ingest", "session.jsonl")]
 
 #: By the name of the pair: the common history, and the changes on each machine.
 CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
-    "both-revise": (_ADDED, [("revise", "pat-001", "Text of A")], [("revise", "pat-001", "Text of B")]),
-    "both-add-other-texts": (_ADDED, [("add", "pat", "Added by A")], [("add", "pat", "Added by B")]),
-    "both-add-one-text": (_ADDED, [("add", "pat", "Added by both")], [("add", "pat", "Added by both")]),
-    "both-remove": (_ADDED, [("remove", "pat-001", "--why", "A")], [("remove", "pat-001", "--why", "B")]),
+    "both-revise": (
+        _ADDED,
+        [("revise", "pat-001", "Text of A")],
+        [("revise", "pat-001", "Text of B")],
+    ),
+    "both-add-other-texts": (
+        _ADDED,
+        [("add", "pat", "Added by A")],
+        [("add", "pat", "Added by B")],
+    ),
+    "both-add-one-text": (
+        _ADDED,
+        [("add", "pat", "Added by both")],
+        [("add", "pat", "Added by both")],
+    ),
+    "both-remove": (
+        _ADDED,
+        [("remove", "pat-001", "--why", "A")],
+        [("remove", "pat-001", "--why", "B")],
+    ),
     "both-add-and-remove": (
         _ADDED,
         [("add", "pat", "Added by A"), ("remove", "pat-003", "--why", "A")],
@@ -48,8 +69,14 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     ),
     "both-revise-and-redact": (
         _ADDED,
-        [("revise", "pat-001", "Call Jane Doe of A"), ("redact", "--where", "Jane Doe", *WHY, "--yes")],
-        [("revise", "pat-001", "Call Jane Doe of B"), ("redact", "--where", "Jane Doe", *WHY, "--yes")],
+        [
+            ("revise", "pat-001", "Call Jane Doe of A"),
+            ("redact", "--where", "Jane Doe", *WHY, "--yes"),
+        ],
+        [
+            ("revise", "pat-001", "Call Jane Doe of B"),
+            ("redact", "--where", "Jane Doe", *WHY, "--yes"),
+        ],
     ),
     "both-adopt": (
         _JUDGED,

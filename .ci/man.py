@@ -1,4 +1,6 @@
-"""Writes a manual page of each command into a folder: `make man`, then `man build/man/reflector-list.1`."""
+"""Writes a manual page of each command into a folder: `make man`, then `man
+build/man/reflector-list.1`.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,31 @@ def page(path: str, command: click.Command, context: click.Context) -> str:
     parts = [f'.TH "{name.upper()}" 1 "" "reflector" "reflector"']
     parts += [".SH NAME", rf"{name} \- {_plain(first.rstrip('.'))}"]
     parts += [".SH SYNOPSIS", rf"\fB{_plain(path)}\fR {_plain(typed)}", ".SH DESCRIPTION"]
-    parts += [f".PP\n{_plain(' '.join(one.split()))}" for one in (rest.strip() or first).split("\n\n")]
+    parts += [
+        f".PP\n{_plain(' '.join(one.split()))}" for one in (rest.strip() or first).split("\n\n")
+    ]
     rows = [row for one in command.get_params(context) if (row := one.get_help_record(context))]
-    parts += [".SH OPTIONS", *(f".TP\n\\fB{_plain(one)}\\fR\n{_plain(about) or 'Required.'}" for one, about in rows)]
+    parts += [
+        ".SH OPTIONS",
+        *(f".TP\n\\fB{_plain(one)}\\fR\n{_plain(about) or 'Required.'}" for one, about in rows),
+    ]
     if isinstance(command, click.Group):
         inner = [(one, command.get_command(context, one)) for one in command.list_commands(context)]
-        listed = [f".TP\n\\fB{_plain(name)}\\fR\n{_plain(one.get_short_help_str(200))}" for name, one in inner if one]
+        listed = [
+            f".TP\n\\fB{_plain(name)}\\fR\n{_plain(one.get_short_help_str(200))}"
+            for name, one in inner
+            if one
+        ]
         parts += [".SH COMMANDS", *listed]
     examples = COMMANDS[path.split()[1]].examples if path.count(" ") == 1 else ()
-    parts += [".SH EXAMPLES", ".EX", *(_plain(f"{path} {one}".rstrip()) for one in examples), ".EE"] if examples else []
-    return "\n".join([*parts, ".SH EXIT STATUS", "0 all is well, 1 something is wrong, 2 wrong usage.\n"])
+    parts += (
+        [".SH EXAMPLES", ".EX", *(_plain(f"{path} {one}".rstrip()) for one in examples), ".EE"]
+        if examples
+        else []
+    )
+    return "\n".join(
+        [*parts, ".SH EXIT STATUS", ("0 all is well, 1 something is wrong, 2 wrong usage.\n")]
+    )
 
 
 def _plain(text: str) -> str:

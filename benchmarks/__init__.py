@@ -1,1 +1,3 @@
-"""Every figure that the README quotes, measured beside its floor by one command: `python -m benchmarks`."""
+"""Every figure that the README quotes, measured beside its floor by one command: `python -m
+benchmarks`.
+"""

@@ -1,9 +1,11 @@
-"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick | --big] [hook …]`.
+"""Run the benchmarks named on the command line, else all: `python -m benchmarks [--quick | --big]
+[hook …]`.
 
-Each `bench_<name>.py` here has `rows(quick) -> list[Row]`; one with ledgers of many events has a parameter `big`
-besides, for ten times as many, which takes an hour and 20 GB of disk. Each prints a table as soon as it is measured;
-unless quick, it replaces the last one in RESULTS.md and, in short, in the README. MISSES.md says of each goal that was
-missed what was tried and what the floor would be. Exits 1 where a goal was missed.
+Each `bench_<name>.py` here has `rows(quick) -> list[Row]`; one with ledgers of many events has a
+parameter `big` besides, for ten times as many, which takes an hour and 20 GB of disk. Each prints a
+table as soon as it is measured; unless quick, it replaces the last one in RESULTS.md and, in short,
+in the README. MISSES.md says of each goal that was missed what was tried and what the floor would
+be. Exits 1 where a goal was missed.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from benchmarks.harness import Row, machine, table
 
 FOLDER = Path(__file__).parent
 HOW = """\
-Each table is that of the last run of its benchmark. Each ratio is the median of pairs measured in turn; times are
-medians. [MISSES.md](MISSES.md) says of each goal that was missed what was tried and what the floor would be.
+Each table is that of the last run of its benchmark. Each ratio is the median of pairs measured in
+turn; times are medians. [MISSES.md](MISSES.md) says of each goal that was missed what was tried and
+what the floor would be.
 """
 
 
@@ -30,7 +33,10 @@ def main(arguments: list[str]) -> int:
     quick, big = "--quick" in arguments, "--big" in arguments
     named = [argument for argument in arguments if argument not in {"--quick", "--big"}]
     if unknown := [name for name in named if name not in known]:
-        print(f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(
+            f"no benchmark is called {', '.join(unknown)}; there are: {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 2
     rows: list[Row] = []
     for name in named or known:
@@ -38,29 +44,39 @@ def main(arguments: list[str]) -> int:
         print(f"{name} …", end=" ", file=sys.stderr, flush=True)
         module = import_module(f"benchmarks.bench_{name}")
         found = (
-            module.rows(quick, big=True) if big and "big" in signature(module.rows).parameters else module.rows(quick)
+            module.rows(quick, big=True)
+            if big and "big" in signature(module.rows).parameters
+            else module.rows(quick)
         )
         print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
         print(table(found), flush=True)
         rows += found
         if not quick:
-            _keep(name, "python -m benchmarks --big" if big else "python -m benchmarks", table(found))
+            _keep(
+                name, "python -m benchmarks --big" if big else "python -m benchmarks", table(found)
+            )
     return 0 if all(row.met for row in rows) else 1
 
 
 def _keep(name: str, command: str, printed: str) -> None:
-    """Write a benchmark's table to RESULTS.md, between those that are there, and what the README shows of it."""
+    """Write a benchmark's table to RESULTS.md, between those that are there, and what the README
+    shows of it.
+    """
     file = FOLDER / "RESULTS.md"
     _, *parts = file.read_text("utf-8").split("\n## ")
     tables = dict(part.split("\n\n", 1) for part in parts) | {name: printed}
     head = f"# Measured\n\nMeasured with `{command}` on {machine(_sqlite_versions())}.\n{HOW}"
-    results = "\n".join([head, *(f"## {name}\n\n{tables[name].strip()}\n" for name in sorted(tables))])
+    results = "\n".join(
+        [head, *(f"## {name}\n\n{tables[name].strip()}\n" for name in sorted(tables))]
+    )
     file.write_text(results, "utf-8")
     readme_block.fill(FOLDER.parent / "README.md", results)
 
 
 def _sqlite_versions() -> list[str]:
-    """The interpreter's SQLite, and the one from the wheel that is used instead where there is one."""
+    """The interpreter's SQLite, and the one from the wheel that is used instead where there is
+    one.
+    """
     versions = [f"{import_module('sqlite3').sqlite_version} (interpreter)"]
     with suppress(ImportError):
         versions.append(f"{import_module('pysqlite3').sqlite_version} (pysqlite3)")

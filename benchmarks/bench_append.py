@@ -1,4 +1,6 @@
-"""Appending on SQLite: against the bare driver, beside other libraries, and by many processes at once."""
+"""Appending on SQLite: against the bare driver, beside other libraries, and by many processes at
+once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def rows(quick: bool) -> list[Row]:
     pairs = 7 if quick else 15
     with tempfile.TemporaryDirectory() as folder:
         numbers = count()
-        found = [*_replayed(Path(folder), numbers, pairs), *_beside_peers(Path(folder), numbers, pairs)]
+        found = [
+            *_replayed(Path(folder), numbers, pairs),
+            *_beside_peers(Path(folder), numbers, pairs),
+        ]
         return [*found, *_writers(Path(folder), 2 if quick else 5)]
 
 
@@ -40,10 +45,15 @@ def _replayed(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]:
     replay = Replay(file)
     try:
         ten = replay.ratio([_reflections(numbers) for _ in range(pairs + 1)])
-        thousand = replay.ratio([([], [sessions(numbers, 100) for _ in range(3)]) for _ in range(pairs + 1)])
+        thousand = replay.ratio(
+            [([], [sessions(numbers, 100) for _ in range(3)]) for _ in range(pairs + 1)]
+        )
     finally:
         replay.close()
-    note = "chain, triggers, counters, synchronous=FULL; floor: the bare driver with the same statements and values"
+    note = (
+        "chain, triggers, counters, synchronous=FULL; floor: the bare driver with the same "
+        "statements and values"
+    )
     rates = (1000 / thousand[0], 1000 / thousand[1], thousand[2])
     return [
         Row("append, 10 events per transaction", *ten, 1.4, note),
@@ -59,13 +69,17 @@ def sessions(numbers: Iterator[int], times: int) -> list[NewEvent]:
 def _reflections(numbers: Iterator[int]) -> Burst:
     """Appends of ten events, and the windows that they need."""
     chosen = [next(numbers) for _ in range(_BURST)]
-    return [made.window(number) for number in chosen], [made.reflection(number, 9) for number in chosen]
+    return [made.window(number) for number in chosen], [
+        made.reflection(number, 9) for number in chosen
+    ]
 
 
 def appended_by(
     append: Callable[[list[NewEvent]], object], numbers: Iterator[int], size: int, times: int
 ) -> Callable[[], float]:
-    """A side that appends transactions of some sessions, which are made before; seconds an event."""
+    """A side that appends transactions of some sessions, which are made before; seconds an
+    event.
+    """
 
     def side() -> float:
         batches = [sessions(numbers, size) for _ in range(times)]
@@ -89,7 +103,9 @@ def _beside_peers(folder: Path, numbers: Iterator[int], pairs: int) -> list[Row]
             if peer is None:
                 continue
             for size, times in ((1, _BURST), (100, 1)):
-                floor, ours = (appended_by(one.append, numbers, size, times) for one in (peer, ledger))
+                floor, ours = (
+                    appended_by(one.append, numbers, size, times) for one in (peer, ledger)
+                )
                 took, mine, ratio = paired_ratio(floor, ours, pairs)
                 part = f"append beside {name}, {10 * size:,} per transaction"
                 found.append(Row(part, 1 / took, 1 / mine, ratio, goal, notes[name], "events/s"))
@@ -110,13 +126,22 @@ def _projection(folder: Path) -> Row:
             events = sessions(numbers, 100)
             ledger.append(events)
             sourcing.append(events)
-        ratio = paired_ratio(timed(sourcing.project), timed(lambda: fold(ledger.history()).bullets()), 5)
+        ratio = paired_ratio(
+            timed(sourcing.project), timed(lambda: fold(ledger.history()).bullets()), 5
+        )
     sourcing.close()
-    return Row("projection of 20,000 events beside eventsourcing", *ratio, 1.0, "floor: verdicts counted from its log")
+    return Row(
+        "projection of 20,000 events beside eventsourcing",
+        *ratio,
+        1.0,
+        "floor: verdicts counted from its log",
+    )
 
 
 def _writers(folder: Path, turns: int) -> list[Row]:
-    """Many processes that append to one playbook for a while, against one: how much, and how long one waits."""
+    """Many processes that append to one playbook for a while, against one: how much, and how
+    long one waits.
+    """
     alone: list[Together] = []
     rounds: dict[int, list[Together]] = {8: [], 32: []}
     for turn in range(turns):
@@ -135,14 +160,21 @@ def _writers(folder: Path, turns: int) -> list[Row]:
     ]
 
 
-def rows_of_writers(part: str, alone: Sequence[Together], many: Sequence[Together], goal: float | None) -> list[Row]:
-    """The rate of many writers against one's in the same round, and their longest wait in fair turns."""
+def rows_of_writers(
+    part: str, alone: Sequence[Together], many: Sequence[Together], goal: float | None
+) -> list[Row]:
+    """The rate of many writers against one's in the same round, and their longest wait in fair
+    turns.
+    """
     ratio = median(one.rate / both.rate for one, both in zip(alone, many, strict=True))
     rates = (median(one.rate for one in alone), median(both.rate for both in many))
     fair = median(both.longest / both.turns for both in many)
     longest, turns = median(both.longest for both in many), median(both.turns for both in many)
     passed = median(both.passed for both in many)
-    note = f"floor: the time in which each appends once; appends that came before, in such turns: {passed:.2f}"
+    note = (
+        "floor: the time in which each appends once; appends that came before, in such turns: "
+        f"{passed:.2f}"
+    )
     return [
         Row(part, *rates, ratio, goal, "no lock error; floor: 1 writer", "events/s"),
         Row(f"longest wait of {part}", fair, longest, turns, 5.0, note),

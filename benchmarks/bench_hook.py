@@ -1,6 +1,8 @@
-"""What the agent's user waits for: the hook as a process, against the bare start of its interpreter.
+"""What the agent's user waits for: the hook as a process, against the bare start of its
+interpreter.
 
-Run against the interpreter that runs this; the installed form is the one that `reflector install` writes.
+Run against the interpreter that runs this; the installed form is the one that `reflector install`
+writes.
 """
 
 from __future__ import annotations
@@ -32,15 +34,17 @@ if __name__ == '__main__':
     sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
     sys.exit(main())
 """
-#: What a hook of the ACE tools for Claude Code does before it asks a model, written anew here: the SDK is imported, the
-#: playbook read and printed at a session's start; at its end the transcript is read and the playbook written in place.
+#: What a hook of the ACE tools for Claude Code does before it asks a model, written anew here: the
+#: SDK is imported, the playbook read and printed at a session's start; at its end the transcript is
+#: read and the playbook written in place.
 _ACE_START = """\
 import json, sys
 import anthropic
 json.load(sys.stdin)
 sections = json.load(open(".claude/playbook.json"))["sections"]
 for bullet in (bullet for section in sections.values() for bullet in section):
-    print(f"[{bullet['name']}] helpful={bullet['helpful']} harmful={bullet['harmful']} :: {bullet['text']}")
+    counters = f"helpful={bullet['helpful']} harmful={bullet['harmful']}"
+    print(f"[{bullet['name']}] {counters} :: {bullet['text']}")
 """
 _ACE_END = """\
 import json, sys
@@ -52,7 +56,9 @@ json.dump(playbook, open(".claude/playbook-in-place.json", "w"), indent=2)
 
 
 def rows(quick: bool) -> list[Row]:
-    """Injection, spool record, both by the console script, eight at once, and with the drain's start."""
+    """Injection, spool record, both by the console script, eight at once, and with the drain's
+    start.
+    """
     pairs = 30 if quick else 100
     with tempfile.TemporaryDirectory() as folder:
         return _Bench(Path(folder), pairs).rows()
@@ -66,30 +72,49 @@ class _Bench:
         slugs = list(SECTIONS)
         bullets = [
             Bullet(
-                f"{slugs[n % 5]}-{n:03d}", slugs[n % 5], f"Prefer the plain way in case {n}, it held up", n % 9, n % 4
+                f"{slugs[n % 5]}-{n:03d}",
+                slugs[n % 5],
+                f"Prefer the plain way in case {n}, it held up",
+                n % 9,
+                n % 4,
             )
             for n in range(100)
         ]
         (self.project / ".claude/playbook.json").write_bytes(dump(bullets, None))
         transcript = folder / "transcript.jsonl"
         transcript.write_text('{"type":"user"}\n' * 1000)
-        common = {"session_id": "00000000-0000-4000-8000-000000000000", "transcript_path": str(transcript)}
-        self.start = self._payload("start", common | {"hook_event_name": "SessionStart", "source": "startup"})
-        self.end = self._payload("end", common | {"hook_event_name": "SessionEnd", "reason": "other"})
+        common = {
+            "session_id": "00000000-0000-4000-8000-000000000000",
+            "transcript_path": str(transcript),
+        }
+        self.start = self._payload(
+            "start", common | {"hook_event_name": "SessionStart", "source": "startup"}
+        )
+        self.end = self._payload(
+            "end", common | {"hook_event_name": "SessionEnd", "reason": "other"}
+        )
         wrapper = folder / "reflector"
         wrapper.write_text(WRAPPER)
         self.script = [sys.executable, str(wrapper), "hook"]
         # A checkout on PYTHONPATH is found as an installed package is; -I ignores the variable.
         self.environ = environ(folder) | {"CLAUDE_PROJECT_DIR": str(self.project)}
-        assert self._output(INSTALLED, self.start).count(b"] helpful=") == 100  # rendered from here on
+        # rendered from here on
+        assert self._output(INSTALLED, self.start).count(b"] helpful=") == 100
         assert self._output(self.script, self.start).count(b"] helpful=") == 100
 
     def rows(self) -> list[Row]:
         bare, venv = self._side(BARE), self._side([sys.executable, "-c", "pass"])
         drain = self.environ | {"REFLECTOR_NO_SPAWN": ""}
         return [
-            self._row("installed hook, inject 100 bullets", bare, self._side(INSTALLED, self.start), 1.6),
-            self._row("installed hook, one durable spool record", bare, self._side(INSTALLED, self.end), 1.9),
+            self._row(
+                ("installed hook, inject 100 bullets"), bare, self._side(INSTALLED, self.start), 1.6
+            ),
+            self._row(
+                "installed hook, one durable spool record",
+                bare,
+                self._side(INSTALLED, self.end),
+                1.9,
+            ),
             self._row(
                 "installed hook, spool record and start of the drain",
                 bare,
@@ -105,22 +130,40 @@ class _Bench:
                 1.9,
                 "until the last of 8 is back",
             ),
-            self._row("`reflector hook`, inject 100 bullets", venv, self._side(self.script, self.start), 2.0),
-            self._row("`reflector hook`, one durable spool record", venv, self._side(self.script, self.end), 2.0),
+            self._row(
+                "`reflector hook`, inject 100 bullets",
+                venv,
+                self._side(self.script, self.start),
+                2.0,
+            ),
+            self._row(
+                "`reflector hook`, one durable spool record",
+                venv,
+                self._side(self.script, self.end),
+                2.0,
+            ),
             *self._beside_ace(),
             self._row(
-                "installed hook, inject while a trial runs", bare, self._side(INSTALLED, self._with_trial()), 1.6
+                "installed hook, inject while a trial runs",
+                bare,
+                self._side(INSTALLED, self._with_trial()),
+                1.6,
             ),
         ]
 
     def _with_trial(self) -> Path:
-        """Leave what a trial that withholds from nobody leaves to the hook; return the payload of a start."""
+        """Leave what a trial that withholds from nobody leaves to the hook; return the payload
+        of a start.
+        """
         (own,) = self.folder.glob(".local/share/reflector/ledgers/*/")
         (own / "trial.txt").write_text(f"pl1:{'0' * 64} 1 {2**62} *\n")
         return self.start
 
     def _beside_ace(self) -> list[Row]:
-        note = "floor: the work of an ACE tool's hook: interpreter, `import anthropic`, {}; no model asked"
+        note = (
+            "floor: the work of an ACE tool's hook: interpreter, `import anthropic`, {}; no "
+            "model asked"
+        )
         return [
             self._row(
                 f"installed hook, {part}, beside an ACE tool's",
@@ -136,7 +179,15 @@ class _Bench:
             )
         ]
 
-    def _row(self, part: str, floor: Side, ours: Side, goal: float, note: str = "", pairs: int | None = None) -> Row:
+    def _row(
+        self,
+        part: str,
+        floor: Side,
+        ours: Side,
+        goal: float,
+        note: str = "",
+        pairs: int | None = None,
+    ) -> Row:
         return Row(part, *paired_ratio(floor, ours, pairs or self.pairs), goal, note)
 
     def _payload(self, name: str, payload: dict[str, str]) -> Path:
@@ -146,7 +197,9 @@ class _Bench:
 
     def _output(self, command: list[str], payload: Path) -> bytes:
         with payload.open("rb") as stdin:
-            done = subprocess.run(command, stdin=stdin, stdout=subprocess.PIPE, env=self.environ, check=True)
+            done = subprocess.run(
+                command, stdin=stdin, stdout=subprocess.PIPE, env=self.environ, check=True
+            )
         return done.stdout
 
     def _side(
@@ -165,7 +218,11 @@ class _Bench:
                 with open(payload or os.devnull, "rb") as stdin:
                     running.append(
                         subprocess.Popen(
-                            command, stdin=stdin, stdout=subprocess.PIPE, env=environ or self.environ, cwd=folder
+                            command,
+                            stdin=stdin,
+                            stdout=subprocess.PIPE,
+                            env=environ or self.environ,
+                            cwd=folder,
                         )
                     )
             for process in running:
@@ -185,5 +242,7 @@ class _Bench:
 
 
 def _settle() -> None:
-    """Let a drain that was started come to its end, so that it does not run beside the next floor."""
+    """Let a drain that was started come to its end, so that it does not run beside the next
+    floor.
+    """
     time.sleep(0.25)

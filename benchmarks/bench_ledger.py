@@ -1,4 +1,6 @@
-"""The ledger on SQLite: rebuilding, proving and asking, each against what the machine itself needs."""
+"""The ledger on SQLite: rebuilding, proving and asking, each against what the machine itself
+needs.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,18 @@ from reflector.project import Project
 def rows(quick: bool, big: bool = False) -> list[Row]:
     """Rebuilds, verify, questions and refresh; ledgers of up to 10^5 events when quick, else
     10^6, 10^7 when big."""
-    sizes = [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
+    sizes = (
+        [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7] if big else [10**4, 10**5, 10**6]
+    )
     begun = time.perf_counter()
     empty, least, *grown = (made.ledgers([0, 10**3, *sizes])[size] for size in [0, 10**3, *sizes])
     files = dict(zip(sizes, grown, strict=True))
-    print(f"made {sizes[-1]:,} events in {time.perf_counter() - begun:.0f} s,", end=" ", file=sys.stderr, flush=True)
+    print(
+        f"made {sizes[-1]:,} events in {time.perf_counter() - begun:.0f} s,",
+        end=" ",
+        file=sys.stderr,
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         return [
             *_recount(files),
@@ -53,8 +62,12 @@ def _recount(files: dict[int, Path]) -> list[Row]:
     times: dict[int, float] = {}
     for size, path in files.items():
         with Ledger.open_file(path) as ledger:
-            floor = timed(partial(subprocess.run, ["cat", path], stdout=subprocess.DEVNULL, check=True))
-            ratio = paired_ratio(floor, timed(partial(_counted, ledger)), 7 if size >= 10**6 else 15)
+            floor = timed(
+                partial(subprocess.run, ["cat", path], stdout=subprocess.DEVNULL, check=True)
+            )
+            ratio = paired_ratio(
+                floor, timed(partial(_counted, ledger)), 7 if size >= 10**6 else 15
+            )
         times[size] = ratio[1]
         goal = 1.5 if size >= 10**5 else None
         note = f"floor: `cat` of the file, {path.stat().st_size // 2**20} MiB, warm"
@@ -69,11 +82,15 @@ def _counted(ledger: Ledger) -> None:
 
 
 def _growth(part: str, times: dict[int, float], goal: float | None) -> Row:
-    """How the time goes with the number of events: 1 where it is in proportion, less where it grows less."""
+    """How the time goes with the number of events: 1 where it is in proportion, less where it
+    grows less.
+    """
     smaller, larger = sorted(times)[-2:]
     slope = math.log(times[larger] / times[smaller]) / math.log(larger / smaller)
     note = f"log-log slope; floor: the time at {smaller:,} events"
-    return Row(f"{part}, growth to {larger:,} events", times[smaller], times[larger], slope, goal, note)
+    return Row(
+        (f"{part}, growth to {larger:,} events"), times[smaller], times[larger], slope, goal, note
+    )
 
 
 def _folds(files: dict[int, Path]) -> list[Row]:
@@ -104,9 +121,13 @@ def _events() -> sa.TableClause:
 
 
 def _core_fold(ledger: Ledger) -> dict[tuple[str, str], set[str]]:
-    """The counters and nothing else, from no more columns and no more JSON than they need, by SQLAlchemy Core."""
+    """The counters and nothing else, from no more columns and no more JSON than they need, by
+    SQLAlchemy Core.
+    """
     table = _events()
-    query = sa.select(table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data)
+    query = sa.select(
+        table.c.event_id, table.c.type, table.c.session_id, table.c.reflection_id, table.c.data
+    )
     counted: dict[tuple[str, str], set[str]] = {}
     with ledger.engine.alchemy().connect() as connection:
         ordered = query.where(table.c.playbook_id == ledger.playbook_id).order_by(table.c.position)
@@ -131,16 +152,22 @@ def _questions(files: dict[int, Path], folder: Path) -> list[Row]:
             note = f"{made.MARKS} tags explained; floor: look-up of one event by its key"
             found.append(Row(f"blame of a bullet, {size:,} events", *ratio, 20.0, note))
         growth = paired_ratio(_blame(small), _blame(large), 15)
-        found.append(Row(f"blame at {larger:,} events", *growth, 1.1, f"floor: at {smaller:,} events"))
-        refreshed = paired_ratio(_refresh(small, project, numbers), _refresh(large, project, numbers), 15)
+        found.append(
+            Row(f"blame at {larger:,} events", *growth, 1.1, (f"floor: at {smaller:,} events"))
+        )
+        refreshed = paired_ratio(
+            _refresh(small, project, numbers), _refresh(large, project, numbers), 15
+        )
         note = f"a session appended, playbook.json rendered; floor: at {smaller:,} events"
         found.append(Row(f"refresh at {larger:,} events", *refreshed, 1.3, note))
     return found
 
 
 def _whole_ledger(files: dict[int, Path], empty: Path, least: Path) -> list[Row]:
-    """Questions that look at every session, each a whole process: those that are counted on from a row against a short
-    ledger, and those that are counted from the start against one without a session."""
+    """Questions that look at every session, each a whole process: those that are counted on from a
+    row against a short ledger, and those that are counted from the start against one without a
+    session.
+    """
     found = []
     with tempfile.TemporaryDirectory() as name:
         asked = {size: Asked(Path(name), file) for size, file in files.items()}
@@ -152,13 +179,22 @@ def _whole_ledger(files: dict[int, Path], empty: Path, least: Path) -> list[Row]
                 found.append(Row(f"`{' '.join(command)}` at {size:,} events", *ratio, 2.0, note))
         for what, at in _FROM_THE_START.items():
             ratio = paired_ratio(without.cpu(*at(1)), asked[10**5].cpu(*at(10**5)), 7)
-            found.append(Row(f"{what} at 100,000 events", *ratio, 5.0, "whole process, CPU; floor: without a session"))
+            found.append(
+                Row(
+                    f"{what} at 100,000 events",
+                    *ratio,
+                    5.0,
+                    "whole process, CPU; floor: without a session",
+                )
+            )
     return found
 
 
 def _look_up(ledger: Ledger) -> None:
     table = _events()
-    query = sa.select(table).where(table.c.playbook_id == ledger.playbook_id, table.c.position == 500)
+    query = sa.select(table).where(
+        table.c.playbook_id == ledger.playbook_id, table.c.position == 500
+    )
     with ledger.engine.alchemy().connect() as connection:
         event_of(connection.execute(query).one()[1:])
 
@@ -177,8 +213,17 @@ _COUNTED_ON: tuple[tuple[str, ...], ...] = (
 )
 #: By the last position.
 _FROM_THE_START: dict[str, Callable[[int], tuple[str, ...]]] = {
-    "`list --as-of`, 1,000 events ago,": lambda last: ("list", "--as-of", f"{max(1, last - 1000)}", "--json"),
-    "`diff` of the last 1,000 events": lambda last: ("diff", f"{max(1, last - 1000)}..{last}", "--json"),
+    ("`list --as-of`, 1,000 events ago,"): lambda last: (
+        "list",
+        "--as-of",
+        f"{max(1, last - 1000)}",
+        "--json",
+    ),
+    ("`diff` of the last 1,000 events"): lambda last: (
+        "diff",
+        f"{max(1, last - 1000)}..{last}",
+        "--json",
+    ),
     "`double-counts`": lambda _: ("double-counts", "--json"),
     f"`double-counts {made.MARKED}`": lambda _: ("double-counts", made.MARKED, "--json"),
 }

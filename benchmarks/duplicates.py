@@ -1,8 +1,10 @@
-"""How often a proposed pair is a duplicate, and how many are found: `python -m benchmarks.duplicates [PLAYBOOK …]`.
+"""How often a proposed pair is a duplicate, and how many are found: `python -m
+benchmarks.duplicates [PLAYBOOK …]`.
 
-The labelled pairs are those of tests/playbook/duplicate_pairs.tsv. The rule was tuned on one half of them, chosen by a
-digest of the texts, and is reported on both. Prints one JSON object; `--cases` lists the pairs judged otherwise.
-Each PLAYBOOK, a playbook.json, adds how many pairs its bullets make, for a person to read.
+The labelled pairs are those of tests/playbook/duplicate_pairs.tsv. The rule was tuned on one half
+of them, chosen by a digest of the texts, and is reported on both. Prints one JSON object; `--cases`
+lists the pairs judged otherwise. Each PLAYBOOK, a playbook.json, adds how many pairs its bullets
+make, for a person to read.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class Labelled(NamedTuple):
 
     @property
     def half(self) -> str:
-        return ("tuned", "held_out")[hashlib.sha256(f"{self.first}\t{self.second}".encode()).digest()[0] % 2]
+        return ("tuned", "held_out")[
+            hashlib.sha256(f"{self.first}\t{self.second}".encode()).digest()[0] % 2
+        ]
 
     @property
     def proposed(self) -> bool:
@@ -59,19 +63,24 @@ def measure(pairs: list[Labelled]) -> dict[str, Any]:
         "right": right,
         "precision": round(right / len(proposed), 3) if proposed else None,
         "recall": round(right / same, 3) if same else None,
-        "proposed_of_each_kind": {kind: f"{found_of[kind]} of {number}" for kind, number in all_of.items()},
+        "proposed_of_each_kind": {
+            kind: (f"{found_of[kind]} of {number}") for kind, number in all_of.items()
+        },
     }
 
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("playbooks", type=Path, nargs="*", metavar="PLAYBOOK")
     parser.add_argument("--cases", action="store_true")
     arguments = parser.parse_args()
     pairs = labelled()
     result: dict[str, Any] = {
-        half: measure([pair for pair in pairs if pair.half == half]) for half in ("tuned", "held_out")
+        half: measure([pair for pair in pairs if pair.half == half])
+        for half in ("tuned", "held_out")
     }
     for path in arguments.playbooks:
         bullets = load(path.read_bytes()).bullets

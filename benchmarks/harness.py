@@ -1,7 +1,7 @@
 """What a figure is: a ratio to a floor that was measured in the same run.
 
-Invariant: both sides of a ratio are measured in turn, a moment apart. Absolute times move by half from run
-to run on a shared machine; the median of paired ratios stays within a few percent.
+Invariant: both sides of a ratio are measured in turn, a moment apart. Absolute times move by half
+from run to run on a shared machine; the median of paired ratios stays within a few percent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-#: A measured side: does the work once and returns the seconds it took, as it sees fit to count them.
+#: A measured side: does the work once and returns the seconds it took, as it sees fit to count
+#: them.
 Side = Callable[[], float]
 
 
@@ -52,11 +53,15 @@ def timed(work: Callable[[], object]) -> Side:
     return side
 
 
-def paired_ratio(floor: Side, ours: Side, n: int, *, warm: bool = True) -> tuple[float, float, float]:
-    """Measure both sides `n` times in turn: (median floor, median ours, median of the paired ratios).
+def paired_ratio(
+    floor: Side, ours: Side, n: int, *, warm: bool = True
+) -> tuple[float, float, float]:
+    """Measure both sides `n` times in turn: (median floor, median ours, median of the paired
+    ratios).
 
-    With `warm`, one pair is run before and thrown away, so that both sides start with warm caches. Which side comes
-    first changes from pair to pair: what the first does to the machine must not always hit the second.
+    With `warm`, one pair is run before and thrown away, so that both sides start with warm caches.
+    Which side comes first changes from pair to pair: what the first does to the machine must not
+    always hit the second.
     """
     pairs = []
     for number in range(-1 if warm else 0, n):
@@ -67,7 +72,11 @@ def paired_ratio(floor: Side, ours: Side, n: int, *, warm: bool = True) -> tuple
         if number >= 0:
             pairs.append((floor_took, ours_took))
     floors, mine = zip(*pairs, strict=True)
-    return statistics.median(floors), statistics.median(mine), statistics.median(b / a for a, b in pairs)
+    return (
+        statistics.median(floors),
+        statistics.median(mine),
+        statistics.median(b / a for a, b in pairs),
+    )
 
 
 def table(rows: Iterable[Row]) -> str:
@@ -77,7 +86,10 @@ def table(rows: Iterable[Row]) -> str:
         goal = "" if row.goal is None else f"≤ {row.goal:g} ×"
         verdict = "" if row.goal is None else "met" if row.met else "**missed**"
         floor, ours = _shown(row.floor, row.unit), _shown(row.ours, row.unit)
-        lines.append(f"| {row.part} | {floor} | {ours} | {row.ratio:.2f} × | {goal} | {verdict} | {row.note} |")
+        lines.append(
+            f"| {row.part} | {floor} | {ours} | {row.ratio:.2f} × | {goal} | {verdict} | "
+            f"{row.note} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -95,5 +107,6 @@ def machine(sqlite_versions: Sequence[str] = (sqlite3.sqlite_version,)) -> str:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"{usable} cores, {platform.system()} {platform.release()} {platform.machine()}, "
-        f"{platform.python_implementation()} {platform.python_version()}, SQLite {', '.join(sqlite_versions)}"
+        f"{platform.python_implementation()} {platform.python_version()}, SQLite "
+        f"{', '.join(sqlite_versions)}"
     )

@@ -1,17 +1,21 @@
-"""The queue for a playbook's head: how many appends a second one playbook takes, measured and simulated.
+"""The queue for a playbook's head: how many appends a second one playbook takes, measured and
+simulated.
 
     python -m benchmarks.head_queue [URL]
 
-Each append locks the playbook's row from its first statement to its commit, so the appends of one playbook follow one
-another, however many write. URL names an empty database on PostgreSQL; without it a private server starts.
+Each append locks the playbook's row from its first statement to its commit, so the appends of one
+playbook follow one another, however many write. URL names an empty database on PostgreSQL; without
+it a private server starts.
 
-The simulation uses no number of the run that it is compared with. As many processes as are to write take turns before
-and after it (`benchmarks.taking_turns`), so that none waits for another. They give what an append costs: the work
-without the lock, the work under it, and the wait for the commit, which needs no processor. A round trip that asks
-nothing is without the lock. Two things make these costs differ. The first appends of a connection cost several times as
-much as later ones, because the server plans each statement and compiles each trigger in each connection, and does so
-under the lock. And an append costs more where other processes ran since the last one, because the processor's caches
-hold theirs. So costs are measured for the number of processes, and by the number of the append in its connection.
+The simulation uses no number of the run that it is compared with. As many processes as are to write
+take turns before and after it (`benchmarks.taking_turns`), so that none waits for another. They
+give what an append costs: the work without the lock, the work under it, and the wait for the
+commit, which needs no processor. A round trip that asks nothing is without the lock. Two things
+make these costs differ. The first appends of a connection cost several times as much as later ones,
+because the server plans each statement and compiles each trigger in each connection, and does so
+under the lock. And an append costs more where other processes ran since the last one, because the
+processor's caches hold theirs. So costs are measured for the number of processes, and by the number
+of the append in its connection.
 """
 
 from __future__ import annotations
@@ -37,23 +41,30 @@ MORE = (32, 64, 256)
 _ROUNDS = 3
 #: Seconds that writers append: enough for several appends of each of the most writers.
 _SECONDS = 2.0
-#: Appends of a new connection that are measured one by one; later ones cost the mean of as many that follow.
+#: Appends of a new connection that are measured one by one; later ones cost the mean of as many
+#: that follow.
 _FIRST = 12
 
 
 @dataclass(slots=True)
 class _Turn:
-    """Where a simulated writer is: how many appends it has made, and since when it has waited for the one it makes."""
+    """Where a simulated writer is: how many appends it has made, and since when it has waited
+    for the one it makes.
+    """
 
     made: int = 0
     since: float = 0.0
 
 
-def simulated(writers: int, costs: Sequence[Append], cores: int, seconds: float = _SECONDS) -> tuple[float, float]:
-    """(appends a second, longest append in seconds) of new connections that append without a pause for some seconds.
+def simulated(
+    writers: int, costs: Sequence[Append], cores: int, seconds: float = _SECONDS
+) -> tuple[float, float]:
+    """(appends a second, longest append in seconds) of new connections that append without a pause
+    for some seconds.
 
-    `costs` are those of a connection's first appends; later ones cost what the last does. Whoever works shares the
-    cores with the others that do; the lock is given in the order in which it was asked for.
+    `costs` are those of a connection's first appends; later ones cost what the last does. Whoever
+    works shares the cores with the others that do; the lock is given in the order in which it was
+    asked for.
     """
     now, done, longest = 0.0, 0, 0.0
     turns = [_Turn() for _ in range(writers)]
@@ -91,7 +102,9 @@ def _cost(costs: Sequence[Append], turn: _Turn) -> Append:
 
 
 def costs_of(url: str, writers: int, numbers: Iterator[int]) -> list[Append]:
-    """Return the costs of the first appends of so many new connections, and last the mean of as many that follow."""
+    """Return the costs of the first appends of so many new connections, and last the mean of as
+    many that follow.
+    """
     turns = taking_turns(url, writers, 2 * _FIRST, numbers)
     return [*turns[:_FIRST], mean(turns[_FIRST:])]
 
@@ -109,9 +122,20 @@ def main(url: str) -> None:
             run = together(url, writers, _SECONDS, base=10**6 * (100 * turn + writers))
             costs = joined([before, costs_of(url, writers, numbers)])
             measured[writers].append(costs)
-            rates[writers].append((run.rate / EVENTS, run.longest, *simulated(writers, costs, cores)))
-    print(f"Appends of ten events by new connections, {cores} cores, load {os.getloadavg()[0]:.1f}; times in ms:\n")
-    print("| writers | outside the lock | first under it | later | measured, appends/s | simulated | ratio |", end="")
+            rates[writers].append(
+                (run.rate / EVENTS, run.longest, *simulated(writers, costs, cores))
+            )
+    print(
+        f"Appends of ten events by new connections, {cores} cores, load "
+        f"{os.getloadavg()[0]:.1f}; times in ms:\n"
+    )
+    print(
+        (
+            "| writers | outside the lock | first under it | later | measured, appends/s | "
+            "simulated | ratio |"
+        ),
+        end="",
+    )
     print(" longest | simulated |")
     print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
     for writers, runs in rates.items():
@@ -119,17 +143,22 @@ def main(url: str) -> None:
         ratio = statistics.median(one[2] / one[0] for one in runs)
         costs = joined(measured[writers])
         times = " | ".join(
-            f"{1000 * part:.1f}" for part in (costs[-1].outside, costs[0].under, costs[-1].under + costs[-1].disk)
+            f"{1000 * part:.1f}"
+            for part in (costs[-1].outside, costs[0].under, costs[-1].under + costs[-1].disk)
         )
         print(f"| {writers} | {times} | {rate:,.0f} | {said:,.0f} | {ratio:.2f} |", end="")
         print(f" {1000 * wait:.0f} | {1000 * longest:.0f} |")
-    print(f"\nsimulated, connections in use already, an append's costs as of {WRITERS[-1]} writers:")
+    print(
+        f"\nsimulated, connections in use already, an append's costs as of {WRITERS[-1]} writers:"
+    )
     for writers in MORE:
         rate, wait = simulated(writers, joined(measured[WRITERS[-1]])[-1:], cores, 20.0)
         print(f"{writers:>5} writers: {rate:,.0f} appends/s, longest append {wait:.2f} s")
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="reflector-queue-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="reflector-queue-", ignore_cleanup_errors=True
+    ) as folder:
         Path(folder).chmod(0o755)  # the server runs as another user where this runs as root
         main(sys.argv[1] if sys.argv[1:] else private_server(Path(folder) / "data") or "")

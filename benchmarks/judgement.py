@@ -1,13 +1,16 @@
-"""How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER… --backend rules`.
+"""How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER…
+--backend rules`.
 
-Invariant: what a source decided is not counted on that source. `rules` are measured as they ship, and once more with
-each source left out in turn: judged only by findings that are right nine times of ten on the others. Points that a
-reader chose because something could be judged there, and points drawn at random, are never mixed.
+Invariant: what a source decided is not counted on that source. `rules` are measured as they ship,
+and once more with each source left out in turn: judged only by findings that are right nine times
+of ten on the others. Points that a reader chose because something could be judged there, and points
+drawn at random, are never mixed.
 
-A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project: other people's
-sessions. A backend that costs something (`anthropic`, `agent`, with your own settings) prints its price first and asks.
-Its answers are kept in the file of `--answers`: what is there is not asked for again, and `--backend fixtures` replays
-it. The last line is what the setting `judge_measured` takes.
+A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project:
+other people's sessions. A backend that costs something (`anthropic`, `agent`, with your own
+settings) prints its price first and asks. Its answers are kept in the file of `--answers`: what is
+there is not asked for again, and `--backend fixtures` replays it. The last line is what the setting
+`judge_measured` takes.
 """
 
 from __future__ import annotations
@@ -73,7 +76,9 @@ class Session:
 
 def sessions_of(folder: Path) -> Iterator[Session]:
     """Yield the labelled transcripts of a folder."""
-    bullets = {bullet.name: bullet for bullet in load((folder / "playbook.json").read_bytes()).bullets}
+    bullets = {
+        bullet.name: bullet for bullet in load((folder / "playbook.json").read_bytes()).bullets
+    }
     by_transcript: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -99,15 +104,23 @@ def judged(backend: Backend, session: Session) -> list[Case]:
     """
     request = session.request
     answer = backend.answer(request)
-    tags = [tag for tag in parse_answer(answer.text).tags if tag.malformed is None and tag.tag in TAGS]
+    tags = [
+        tag for tag in parse_answer(answer.text).tags if tag.malformed is None and tag.tag in TAGS
+    ]
     advice = [bullet.text for bullet in request.playbook]
-    rests = grounds(tags, request.messages(), request.cited, advice, WORDS) if backend.quotes else {}
+    rests = (
+        grounds(tags, request.messages(), request.cited, advice, WORDS) if backend.quotes else {}
+    )
     by_name = {tag.name: tag for tag in tags}
     judgement: Any = answer.meta.get("judgement") or {"bullets": {}}
     cases = []
     for row in session.rows:
         tag = by_name.get(row["bullet"])
-        fault = rests[tag.index].fault if tag is not None and tag.index in rests and tag.tag != "neutral" else ""
+        fault = (
+            rests[tag.index].fault
+            if tag is not None and tag.index in rests and tag.tag != "neutral"
+            else ""
+        )
         said = tag.tag if tag is not None and tag.tag and not fault else "neutral"
         word = (tag.sure or "") if tag is not None else ""
         found = tuple(judgement["bullets"].get(row["bullet"], ()))
@@ -122,8 +135,15 @@ def price(backend: Any, sessions: Sequence[Session]) -> str:
     answers = sum(TOKENS_OF_ANALYSIS + TOKENS_A_BULLET * len(session.rows) for session in sessions)
     model = getattr(client, "settings", client).model
     known = cost(model, Usage(given, answers))
-    dollars = f"about {known:.2f} USD with {model}" if known is not None else "the price of its model is not known"
-    return f"{len(sessions)} questions: about {given:,} tokens to read and {answers:,} to answer, {dollars}"
+    dollars = (
+        f"about {known:.2f} USD with {model}"
+        if known is not None
+        else "the price of its model is not known"
+    )
+    return (
+        f"{len(sessions)} questions: about {given:,} tokens to read and {answers:,} to answer, "
+        f"{dollars}"
+    )
 
 
 # -- what comes of it ------------------------------------------------------------------------------
@@ -134,7 +154,11 @@ def left_out(cases: Sequence[Case]) -> list[Case]:
     kept: dict[str, set[str]] = {}
     for source in {case.source for case in cases}:
         others = [case for case in cases if case.source != source]
-        kept[source] = {name for name in FINDINGS if (share := _share(others, name)) is not None and share >= 0.9}
+        kept[source] = {
+            name
+            for name in FINDINGS
+            if (share := _share(others, name)) is not None and share >= 0.9
+        }
     again = []
     for case in cases:
         sides = {FINDINGS[name][0] for name in case.found if name in kept[case.source]}
@@ -155,7 +179,11 @@ def interval(right: int, given: int) -> str:
         return "-"
     share, z = right / given, 1.96
     middle = (share + z * z / (2 * given)) / (1 + z * z / given)
-    reach = z * math.sqrt(share * (1 - share) / given + z * z / (4 * given * given)) / (1 + z * z / given)
+    reach = (
+        z
+        * math.sqrt(share * (1 - share) / given + z * z / (4 * given * given))
+        / (1 + z * z / given)
+    )
     return f"{right}/{given} = {share:.2f} ({middle - reach:.2f}–{middle + reach:.2f})"
 
 
@@ -165,7 +193,10 @@ def report(title: str, cases: Sequence[Case]) -> Iterator[str]:
         given = [case.label for case in cases if case.said == side]
         wanted = sum(case.label == side for case in cases)
         right = given.count(side)
-        yield f"| {title} ({len(cases)}) | {side} | {interval(right, len(given))} | {interval(right, wanted)} |"
+        yield (
+            f"| {title} ({len(cases)}) | {side} | {interval(right, len(given))} | "
+            f"{interval(right, wanted)} |"
+        )
 
 
 def tables(cases: Sequence[Case], *, by_rules: bool) -> Iterator[str]:
@@ -189,44 +220,71 @@ def tables(cases: Sequence[Case], *, by_rules: bool) -> Iterator[str]:
         own = [case for case in cases if case.source == source]
         labels = Counter(case.label for case in own)
         said = [[case.label for case in own if case.said == side] for side in TAGS[:2]]
-        rights = [f"{len(given)}, {given.count(side)}" for side, given in zip(TAGS, said, strict=False)]
-        yield f"| {source} | {' | '.join(str(labels[tag]) for tag in TAGS)} | {' | '.join(rights)} |"
+        rights = [
+            (f"{len(given)}, {given.count(side)}") for side, given in zip(TAGS, said, strict=False)
+        ]
+        yield (
+            f"| {source} | {' | '.join(str(labels[tag]) for tag in TAGS)} | {' | '.join(rights)} |"
+        )
     if by_rules:
         yield "\n| finding | side | right of found | sources |\n|---|---|--:|--:|"
         for name, (side, _) in FINDINGS.items():
             among = [case for case in cases if name in case.found]
             sources = len({case.source for case in among})
-            yield f"| {name} | {side} | {interval(sum(one.label == side for one in among), len(among))} | {sources} |"
+            yield (
+                f"| {name} | {side} | "
+                f"{interval(sum(one.label == side for one in among), len(among))} | {sources} |"
+            )
         return
     dropped = Counter(case.fault for case in cases if case.fault)
-    yield f"\nVerdicts without evidence: {', '.join(f'{count} {fault}' for fault, count in dropped.items()) or 'none'}."
+    yield (
+        "\nVerdicts without evidence: "
+        f"{', '.join(f'{count} {fault}' for fault, count in dropped.items()) or 'none'}."
+    )
     shares = []
     yield "\n| word | right of said |\n|---|--:|"
     for word in WORDS:
-        given = [case.label == case.said for case in cases if case.word == word and case.said != "neutral"]
+        given = [
+            case.label == case.said
+            for case in cases
+            if case.word == word and case.said != "neutral"
+        ]
         yield f"| {word} | {interval(sum(given), len(given))} |"
         shares += [f"{word}={100 * sum(given) // len(given)}"] if given else []
     yield f'\njudge_measured = "{" ".join(shares)}"'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.judgement", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.judgement", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--backend", choices=[*BACKENDS], default="rules")
     parser.add_argument("--limit", type=int, help="ask about so many transcripts of each folder")
-    parser.add_argument("--answers", type=Path, default=Path("judgement-answers.jsonl"), help="keeps the answers")
+    parser.add_argument(
+        "--answers", type=Path, default=Path("judgement-answers.jsonl"), help="keeps the answers"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask before a model is asked")
     given = parser.parse_args(arguments)
     for folder in given.folders:
         if not (folder / "labels.jsonl").is_file():
-            print(f"{folder} has no labels.jsonl; name the folder of the judged citations", file=sys.stderr)
+            print(
+                f"{folder} has no labels.jsonl; name the folder of the judged citations",
+                file=sys.stderr,
+            )
             return 2
     sessions = [one for folder in given.folders for one in islice(sessions_of(folder), given.limit)]
-    flags = {"backend": given.backend} | ({"fixtures": str(given.answers)} if given.backend == "fixtures" else {})
+    flags = {"backend": given.backend} | (
+        {"fixtures": str(given.answers)} if given.backend == "fixtures" else {}
+    )
     try:
         backend = backend_of(load_config(Path(), flags=flags))
         known = read_fixtures(given.answers) if given.answers.is_file() and backend.is_model else {}
-        left = [one for one in sessions if request_sha256(one.request) not in known] if backend.is_model else []
+        left = (
+            [one for one in sessions if request_sha256(one.request) not in known]
+            if backend.is_model
+            else []
+        )
         if left:
             print(price(backend, left))
             if not given.yes and input("Ask? [y/N] ").strip().lower() != "y":
@@ -239,14 +297,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _answered(backend: Backend, sessions: Sequence[Session], known: Mapping[str, str], answers: Path) -> list[Case]:
-    """Return the cases of every session; of one whose question fails, none, with a line that says so."""
+def _answered(
+    backend: Backend, sessions: Sequence[Session], known: Mapping[str, str], answers: Path
+) -> list[Case]:
+    """Return the cases of every session; of one whose question fails, none, with a line that
+    says so.
+    """
     asked = Recording(backend, answers) if backend.is_model else backend
-    replay = backend_of(load_config(Path(), flags={"backend": "fixtures", "fixtures": str(answers)}))
+    replay = backend_of(
+        load_config(Path(), flags={"backend": "fixtures", "fixtures": str(answers)})
+    )
     cases = []
     for session in sessions:
         try:
-            cases += judged(replay if known and request_sha256(session.request) in known else asked, session)
+            cases += judged(
+                replay if known and request_sha256(session.request) in known else asked, session
+            )
         except BackendError as error:
             print(f"{session.request.session_id}: {error}", file=sys.stderr)
     return cases

@@ -1,9 +1,11 @@
-"""A simulated month of lessons whose true worth is known: `python -m benchmarks.lessons [--plot FOLDER]`.
+"""A simulated month of lessons whose true worth is known: `python -m benchmarks.lessons [--plot
+FOLDER]`.
 
-5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A lesson's true worth is how likely a
-session that applies it succeeds. Halfway ten good mistakes become outdated (0.9 to 0.1) and ten bad ones become right
-(0.1 to 0.9). The outcomes go through the same events and the same fold as those of real sessions. Prints how the
-learned figures rank the lessons, beside the truth; `--plot` writes two SVG files. Everything follows from one seed.
+5,000 sessions in 30 days, 150 mistakes with their corrections and 50 reflections. A lesson's true
+worth is how likely a session that applies it succeeds. Halfway ten good mistakes become outdated
+(0.9 to 0.1) and ten bad ones become right (0.1 to 0.9). The outcomes go through the same events and
+the same fold as those of real sessions. Prints how the learned figures rank the lessons, beside the
+truth; `--plot` writes two SVG files. Everything follows from one seed.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def month() -> Month:
             kind = kinds[int(chance.random() * len(kinds))]
             event_id = identity(ev.OUTCOME_OBSERVED, truth.id, session)
             data = {"kind": kind, "source": "tests"}
-            made.append(NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "agent", _iso(at), target_id=truth.id))
+            made.append(
+                NewEvent(ev.OUTCOME_OBSERVED, event_id, data, "agent", _iso(at), target_id=truth.id)
+            )
     with Ledger.open("sqlite://") as ledger:
         ledger.append(made)
         events = list(ledger.events())
@@ -132,13 +136,17 @@ def report(played: Month) -> list[str]:
     }
     for what, truths in chosen.items():
         worth = [truth.after for truth in truths]
-        found = [
-            f"{name} {rank_correlation([float(getattr(last[one.id], name)) for one in truths], worth):.3f}"
-            for name in ("effectiveness", "confidence")
-        ]
+        lessons = [last[truth.id] for truth in truths]
+        found = []
+        for name in ("effectiveness", "confidence"):
+            scores = [float(getattr(lesson, name)) for lesson in lessons]
+            found.append(f"{name} {rank_correlation(scores, worth):.3f}")
         lines.append(f"{what}: rank correlation with the true worth: {', '.join(found)}")
     for name, truths in groups(played).items():
-        told = (f"{fmean(one.effectiveness for one in _of(played, truths, day)):.2f}" for day in (HALF - 1, DAYS - 1))
+        told = (
+            f"{fmean(one.effectiveness for one in _of(played, truths, day)):.2f}"
+            for day in (HALF - 1, DAYS - 1)
+        )
         lines.append(f"{name}: mean effectiveness {' on day 15, '.join(told)} on day 30")
     return lines
 
@@ -160,7 +168,9 @@ def _of(played: Month, truths: Sequence[Truth], day: int) -> list[Lesson]:
 
 
 def plot(played: Month, folder: Path) -> list[Path]:
-    """Write the mean effectiveness and confidence of each group, day by day, as SVG; return the files."""
+    """Write the mean effectiveness and confidence of each group, day by day, as SVG; return the
+    files.
+    """
     import pygal
     from pygal.style import CleanStyle
 

@@ -1,7 +1,7 @@
 """Ledgers and transcripts of any size, made the same on every machine.
 
-Invariant: what is made depends on its arguments alone, no clock and no random number, so two runs measure the
-same work. Shapes and sizes are those of real sessions; no text of one is used.
+Invariant: what is made depends on its arguments alone, no clock and no random number, so two runs
+measure the same work. Shapes and sizes are those of real sessions; no text of one is used.
 """
 
 from __future__ import annotations
@@ -26,17 +26,24 @@ BULLETS = 200
 #: A bullet that is tagged once in each of the first `MARKS` sessions, in a ledger of any size.
 MARKED, MARKS = "mis-900", 20
 _SESSION = 10
-_PROSE = """the run of the parser shows that a value is kept twice and the second one wins so I read the module
-again before I change it because the tests around it are few and what they hold is not what the page says"""
+_PROSE = """the run of the parser shows that a value is
+kept twice and the second one wins so I read the module again before I change it because the tests
+around it are few and what they hold is not what the page says"""
 _WORDS = _PROSE.split()
 
 
 def playbook() -> NewEvent:
     """The import that every made ledger begins with."""
     names = [f"pat-{number:03d}" for number in range(BULLETS)] + [MARKED]
-    bullets = [{"name": n, "section": n[:3], "text": f"{n}: {_text(n, 14)}", "helpful": 0, "harmful": 0} for n in names]
+    bullets = [
+        {"name": n, "section": n[:3], "text": f"{n}: {_text(n, 14)}", "helpful": 0, "harmful": 0}
+        for n in names
+    ]
     return NewEvent(
-        ev.PLAYBOOK_IMPORTED, identity("made", "playbook"), {"format": "dict", "bullets": bullets}, actor="import"
+        ev.PLAYBOOK_IMPORTED,
+        identity("made", "playbook"),
+        {"format": "dict", "bullets": bullets},
+        actor="import",
     )
 
 
@@ -45,7 +52,10 @@ def session(number: int) -> list[NewEvent]:
     session_id = _uuid("session", number)
     window_id = identity(ev.SESSION_RECORDED, session_id)
     reflection_id = identity("reflection", window_id)
-    keys = pack_keys(int.from_bytes(sha256(f"{number}/{n}".encode()).digest()[:8], "big", signed=True) for n in (1, 2))
+    keys = pack_keys(
+        int.from_bytes(sha256(f"{number}/{n}".encode()).digest()[:8], "big", signed=True)
+        for n in (1, 2)
+    )
     recorded = NewEvent(
         ev.SESSION_RECORDED,
         window_id,
@@ -53,8 +63,16 @@ def session(number: int) -> list[NewEvent]:
             "agent": "claude-code",
             "agent_id": None,
             "trigger": "SessionEnd",
-            "transcript": {"path": f"/home/user/.claude/projects/p/{session_id}.jsonl", "bytes": 51_234},
-            "window": {"mode": "new", "first": _uuid("a", number), "last": _uuid("b", number), "keys": keys},
+            "transcript": {
+                "path": f"/home/user/.claude/projects/p/{session_id}.jsonl",
+                "bytes": 51_234,
+            },
+            "window": {
+                "mode": "new",
+                "first": _uuid("a", number),
+                "last": _uuid("b", number),
+                "keys": keys,
+            },
             "cited": [f"pat-{number % BULLETS:03d}"],
             "carried": [],
         },
@@ -64,7 +82,12 @@ def session(number: int) -> list[NewEvent]:
     answered = NewEvent(
         ev.REFLECTION_ANSWERED,
         identity(ev.REFLECTION_ANSWERED, reflection_id),
-        {"mode": "citation_guided", "backend": "rules", "model": None, "answer": _text(session_id, 40)},
+        {
+            "mode": "citation_guided",
+            "backend": "rules",
+            "model": None,
+            "answer": _text(session_id, 40),
+        },
         actor="rules",
         session_id=session_id,
         reflection_id=reflection_id,
@@ -86,7 +109,9 @@ def reflection(number: int, tags: int) -> list[NewEvent]:
         identity(ev.REFLECTION_COMPLETED, reflection_id),
         {
             "analysis": _text(reflection_id, 30),
-            "rationales": [{"index": index, "rationale": _text(name, 10)} for index, name in enumerate(names)],
+            "rationales": [
+                {"index": index, "rationale": _text(name, 10)} for index, name in enumerate(names)
+            ],
             "backend": "rules",
             "model": None,
         },
@@ -95,7 +120,10 @@ def reflection(number: int, tags: int) -> list[NewEvent]:
         reflection_id=reflection_id,
         target_id=window_id,
     )
-    return [completed, *(_tag(name, index, session_id, reflection_id) for index, name in enumerate(names))]
+    return [
+        completed,
+        *(_tag(name, index, session_id, reflection_id) for index, name in enumerate(names)),
+    ]
 
 
 def _tag(name: str, index: int, session_id: str, reflection_id: str) -> NewEvent:
@@ -116,8 +144,10 @@ def window(number: int) -> NewEvent:
 
 
 def ledgers(sizes: Sequence[int]) -> dict[int, Path]:
-    """A ledger file of each size (in events, rising), all prefixes of one history; made once in a run, kept until its
-    end, in the folder for temporary files. BENCH_LEDGERS names a folder that keeps copies for later runs."""
+    """A ledger file of each size (in events, rising), all prefixes of one history; made once in a
+    run, kept until its end, in the folder for temporary files. BENCH_LEDGERS names a folder that
+    keeps copies for later runs.
+    """
     folder = _folder()
     kept = Path(os.environ.get("BENCH_LEDGERS") or folder)
     if missing := [size for size in sizes if not (kept / f"{size}.db").exists()]:
@@ -153,7 +183,9 @@ def _folder() -> Path:
 
 
 def _without_syncs(connection: Any) -> None:
-    """A file that is being made need not survive a power failure, and grows faster with its indexes in memory."""
+    """A file that is being made need not survive a power failure, and grows faster with its
+    indexes in memory.
+    """
     for setting in ("synchronous=OFF", "cache_size=-400000", "wal_autocheckpoint=100000"):
         connection.execute(f"PRAGMA {setting}")
 
@@ -163,14 +195,18 @@ def transcript(path: Path, megabytes: int, cited: str = "pat-001") -> None:
     size = 0
     with path.open("wb") as file:
         for number in range(10**9):
-            block = "".join(f"{json.dumps(r, separators=(',', ':'))}\n" for r in _turn(number, cited)).encode()
+            block = "".join(
+                f"{json.dumps(r, separators=(',', ':'))}\n" for r in _turn(number, cited)
+            ).encode()
             size += file.write(block)
             if size >= megabytes * 1024 * 1024:
                 return
 
 
 def _turn(number: int, cited: str) -> Iterator[dict[str, object]]:
-    """One step of an agent: thoughts, a call, its result; now and then words of a person and metadata."""
+    """One step of an agent: thoughts, a call, its result; now and then words of a person and
+    metadata.
+    """
     session_id = "5e55104d-0000-4000-8000-000000000000"
     stamp = f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z"
     common = {
@@ -182,7 +218,11 @@ def _turn(number: int, cited: str) -> Iterator[dict[str, object]]:
         "gitBranch": "main",
     }
     if number % 20 == 0:
-        yield {"type": "file-history-snapshot", "messageId": _uuid("m", number), "snapshot": {"timestamp": stamp}}
+        yield {
+            "type": "file-history-snapshot",
+            "messageId": _uuid("m", number),
+            "snapshot": {"timestamp": stamp},
+        }
         yield {
             "parentUuid": _uuid("r", number),
             **common,
@@ -191,10 +231,22 @@ def _turn(number: int, cited: str) -> Iterator[dict[str, object]]:
             "uuid": _uuid("u", number),
             "timestamp": stamp,
         }
-    say = f"As [{cited}] says, {_text(f's{number}', 60)}" if number % 60 == 7 else _text(f"s{number}", 60)
-    call = {"type": "tool_use", "id": f"toolu_{number:024d}", "name": "Bash", "input": {"command": _text("c", 12)}}
-    for part, block in (("t", {"type": "thinking", "thinking": _text(f"t{number}", 200), "signature": "x" * 400}),
-                        ("s", {"type": "text", "text": say}), ("c", call)):  # fmt: skip
+    say = (
+        f"As [{cited}] says, {_text(f's{number}', 60)}"
+        if number % 60 == 7
+        else _text(f"s{number}", 60)
+    )
+    call = {
+        "type": "tool_use",
+        "id": f"toolu_{number:024d}",
+        "name": "Bash",
+        "input": {"command": _text("c", 12)},
+    }
+    for part, block in (
+        ("t", {"type": "thinking", "thinking": _text(f"t{number}", 200), "signature": "x" * 400}),
+        ("s", {"type": "text", "text": say}),
+        ("c", call),
+    ):
         yield {
             "parentUuid": _uuid("r" + part, number),
             **common,
@@ -220,7 +272,9 @@ def _turn(number: int, cited: str) -> Iterator[dict[str, object]]:
         "type": "user",
         "message": {
             "role": "user",
-            "content": [{"tool_use_id": f"toolu_{number:024d}", "type": "tool_result", "content": answer}],
+            "content": [
+                {"tool_use_id": f"toolu_{number:024d}", "type": "tool_result", "content": answer}
+            ],
         },
         "uuid": _uuid("o", number),
         "timestamp": stamp,

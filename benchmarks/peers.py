@@ -1,5 +1,6 @@
-"""Other libraries doing the same work in the same run: an event-sourcing library appends and projects the same events,
-sqlite-utils inserts the same rows. Neither chains, refuses changes or counts. Both come with the extra `bench`.
+"""Other libraries doing the same work in the same run: an event-sourcing library appends and
+projects the same events, sqlite-utils inserts the same rows. Neither chains, refuses changes or
+counts. Both come with the extra `bench`.
 """
 
 from __future__ import annotations
@@ -87,9 +88,13 @@ def on_sqlite(file: Path) -> EventSourcing | None:
     return EventSourcing({"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(file)})
 
 
-def on_postgresql(host: str, port: int | None, user: str, password: str, database: str) -> EventSourcing | None:
+def on_postgresql(
+    host: str, port: int | None, user: str, password: str, database: str
+) -> EventSourcing | None:
     """The application on a server; None where the library is not installed."""
-    if not (is_there("eventsourcing", "eventsourcing") and is_there("psycopg_pool", "psycopg-pool")):
+    if not (
+        is_there("eventsourcing", "eventsourcing") and is_there("psycopg_pool", "psycopg-pool")
+    ):
         return None
     return EventSourcing(
         {
@@ -99,7 +104,8 @@ def on_postgresql(host: str, port: int | None, user: str, password: str, databas
             "POSTGRES_PORT": str(port or ""),
             "POSTGRES_USER": user,
             "POSTGRES_PASSWORD": password,
-            # One call a transaction, its fastest way; its pipeline waits forever with some versions of the driver.
+            # One call a transaction, its fastest way; its pipeline waits forever with some versions
+            # of the driver.
             "POSTGRES_ENABLE_DB_FUNCTIONS": "y",
         }
     )
@@ -120,7 +126,10 @@ class Rows:
 
     def append(self, events: Sequence[NewEvent]) -> None:
         """Insert a row for each event, in one transaction."""
-        rows = [{"position": self._position + number, **asdict(event)} for number, event in enumerate(events, 1)]
+        rows = [
+            {"position": self._position + number, **asdict(event)}
+            for number, event in enumerate(events, 1)
+        ]
         self._position += len(rows)
         self._table.insert_all(rows, pk="position", batch_size=len(rows))
 

@@ -35,7 +35,9 @@ class Took:
 def run(command: Sequence[str], environ: dict[str, str]) -> Took:
     """Run a command to its end. Raises RuntimeError where it fails."""
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
-    answer = subprocess.run(starter, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    answer = subprocess.run(
+        starter, env=environ, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
     code, seconds, peak = answer.split()
     if code != "0":
         raise RuntimeError(f"{' '.join(command)} ended with {code}")
@@ -44,7 +46,9 @@ def run(command: Sequence[str], environ: dict[str, str]) -> Took:
 
 def environ(home: Path) -> dict[str, str]:
     """Return the environment of a process of ours at home in a folder, which starts no drain."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))}
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("CLAUDE", "PYTHON", "REFLECTOR"))
+    }
     return kept | {"HOME": str(home), "PYTHONPATH": str(CHECKOUT), "REFLECTOR_NO_SPAWN": "1"}
 
 

@@ -1,7 +1,7 @@
 """The table in the README, made from RESULTS.md.
 
-Invariant: the README shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether their goals were met or
-missed; a test holds the two together.
+Invariant: the README shows no figure that is not in RESULTS.md, and the rows of `SHOWN` whether
+their goals were met or missed; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def block(results: str) -> str:
         return ""
     measured = next(line for line in results.splitlines() if line.startswith("Measured"))
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    shown = [(*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}")) for row in rows if row[0] in SHOWN]
+    shown = [
+        (*row[:4], row[4] + ("" if row[5] == "met" else f" {row[5]}"))
+        for row in rows
+        if row[0] in SHOWN
+    ]
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|--:|--:|--:|--:|"]
     table += ["| " + " | ".join(row) + " |" for row in shown]
     more = f"{measured} [Every row, with what its floor is](benchmarks/RESULTS.md)."
@@ -35,10 +39,15 @@ def block(results: str) -> str:
 
 
 def fill(readme: Path, results: str) -> None:
-    """Write the block of `results` between the marks of a README. Raises ValueError where they are missing."""
+    """Write the block of `results` between the marks of a README. Raises ValueError where they
+    are missing.
+    """
     text = readme.read_text("utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{readme} lacks the lines {BEGIN.strip()} and {END.strip()}; put them where the table goes")
+        raise ValueError(
+            f"{readme} lacks the lines {BEGIN.strip()} and {END.strip()}; put them "
+            "where the table goes"
+        )
     readme.write_text(before + BEGIN + block(results) + END + after, "utf-8")

@@ -1,8 +1,9 @@
 """Recall measured on a person's own transcripts: `python -m benchmarks.recall FOLDER`.
 
-Each session gives one document, what its agent said last, and one query, what its user said first: the document of the
-same session is the one right answer. Queries about other subjects have none, and nothing should be found for them.
-Prints one JSON object; quotes nothing. A session whose agent or user said too little is left out.
+Each session gives one document, what its agent said last, and one query, what its user said first:
+the document of the same session is the one right answer. Queries about other subjects have none,
+and nothing should be found for them. Prints one JSON object; quotes nothing. A session whose agent
+or user said too little is left out.
 """
 
 from __future__ import annotations
@@ -38,10 +39,25 @@ def labelled(folder: Path) -> list[tuple[str, str, str]]:
             messages = list(read_messages(path))
         except (OSError, ValueError):
             continue
-        asked = next((m.text for m in messages if m.origin == "human" and len(m.text.split()) >= 4), "")
-        said = next((m.text for m in reversed(messages) if m.role == "assistant" and len(m.text.split()) >= 8), "")
+        asked = next(
+            (m.text for m in messages if m.origin == "human" and len(m.text.split()) >= 4), ""
+        )
+        said = next(
+            (
+                m.text
+                for m in reversed(messages)
+                if m.role == "assistant" and len(m.text.split()) >= 8
+            ),
+            "",
+        )
         if asked and said:
-            found.append((str(path.relative_to(folder)), " ".join(re.findall(r"\w+", asked)[:_WORDS]), said[:4_000]))
+            found.append(
+                (
+                    str(path.relative_to(folder)),
+                    " ".join(re.findall(r"\w+", asked)[:_WORDS]),
+                    said[:4_000],
+                )
+            )
     return found
 
 
@@ -66,12 +82,16 @@ def measure(pairs: list[tuple[str, str, str]]) -> dict[str, Any]:
 
 def main() -> None:
     """Print the figures of a folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
     pairs = labelled(arguments.folder)
     if not pairs:
-        raise SystemExit(f"{arguments.folder} holds no transcript in which both sides said something")
+        raise SystemExit(
+            f"{arguments.folder} holds no transcript in which both sides said something"
+        )
     print(json.dumps(measure(pairs), indent=1))
 
 

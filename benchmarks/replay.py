@@ -1,7 +1,8 @@
 """The floor of an append: the bare driver executes the same statements with the same values.
 
-Invariant: three ledgers begin as copies of one file. The first appends and has its statements recorded, out of the
-measured time; the second is what is measured; the driver executes on the third what was recorded of the first.
+Invariant: three ledgers begin as copies of one file. The first appends and has its statements
+recorded, out of the measured time; the second is what is measured; the driver executes on the third
+what was recorded of the first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Burst = tuple[list[NewEvent], list[list[NewEvent]]]
 
 
 class Call(NamedTuple):
-    """A statement as it was executed: for each of its rows of values, or once; and whether its answer was read."""
+    """A statement as it was executed: for each of its rows of values, or once; and whether its
+    answer was read.
+    """
 
     many: bool
     sql: str
@@ -65,9 +68,12 @@ class Replay:
 
     def __init__(self, file: Path) -> None:
         self._open = ExitStack()
-        self._recorded, self._measured, self._bare = (self._copy(file, name) for name in ("recorded", "ours", "bare"))
+        self._recorded, self._measured, self._bare = (
+            self._copy(file, name) for name in ("recorded", "ours", "bare")
+        )
         self._recorder = Recorder(None)
-        # Prepared by the ledger like every connection of it: page size, WAL, synchronous, foreign keys.
+        # Prepared by the ledger like every connection of it: page size, WAL, synchronous, foreign
+        # keys.
         self._cursor = self._open.enter_context(self._bare.engine.connection()).cursor()
 
     def close(self) -> None:

@@ -1,10 +1,13 @@
-"""Processes that append one after another: what an append costs to each where nobody waits for the lock.
+"""Processes that append one after another: what an append costs to each where nobody waits for the
+lock.
 
-A token goes round: who has it appends ten events and hands it on. So no two append at once, but between two appends of
-a process all others have run, as in a queue, and its memory is no longer in the processor's caches.
+A token goes round: who has it appends ten events and hands it on. So no two append at once, but
+between two appends of a process all others have run, as in a queue, and its memory is no longer in
+the processor's caches.
 
-`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes: NUMBER sets its sessions apart, and
-NEXT is the file descriptor that the next one reads the token from, as its standard input.
+`python -m benchmarks.taking_turns URL NUMBER TURNS NEXT` is one of the processes: NUMBER sets its
+sessions apart, and NEXT is the file descriptor that the next one reads the token from, as its
+standard input.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ _COMMITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """What one append takes, in seconds: work without the lock, work under it, and waiting for the disk under it."""
+    """What one append takes, in seconds: work without the lock, work under it, and waiting for
+    the disk under it.
+    """
 
     outside: float
     under: float
@@ -41,14 +46,20 @@ class Append:
 
 
 def taking_turns(url: str, processes: int, turns: int, numbers: Iterator[int]) -> list[Append]:
-    """Return what the first, second … append of new connections take, one for each turn: means of the processes."""
+    """Return what the first, second … append of new connections take, one for each turn: means
+    of the processes.
+    """
     pipes = [os.pipe() for _ in range(processes)]
     children = []
     for place, (reads, _) in enumerate(pipes):
         hands_to = pipes[(place + 1) % processes][1]
         module = (sys.executable, "-m", "benchmarks.taking_turns")
         command = [*module, url, str(next(numbers)), str(turns), str(hands_to)]
-        children.append(subprocess.Popen(command, stdin=reads, stdout=subprocess.PIPE, text=True, pass_fds=(hands_to,)))
+        children.append(
+            subprocess.Popen(
+                command, stdin=reads, stdout=subprocess.PIPE, text=True, pass_fds=(hands_to,)
+            )
+        )
     for child in children:
         assert child.stdout is not None
         if child.stdout.readline() != "ready\n":
@@ -70,7 +81,12 @@ def joined(measured: Sequence[Sequence[Append]]) -> list[Append]:
 
 def mean(costs: Sequence[Append]) -> Append:
     """Return the mean of each part."""
-    return Append(*(statistics.fmean(getattr(one, part) for one in costs) for part in ("outside", "under", "disk")))
+    return Append(
+        *(
+            statistics.fmean(getattr(one, part) for one in costs)
+            for part in ("outside", "under", "disk")
+        )
+    )
 
 
 def _main(url: str, number: int, turns: int, hands_to: int) -> None:
@@ -95,8 +111,13 @@ def _main(url: str, number: int, turns: int, hands_to: int) -> None:
         with ledger.engine.connection() as driver:
             waits = [_trip_and_disk(driver, hands_to) for _ in range(_COMMITS)]
     trip, disk = (statistics.fmean(part) for part in zip(*waits, strict=True))
-    # Half of a round trip passes before the server takes the lock, and half after the commit let it go.
-    print(json.dumps([(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]))
+    # Half of a round trip passes before the server takes the lock, and half after the commit let it
+    # go.
+    print(
+        json.dumps(
+            [(before + trip, max(rest - trip - disk, 0.0), disk) for before, rest in measured]
+        )
+    )
 
 
 def _await_turn() -> None:
@@ -110,8 +131,9 @@ def _hand_on(hands_to: int) -> None:
 
 
 def _trip_and_disk(driver: Any, hands_to: int) -> tuple[float, float]:
-    """Return the seconds until a transaction that asks next to nothing is answered, in a turn as an append is, and
-    those that its commit takes longer than a question that comes directly after."""
+    """Return the seconds until a transaction that asks next to nothing is answered, in a turn as an
+    append is, and those that its commit takes longer than a question that comes directly after.
+    """
     _await_turn()
     begun = time.perf_counter()
     driver.execute("SELECT pg_current_xact_id()")  # so that the commit has to be written

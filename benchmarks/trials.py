@@ -1,9 +1,11 @@
-"""Simulated trials whose truth is known: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`, by default 1 of each.
+"""Simulated trials whose truth is known: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`,
+by default 1 of each.
 
-A year of four sessions a day, looked at every day. Three of ten sessions are hard and end worse (they are those that
-cite advice), the rate rises by 15 points over the year, and in one of ten nobody answers, which counts as good in
-either arm. Arms are drawn as the hook draws them. Prints for each true difference how often a trial says so or the
-opposite, in how many it held the truth at every look, and when half of them ended, beside the plan.
+A year of four sessions a day, looked at every day. Three of ten sessions are hard and end worse
+(they are those that cite advice), the rate rises by 15 points over the year, and in one of ten
+nobody answers, which counts as good in either arm. Arms are drawn as the hook draws them. Prints
+for each true difference how often a trial says so or the opposite, in how many it held the truth at
+every look, and when half of them ended, beside the plan.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ DAYS, DAILY, SILENT, HARD, EFFECTS = 365, 4, 0.1, 0.3, (0.0, 0.1, -0.1, 0.2, -0.
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Trials of one true difference: after how many sessions each found one, with its sign, 0 for never; the looks at
-    which the interval `missed` the truth, by day; and in how many trials there `ever` was one."""
+    """Trials of one true difference: after how many sessions each found one, with its sign, 0 for
+    never; the looks at which the interval `missed` the truth, by day; and in how many trials there
+    `ever` was one.
+    """
 
     effect: float
     ends: list[int]
@@ -58,14 +62,18 @@ def play(effect: float, ledgers: int, seed: int = 28) -> Played:
 def report(played: Sequence[Played]) -> list[str]:
     """Return what was found, a row of a table for each true difference."""
     heads = (
-        "true difference|says so|says the opposite|truth held at every look|at the worst look|half end after|planned"
+        "true difference|says so|says the opposite|truth held at every look|at the worst "
+        "look|half end after|planned"
     )
     rows = [f"| {heads.replace('|', ' | ')} |", "|--:|--:|--:|--:|--:|--:|--:|"]
     for one in played:
         n, sign = len(one.ends), -1 if one.effect < 0 else 1
         half = sorted(abs(end) or 10**6 for end in one.ends)[n // 2]
         plan = ends(one.effect, 0.6, 0.5, DAYS * DAILY)[200] if one.effect else 10**6
-        shares = (*(sum(end * side > 0 for end in one.ends) / n for side in (sign, -sign)), 1 - one.ever / n)
+        shares = (
+            *(sum(end * side > 0 for end in one.ends) / n for side in (sign, -sign)),
+            1 - one.ever / n,
+        )
         cells = [f"{share:.1%}" for share in (*shares, 1 - max(one.missed) / n)]
         cells += [f"{at} sessions" if at <= DAYS * DAILY else "–" for at in (half, plan)]
         rows.append(f"| {100 * one.effect:+.0f} | {' | '.join(cells)} |")
@@ -73,15 +81,31 @@ def report(played: Sequence[Played]) -> list[str]:
 
 
 def plot(played: Sequence[Played], path: Path) -> None:
-    """Write an SVG: how many trials have found a difference after so many sessions, by the true one."""
+    """Write an SVG: how many trials have found a difference after so many sessions, by the true
+    one.
+    """
     import pygal
     from pygal.style import CleanStyle
 
-    look = {"js": (), "no_prefix": True, "style": CleanStyle, "width": 800, "height": 400, "show_dots": False}
-    chart = pygal.XY(legend_at_bottom=True, x_title="sessions", title="Trials that found a difference (%)", **look)
+    look = {
+        "js": (),
+        "no_prefix": True,
+        "style": CleanStyle,
+        "width": 800,
+        "height": 400,
+        "show_dots": False,
+    }
+    chart = pygal.XY(
+        legend_at_bottom=True,
+        x_title="sessions",
+        title=("Trials that found a difference (%)"),
+        **look,
+    )
     for one in played:
         points = range(0, DAYS * DAILY + 1, 40)
-        found = [(at, 100 * sum(0 < abs(end) <= at for end in one.ends) / len(one.ends)) for at in points]
+        found = [
+            (at, 100 * sum(0 < abs(end) <= at for end in one.ends) / len(one.ends)) for at in points
+        ]
         chart.add(f"{100 * one.effect:+.0f} points", found)
     path.write_bytes(_COMMENT.sub(b"", chart.render()))
 
@@ -95,7 +119,10 @@ def whole(parts: Sequence[Played]) -> Played:
 
 if __name__ == "__main__":
     thousands = next((int(word) for word in sys.argv[1:] if word.isdigit()), 1)
-    trials = [whole([play(effect, 1_000, 28_000 + part) for part in range(thousands)]) for effect in EFFECTS]
+    trials = [
+        whole([play(effect, 1_000, 28_000 + part) for part in range(thousands)])
+        for effect in EFFECTS
+    ]
     print("\n".join(report(trials)))
     if "--plot" in sys.argv:
         plot(trials, Path(sys.argv[-1]))

@@ -1,7 +1,8 @@
-"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor FILE`.
+"""What verifying has to do at least, in a process of its own: `python -m benchmarks.verify_floor
+FILE`.
 
-Fetches the events and hashes them, counts the tags without comparing a row, and has SQLite check its file. Nothing of
-reflector is imported.
+Fetches the events and hashes them, counts the tags without comparing a row, and has SQLite check
+its file. Nothing of reflector is imported.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ except ImportError:
     import sqlite3 as sqlite
 
 _COLUMNS = (
-    "position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id,"
+    "position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id, "
+    "reflection_id, target_id,"
     " data, data_hash, meta, chain"
 )
 
 
 def main(path: str) -> None:
     connection = sqlite.connect(path)
-    cursor = connection.execute(f"SELECT {_COLUMNS} FROM event WHERE playbook_id = 1 ORDER BY position")  # noqa: S608
+    cursor = connection.execute(
+        f"SELECT {_COLUMNS} FROM event WHERE playbook_id = 1 ORDER BY position"  # noqa: S608
+    )
     chain = bytes(32)
     counted: dict[tuple[str, str], set[str]] = {}
     while rows := cursor.fetchmany(1000):
@@ -40,7 +44,10 @@ def main(path: str) -> None:
 
 def _hashed(chain: bytes, row: Any) -> bytes:
     data, meta = sha256(row[10].encode()).hexdigest(), sha256(row[12].encode()).hexdigest()
-    header = "\n".join(map(str, row[:7])) + f"\n{row[7] or ''}\n{row[8] or ''}\n{row[9] or ''}\n{data}\n{meta}"
+    header = (
+        "\n".join(map(str, row[:7]))
+        + f"\n{row[7] or ''}\n{row[8] or ''}\n{row[9] or ''}\n{data}\n{meta}"
+    )
     return sha256(b"\x03" + chain + sha256(b"\x01" + header.encode()).digest()).digest()
 
 

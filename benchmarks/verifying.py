@@ -1,6 +1,8 @@
-"""Verifying a ledger on SQLite: against the sum of its parts, in memory, and beside other playbooks.
+"""Verifying a ledger on SQLite: against the sum of its parts, in memory, and beside other
+playbooks.
 
-Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a part of the work.
+Whole processes, their CPU seconds: SQLite checks its file in a thread, so wall time would hide a
+part of the work.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _OTHERS = 400
 def rows(files: dict[int, Path], folder: Path) -> list[Row]:
     """Verify at the larger sizes of ledgers that exist, and in a file of many playbooks."""
     sizes = sorted(files)[1:]
-    return [*(row for size in sizes for row in _one(files[size], size, folder)), *_among_others(folder)]
+    return [
+        *(row for size in sizes for row in _one(files[size], size, folder)),
+        *_among_others(folder),
+    ]
 
 
 def _one(path: Path, size: int, folder: Path) -> list[Row]:
@@ -41,15 +46,28 @@ def _one(path: Path, size: int, folder: Path) -> list[Row]:
     repeats, warm = (5 if size < 10**6 else 3, True) if size < 10**7 else (1, False)
     everything = paired_ratio(lambda: run(floor, environ).seconds, ours, repeats, warm=warm)
     peak = statistics.median(peaks)
-    note = "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also fills the tables again"
+    note = (
+        "CPU of a process; floor: fetch, hash, count the tags, integrity_check. Ours also "
+        "fills the tables again"
+    )
     return [
         Row(f"verify everything, {size:,} events", *everything, 1.8, note),
-        Row(f"verify, peak of {size:,} events", _PEAK, peak, peak / _PEAK, 1.0, "floor: the limit that was set", "MiB"),
+        Row(
+            f"verify, peak of {size:,} events",
+            _PEAK,
+            peak,
+            peak / _PEAK,
+            1.0,
+            "floor: the limit that was set",
+            "MiB",
+        ),
     ]
 
 
 def _among_others(folder: Path) -> list[Row]:
-    """One of many playbooks of a file, against the same playbook alone and SQLite's check of the file of many."""
+    """One of many playbooks of a file, against the same playbook alone and SQLite's check of the
+    file of many.
+    """
     alone, many = folder / "alone.db", folder / "many.db"
     for path, count in ((alone, 1), (many, _OTHERS)):
         for number in range(count):
@@ -72,4 +90,11 @@ def _among_others(folder: Path) -> list[Row]:
         return took + cpu(alone)
 
     note = f"CPU; floor: it alone, and SQLite's check of the file of {_OTHERS}"
-    return [Row(f"verify one of {_OTHERS} playbooks", *paired_ratio(floor, lambda: cpu(many), 7), 1.3, note)]
+    return [
+        Row(
+            f"verify one of {_OTHERS} playbooks",
+            *paired_ratio(floor, lambda: cpu(many), 7),
+            1.3,
+            note,
+        )
+    ]

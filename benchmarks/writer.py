@@ -1,8 +1,9 @@
-"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]` prints when it asked and was
-answered.
+"""One writing process: `python -m benchmarks.writer URL SECONDS NUMBER APPENDS [PLAYBOOK]` prints
+when it asked and was answered.
 
-It says that it is ready, waits for a line with the time at which all begin, and appends ten events at a time for
-SECONDS, at most APPENDS times. Times are of the clock that all processes of a machine share.
+It says that it is ready, waits for a line with the time at which all begin, and appends ten events
+at a time for SECONDS, at most APPENDS times. Times are of the clock that all processes of a machine
+share.
 """
 
 from __future__ import annotations

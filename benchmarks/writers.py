@@ -1,7 +1,8 @@
 """Many processes that append at once: how much together, and how long one waits, in fair turns.
 
-A fair turn of N writers is the time in which each appends once: N times the mean time of one append. Waiting is also
-counted: of how many appends of others the commit came while one waited. That holds on a busy machine as well.
+A fair turn of N writers is the time in which each appends once: N times the mean time of one
+append. Waiting is also counted: of how many appends of others the commit came while one waited.
+That holds on a busy machine as well.
 """
 
 from __future__ import annotations
@@ -47,13 +48,23 @@ def together(
     playbooks: Sequence[str] = (),
     beside: Iterable[Callable[[], object]] = (),
 ) -> Together:
-    """Let some processes append at once, each to its own of the playbooks, else all to one, while this one does what is
-    `beside` them, one after another until their time is over. An error of one raises."""
+    """Let some processes append at once, each to its own of the playbooks, else all to one, while
+    this one does what is `beside` them, one after another until their time is over. An error of one
+    raises.
+    """
     most = int(seconds * _MOST / (4 if playbooks else writers)) + 200
     processes = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "benchmarks.writer", url, str(seconds), str(base + number), str(most)),
+                *(
+                    sys.executable,
+                    "-m",
+                    "benchmarks.writer",
+                    url,
+                    str(seconds),
+                    str(base + number),
+                    str(most),
+                ),
                 *playbooks[number : number + 1],
             ],
             stdin=subprocess.PIPE,
@@ -83,7 +94,9 @@ def together(
         times += [(asked, answered) for asked, answered in json.loads(answer)]
     took = max(answered for _, answered in times) - min(asked for asked, _ in times)
     commits = sorted(answered for _, answered in times)
-    passed = max(bisect_left(commits, answered) - bisect_left(commits, asked) for asked, answered in times)
+    passed = max(
+        bisect_left(commits, answered) - bisect_left(commits, asked) for asked, answered in times
+    )
     waits = sorted(answered - asked for asked, answered in times)
     longest, late = waits[-1], waits[-1 - len(waits) // 100]
     fair = writers * took / len(times)

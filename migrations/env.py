@@ -1,8 +1,8 @@
 """Run by Alembic, always on a connection that `reflector.ledger.migration` opened and locked.
 
-Triggers and views are re-created after every run, not in the revisions: a batch migration that recreates a
-table drops its triggers without a word, and an append-only ledger without triggers is just a table. A view
-stands in the way of every change to the tables it reads.
+Triggers and views are re-created after every run, not in the revisions: a batch migration that
+recreates a table drops its triggers without a word, and an append-only ledger without triggers is
+just a table. A view stands in the way of every change to the tables it reads.
 """
 
 from alembic import context

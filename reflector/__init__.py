@@ -1,7 +1,7 @@
 """An event-sourced playbook ledger for coding agents: every helpful/harmful count can be explained.
 
-Invariant: importing `reflector` imports nothing else. Each public name is loaded from its module when
-it is first used, so the hook, which runs at every session's start, never pays for the rest.
+Invariant: importing `reflector` imports nothing else. Each public name is loaded from its module
+when it is first used, so the hook, which runs at every session's start, never pays for the rest.
 """
 
 #: The public API: name -> the module that defines it.

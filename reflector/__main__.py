@@ -1,7 +1,8 @@
 """Where every command starts.
 
-Invariant: `reflector hook` is dispatched before any other import, so the agent never waits for a command-line library
-that a hook does not use. So are the agent's status line and the drain that a hook starts.
+Invariant: `reflector hook` is dispatched before any other import, so the agent never waits for a
+command-line library that a hook does not use. So are the agent's status line and the drain that a
+hook starts.
 """
 
 import sys
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 def main() -> "NoReturn":
     """Run the hook or the command line; both end the process with its exit code."""
     if sys.platform == "win32":
-        sys.exit("reflector runs on Linux and macOS: on Windows, install and run it in WSL (wsl --install).")
+        sys.exit(
+            "reflector runs on Linux and macOS: on Windows, install and run it in WSL (wsl "
+            "--install)."
+        )
     match sys.argv[1:]:
         case ["hook"]:
             from reflector.hooks import fast
@@ -39,14 +43,17 @@ def main() -> "NoReturn":
 
 
 def _be_short_lived() -> None:
-    """Run the garbage collector rarely: with the default it scans all modules again and again while they load."""
+    """Run the garbage collector rarely: with the default it scans all modules again and again
+    while they load.
+    """
     import gc
 
     gc.set_threshold(100_000)
 
 
 def _end(code: int) -> "NoReturn":
-    """End without tearing the interpreter down, which takes as long as a small command: 40 ms with SQLAlchemy.
+    """End without tearing the interpreter down, which takes as long as a small command: 40 ms with
+    SQLAlchemy.
 
     By now every ledger is closed. A stream that cannot take the rest makes a failure of a success.
     """

@@ -1,8 +1,10 @@
-"""Which commands recorded in a ledger are this user's: transaction ids that only their own folder can tell.
+"""Which commands recorded in a ledger are this user's: transaction ids that only their own folder
+can tell.
 
-Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits computed from them
-with a key that stays in your own folder. Another home, machine or colleague has another key, so `undo` never takes back
-what they did, and a ledger that was copied, forged or restored brings no act of yours that you did not do.
+Invariant: no file makes a command yours. A transaction id is 128 random bits, followed by 64 bits
+computed from them with a key that stays in your own folder. Another home, machine or colleague has
+another key, so `undo` never takes back what they did, and a ledger that was copied, forged or
+restored brings no act of yours that you did not do.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ _TAG_BYTES: Final = 8
 
 
 def draw() -> str:
-    """Return a new transaction id of this user: 48 hex digits, or 32 without a home that can be written."""
+    """Return a new transaction id of this user: 48 hex digits, or 32 without a home that can be
+    written.
+    """
     tx = drawn()
     try:
         return tx + _tag(_made_key(), tx)

@@ -1,7 +1,7 @@
 """Configuration: flags over environment over the project's file over the user's file over defaults.
 
-Invariant: a setting is either understood or refused. A misspelt key or a bad value is an error that names
-its place, its value and the right one; nothing is coerced silently.
+Invariant: a setting is either understood or refused. A misspelt key or a bad value is an error that
+names its place, its value and the right one; nothing is coerced silently.
 """
 
 from __future__ import annotations
@@ -24,20 +24,36 @@ BACKENDS = {"rules": False, "agent": True, "anthropic": True, "fixtures": False}
 #: The sources of a setting, from far to near: the nearest wins.
 Layer = Literal["default", "user", "project", "environment", "flag"]
 
-#: What only the user may set, never a project's own file: whoever wrote that file would decide who gets the
-#: transcripts, at whose expense.
+#: What only the user may set, never a project's own file: whoever wrote that file would decide who
+#: gets the transcripts, at whose expense.
 USERS_OWN = (
-    *("api_key", "base_url", "judge_client", "judge_measured", "off", "projects", "templates", "wrong_counts"),
+    *(
+        "api_key",
+        "base_url",
+        "judge_client",
+        "judge_measured",
+        "off",
+        "projects",
+        "templates",
+        "wrong_counts",
+    ),
     *("checked_counts", "fixtures"),
 )
 
 #: With which command a person lets their own agents judge.
 CONSENT = "reflector install --judge"
 
-#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no limit.
+#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no
+#: limit.
 BUDGETS = ("monthly_tokens", "daily_requests", "request_tokens", "max_attempts", "deadline_seconds")
 #: What its file may say of these only where the user's own file says it, too.
-_POWERS = {"proposals": "accept", "prune": "apply", "uncited": True, "curate": True, "enabled": True}
+_POWERS = {
+    "proposals": "accept",
+    "prune": "apply",
+    "uncited": True,
+    "curate": True,
+    "enabled": True,
+}
 
 #: What was a setting once: read past, and named by `doctor`.
 GONE = {
@@ -47,11 +63,14 @@ GONE = {
     "ranking": "what does not fit has its turn",
 }
 
-#: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor` names it.
+#: Where the layer stands of a `ledger_url` in a repository's file, which decides nothing: `doctor`
+#: names it.
 IGNORED = "ledger_url of the repository"
 
 #: Environment variables of ours that are not settings.
-_OTHER_VARIABLES = frozenset({"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS", "REFLECTOR_JUDGING"})
+_OTHER_VARIABLES = frozenset(
+    {"REFLECTOR_PROJECT", "REFLECTOR_NO_SPAWN", "REFLECTOR_TRANSCRIPTS", "REFLECTOR_JUDGING"}
+)
 
 
 class ConfigError(ValueError):
@@ -72,18 +91,20 @@ class Config:
     idle_minutes: int = 60
     #: how often a failed reflection is tried by itself, outages not counted
     max_attempts: int = 5
-    #: what `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`. With `judge_client`, what that
-    #: agent asks; empty: its cheapest
+    #: what `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`. With
+    #: `judge_client`, what that agent asks; empty: its cheapest
     model: str = ""
     #: the address at which the model is asked
     base_url: str = ""
-    #: the model's key, where no environment variable holds it; the file must be readable by you alone
+    #: the model's key, where no environment variable holds it; the file must be readable by you
+    #: alone
     api_key: str = field(default="", repr=False)
     #: most tokens of one request; a longer session is reduced
     request_tokens: int = 100_000
     #: most tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
-    #: most requests to your agents that start by themselves in a day (UTC), all your projects together; 0: no limit
+    #: most requests to your agents that start by themselves in a day (UTC), all your projects
+    #: together; 0: no limit
     daily_requests: int = 20
     #: which agent `agent` asks, such as `claude`; empty: the one that wrote the session
     judge_client: str = ""
@@ -91,17 +112,18 @@ class Config:
     deadline_seconds: int = 110
     #: whether a model also judges windows that cite nothing
     uncited: bool = True
-    #: how many of 100 of a model's verdicts have to be right for a word of `judge_measured` to count; `rules` do not
-    #: read it
+    #: how many of 100 of a model's verdicts have to be right for a word of `judge_measured` to
+    #: count; `rules` do not read it
     judgement_precision: int = 85
-    #: how many of 100 verdicts of your model are right, by [how sure](judging.md#what-a-models-verdict-needs) it is:
-    #: `"sure=95 likely=80"`; empty: only `sure` counts
+    #: how many of 100 verdicts of your model are right, by [how
+    #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: only
+    #: `sure` counts
     judge_measured: str = ""
-    #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful; else it only keeps one
-    #: from being helpful
+    #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
+    #: else it only keeps one from being helpful
     wrong_counts: bool = False
-    #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and harmful; then `reflector
-    #: reflect --reparse` counts what it found before
+    #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and
+    #: harmful; then `reflector reflect --reparse` counts what it found before
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
@@ -109,25 +131,30 @@ class Config:
     pinned: tuple[str, ...] = ()
     #: whether `proposals find` [proposes removals](counting.md#prune), or with `"apply"` makes them
     prune: str = "propose"
-    #: how many sessions are shown a bullet that none of them cites before `proposals find` names it; 0: never
+    #: how many sessions are shown a bullet that none of them cites before `proposals find` names
+    #: it; 0: never
     prune_after: int = 100
     #: whether what people ask for beyond the moment is [proposed](editing.md#what-people-say)
     wishes: bool = True
-    #: whether the model that judges a session also [proposes advice](editing.md#the-model); a project's own file can
-    #: only turn it off
+    #: whether the model that judges a session also [proposes advice](editing.md#the-model); a
+    #: project's own file can only turn it off
     curate: bool = False
-    #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and the playbook
+    #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and
+    #: the playbook
     projects: tuple[str, ...] = ()
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
     #: quote](judging.md#a-template-of-your-own); `doctor` shows it
     templates: tuple[str, ...] = ()
     #: the file that `fixtures` answers from
     fixtures: str = ""
-    #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with `"own"` one of its own
+    #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with
+    #: `"own"` one of its own
     worktrees: str = "main"
-    #: whether Claude Code shows [a line](reference.md#a-line-on-the-screen) about the playbook when a session starts
+    #: whether Claude Code shows [a line](reference.md#a-line-on-the-screen) about the playbook when
+    #: a session starts
     start_message: bool = True
-    #: whether hooks record and tell anything; a repository's file may only set `false`, and the start line says so
+    #: whether hooks record and tell anything; a repository's file may only set `false`, and the
+    #: start line says so
     enabled: bool = True
     #: projects whose hooks record and tell nothing, by their folders; commands go on
     off: tuple[str, ...] = ()
@@ -148,10 +175,13 @@ class Config:
 
     @property
     def trusted(self) -> frozenset[str]:
-        """The words for how sure a model is with which a verdict counts: those that were measured to be right often
-        enough, "sure" where none was measured."""
+        """The words for how sure a model is with which a verdict counts: those that were measured
+        to be right often enough, "sure" where none was measured.
+        """
         measured = dict(_MEASURED.findall(self.judge_measured)) or {"sure": "100"}
-        return frozenset(word for word, right in measured.items() if int(right) >= self.judgement_precision)
+        return frozenset(
+            word for word, right in measured.items() if int(right) >= self.judgement_precision
+        )
 
     def is_near(self, key: str) -> bool:
         """True for a setting that a flag or a REFLECTOR_* variable gave."""
@@ -175,7 +205,8 @@ def load_config(
 ) -> Config:
     """Return the settings in force for a project. Raises ConfigError.
 
-    `instead` has the text that a file is to be read as having, by the file's path: what is about to be written.
+    `instead` has the text that a file is to be read as having, by the file's path: what is about to
+    be written.
     """
     environ = os.environ if environ is None else environ
     users, projects = Path(user_config(environ)), project_config(project)
@@ -188,9 +219,13 @@ def load_config(
         config = replace(config, layers={**config.layers, IGNORED: "project"})
     for key in USERS_OWN:
         if key in own:
-            raise ConfigError(f"{projects}: {key} belongs in the user's own file only; move it to {users}")
+            raise ConfigError(
+                f"{projects}: {key} belongs in the user's own file only; move it to {users}"
+            )
     if own.get("backend") == "agent":
-        raise ConfigError(f"{projects}: only you may let your agent judge; remove backend and run: {CONSENT}")
+        raise ConfigError(
+            f"{projects}: only you may let your agent judge; remove backend and run: {CONSENT}"
+        )
     config = _within(config, _over(config, own, "project", projects), projects, users)
     if project.resolve() != Path(user_folder(environ)).resolve() and not config.lists(project):
         at_whose = {"model": "decides what a request costs"}
@@ -199,10 +234,16 @@ def load_config(
         for key in at_whose.keys() & own:
             way_out = f'if that is as you want it, put projects = ["{project}"] into {users}'
             raise ConfigError(f"{projects}: {key} {at_whose[key]}; {way_out}")
-    ours = {name: value for name, value in environ.items() if name.startswith("REFLECTOR_") and value}
+    ours = {
+        name: value for name, value in environ.items() if name.startswith("REFLECTOR_") and value
+    }
     others = {name for name in ours if name.startswith("REFLECTOR_TEST_")} | _OTHER_VARIABLES
-    variables = {name.removeprefix("REFLECTOR_").lower(): ours[name] for name in ours if name not in others}
-    config = _over(config, {key: from_text(key, value) for key, value in variables.items()}, "environment")
+    variables = {
+        name.removeprefix("REFLECTOR_").lower(): ours[name] for name in ours if name not in others
+    }
+    config = _over(
+        config, {key: from_text(key, value) for key, value in variables.items()}, "environment"
+    )
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     return _over(config, given, "flag")
 
@@ -212,11 +253,16 @@ def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
     for key in BUDGETS:
         most, asked = getattr(users, key), getattr(projects, key)
         if most and not 0 < asked <= most:
-            raise ConfigError(f"{path}: {key} is {asked}; here it may only be lowered, from {most}; raise it in {home}")
+            raise ConfigError(
+                f"{path}: {key} is {asked}; here it may only be lowered, from "
+                f"{most}; raise it in {home}"
+            )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
             shown = str(power).lower() if power is True else repr(power)
-            raise ConfigError(f"{path}: {key} is {shown}, which is yours to say; put it into {home}")
+            raise ConfigError(
+                f"{path}: {key} is {shown}, which is yours to say; put it into {home}"
+            )
     if users.layer("backend") == "user" and users.backend == projects.backend:
         # Who chose a backend has chosen it also where a project's file repeats it.
         return replace(projects, layers={**projects.layers, "backend": "user"})
@@ -232,13 +278,17 @@ def variable(key: str) -> str:
 
 
 def from_text(key: str, text: str) -> Any:
-    """Return a text as the type that the setting has; as it is where it does not fit, to be refused."""
+    """Return a text as the type that the setting has; as it is where it does not fit, to be
+    refused.
+    """
     default = SETTINGS[key].default if key in SETTINGS else ""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(default, int):
         # Python refuses to convert a longer one.
-        is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
+        is_number = (
+            text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS
+        )
         return int(text) if is_number else text
     return text.split(os.pathsep) if isinstance(default, tuple) else text
 
@@ -246,13 +296,19 @@ def from_text(key: str, text: str) -> Any:
 def read_toml(
     path: Path, instead: str | None = None, read: Callable[[Path, int], bytes] = read_bounded
 ) -> dict[str, Any]:
-    """Return what a file of settings holds, or its text `instead` would; {} for no file. Raises ConfigError."""
+    """Return what a file of settings holds, or its text `instead` would; {} for no file. Raises
+    ConfigError.
+    """
     try:
         text = read(path, _MOST_BYTES).decode() if instead is None else instead
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        way_out = "correct or remove it" if isinstance(error, UnicodeDecodeError) else "see its permissions"
+        way_out = (
+            "correct or remove it"
+            if isinstance(error, UnicodeDecodeError)
+            else "see its permissions"
+        )
         raise ConfigError(f"{path} cannot be read ({error_words(error)}); {way_out}") from error
     try:
         return parse_toml(text)
@@ -260,10 +316,17 @@ def read_toml(
         raise ConfigError(f"{path} is not TOML: {error}; correct or remove it") from error
 
 
-def _over(config: Config, values: Mapping[str, Any], layer: Layer, place: Path | None = None) -> Config:
-    """Return the settings with those of a layer, which may be a file; each is checked. Raises ConfigError."""
+def _over(
+    config: Config, values: Mapping[str, Any], layer: Layer, place: Path | None = None
+) -> Config:
+    """Return the settings with those of a layer, which may be a file; each is checked. Raises
+    ConfigError.
+    """
     for key, value in values.items():
-        named = {"environment": f"environment variable {variable(key)}", "flag": f"--{key.replace('_', '-')}"}
+        named = {
+            "environment": (f"environment variable {variable(key)}"),
+            "flag": f"--{key.replace('_', '-')}",
+        }
         where = named.get(layer, f"{place}: {key}")
         if key in GONE:
             config = replace(config, layers={**config.layers, key: layer})
@@ -271,7 +334,11 @@ def _over(config: Config, values: Mapping[str, Any], layer: Layer, place: Path |
         if key not in SETTINGS:
             raise ConfigError(f"{where} is not a setting; {_hint(key, 'settings', SETTINGS)}")
         wanted = type(SETTINGS[key].default)
-        is_list = wanted is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value)
+        is_list = (
+            wanted is tuple
+            and isinstance(value, list)
+            and all(isinstance(item, str) for item in value)
+        )
         if type(value) is not wanted and not is_list:
             shown = "(not shown)" if key == "api_key" else repr(value)
             raise ConfigError(f"{where} is {shown}; it takes {_KINDS[wanted]}")
@@ -296,7 +363,8 @@ _KINDS: dict[type, str] = {
     bool: "true or false",
     tuple: "a list of texts",
 }
-#: Of every whole number: what is more means "no limit", which is 0, and could be neither counted nor printed.
+#: Of every whole number: what is more means "no limit", which is 0, and could be neither counted
+#: nor printed.
 _MOST = 10**12
 #: The least and the most that makes sense.
 _BOUNDS = {
@@ -332,5 +400,9 @@ def _check(key: str, value: Any, where: str) -> None:
     if key == "judge_measured" and _MEASURED.sub("", value).strip():
         said = "it is how many of 100 verdicts are right by how sure the judge is"
         raise ConfigError(f"{where} is {value!r}; {said}, such as 'sure=95 likely=80'")
-    if key == "playbook" and not (0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()):
-        raise ConfigError(f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'")
+    if key == "playbook" and not (
+        0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()
+    ):
+        raise ConfigError(
+            f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'"
+        )

@@ -1,11 +1,14 @@
-"""The reflection engine: when to reflect on a step, what to ask, what the answer means, and the lessons of a task.
+"""The reflection engine: when to reflect on a step, what to ask, what the answer means, and the
+lessons of a task.
 
-Invariant: the engine calls no model (requirement E-01), and holds no state but the name of its task and a decision that
-has not begun. Everything else follows from events, in memory or on a ledger: two engines on one ledger share them. A
-reflection counts for its step when its prompt is built, not when the gate is asked.
+Invariant: the engine calls no model (requirement E-01), and holds no state but the name of its task
+and a decision that has not begun. Everything else follows from events, in memory or on a ledger:
+two engines on one ledger share them. A reflection counts for its step when its prompt is built, not
+when the gate is asked.
 
-A verdict is a pure function of the answer and the threshold (E-06, E-07). An answer that says nothing clear has none:
-neither a score nor a retry follows from it. At most `_MOST` characters are read, in linear time.
+A verdict is a pure function of the answer and the threshold (E-06, E-07). An answer that says
+nothing clear has none: neither a score nor a retry follows from it. At most `_MOST` characters are
+read, in linear time.
 """
 
 from __future__ import annotations
@@ -26,8 +29,22 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.events.lessons import MOST_TOLD
 from reflector.experience import MIN_REFLECTION_RETRY_DELTA, ToolResult
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import Lesson, LessonBook, LessonPolicy, bank_figures, lesson_book, score_improvement
-from reflector.lessons.recording import append_next, kept, lesson_event, observe_outcome, record_told, said
+from reflector.lessons.book import (
+    Lesson,
+    LessonBook,
+    LessonPolicy,
+    bank_figures,
+    lesson_book,
+    score_improvement,
+)
+from reflector.lessons.recording import (
+    append_next,
+    kept,
+    lesson_event,
+    observe_outcome,
+    record_told,
+    said,
+)
 from reflector.quality.signals import PRESETS, Decision, Signs, rounded
 from reflector.quality.signals import ReflectionTrigger as ReflectionTrigger
 from reflector.quality.verdict import score_in_words
@@ -44,7 +61,9 @@ _UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
 
 @dataclass(slots=True)
 class ReflectionLesson:
-    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` seconds since 1970."""
+    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` seconds since
+    1970.
+    """
 
     lesson_id: str
     task_type: str
@@ -119,7 +138,9 @@ class ReflectionEngine:
         step_number: int = 0,
         is_final_step: bool = False,
     ) -> tuple[bool, ReflectionTrigger | None]:
-        """Return whether a step is reflected on, and what triggers it. Raises ValueError for NaN, and LedgerError."""
+        """Return whether a step is reflected on, and what triggers it. Raises ValueError for
+        NaN, and LedgerError.
+        """
         signs = Signs(confidence, risk_level, goal_drift, tool_failures, step_number, is_final_step)
         decision = self.gate.decide(signs, len(self._reflected(step_number)))
         self._step = step_number
@@ -136,25 +157,39 @@ class ReflectionEngine:
         tool_results: Iterable[ToolResult] = (),
         relevant_lessons: Iterable[ReflectionLesson | str] | None = None,
     ) -> str:
-        """Return the prompt about a step; its reflection begins here. Raises TemplateError, LedgerError."""
+        """Return the prompt about a step; its reflection begins here. Raises TemplateError,
+        LedgerError.
+        """
         lessons = [
-            one if isinstance(one, str) else f"{one.mistake}: {one.correction}" for one in relevant_lessons or ()
+            one if isinstance(one, str) else (f"{one.mistake}: {one.correction}")
+            for one in relevant_lessons or ()
         ]
         about = {"goal": goal, "step_description": step_description, "response": response}
         results = listed(map(_result, tool_results))
-        prompt = find_template("step.txt").fill({**about, "tool_results": results, "lessons": listed(lessons)})
+        prompt = find_template("step.txt").fill(
+            {**about, "tool_results": results, "lessons": listed(lessons)}
+        )
         self._begin()
         return prompt
 
-    def parse_reflection(self, llm_response: str, trigger: ReflectionTrigger | str) -> ReflectionResult:
-        """Return what a model's answer says of the step. Raises ValueError for an unknown trigger, and LedgerError.
+    def parse_reflection(
+        self, llm_response: str, trigger: ReflectionTrigger | str
+    ) -> ReflectionResult:
+        """Return what a model's answer says of the step. Raises ValueError for an unknown trigger,
+        and LedgerError.
 
-        The answer is kept before it is read. Where the step was to be tried again, its new score is a revision's.
+        The answer is kept before it is read. Where the step was to be tried again, its new score is
+        a revision's.
         """
         result = _read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
         decision_id = self._begun or self._begin()
         self._begun = None
-        about = {"backend": _ACTOR, "model": "embedder", "mode": "step", "trigger": str(result.triggered_by)}
+        about = {
+            "backend": _ACTOR,
+            "model": "embedder",
+            "mode": "step",
+            "trigger": str(result.triggered_by),
+        }
         answer = {"answer": kept(llm_response, _MOST), **about, "iteration": 1}
         self._append(ev.REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
         if result.failure:
@@ -164,16 +199,24 @@ class ReflectionEngine:
             self._compare(decision_id, result)
         return result
 
-    def build_improvement_prompt(self, original_response: str, issues: Sequence[str] | str, goal: str) -> str:
+    def build_improvement_prompt(
+        self, original_response: str, issues: Sequence[str] | str, goal: str
+    ) -> str:
         """Return the prompt that asks for a better response. Raises TemplateError."""
         issues = listed([issues] if isinstance(issues, str) else issues)
         return find_template("improvement.txt").fill(
             {"original_response": original_response, "issues": issues, "goal": goal}
         )
 
-    def store_lesson(self, task_type: str, mistake: str, correction: str, context: str = "") -> ReflectionLesson:
+    def store_lesson(
+        self, task_type: str, mistake: str, correction: str, context: str = ""
+    ) -> ReflectionLesson:
         """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
-        given = {"task": quote(task_type, _LONGEST), "mistake": kept(mistake), "context_hash": _context_hash(context)}
+        given = {
+            "task": quote(task_type, _LONGEST),
+            "mistake": kept(mistake),
+            "context_hash": _context_hash(context),
+        }
         event = lesson_event("mistake", kept(correction), actor=_ACTOR, **given)
         lessons = self.book().lessons
         lesson_id = event.event_id
@@ -187,34 +230,55 @@ class ReflectionEngine:
     def get_relevant_lessons(
         self, task_type: str, context: str = "", limit: int | None = None
     ) -> list[ReflectionLesson]:
-        """Return the lessons of a type of task: of the same context first, then by effectiveness, age and id.
+        """Return the lessons of a type of task: of the same context first, then by effectiveness,
+        age and id.
 
         Each counts as applied once more; there are 1,000 at most. Raises LedgerError.
         """
         wanted, hashed = quote(task_type, _LONGEST), _context_hash(context)
         found = [one for one in self.book() if one.task == wanted and one.is_kept]
-        found.sort(key=lambda one: (one.data.get("context_hash") != hashed, -one.effectiveness, one.created_at, one.id))
-        told = [one.id for one in found[: MOST_TOLD if limit is None else min(max(limit, 0), MOST_TOLD)]]
-        record_told(self.journal, told, via="retrieval", actor=_ACTOR, session_id=self.task, task=wanted)
+        found.sort(
+            key=lambda one: (
+                one.data.get("context_hash") != hashed,
+                -one.effectiveness,
+                one.created_at,
+                one.id,
+            )
+        )
+        told = [
+            one.id for one in found[: MOST_TOLD if limit is None else min(max(limit, 0), MOST_TOLD)]
+        ]
+        record_told(
+            self.journal, told, via="retrieval", actor=_ACTOR, session_id=self.task, task=wanted
+        )
         lessons = self.book().lessons
         return [_public(lessons[id_]) for id_ in told]
 
     def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "") -> float:
-        """Record whether a lesson helped, and return its effectiveness. Raises ValueError for a lesson that is not
-        there and for a success that is not a boolean, and LedgerError."""
+        """Record whether a lesson helped, and return its effectiveness. Raises ValueError for a
+        lesson that is not there and for a success that is not a boolean, and LedgerError.
+        """
         if success not in (True, False):  # a word such as "false" would be a success
             raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
         about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
-        observe_outcome(self.journal, lesson_id, "success" if success else "failure", kept(why), **about)
+        observe_outcome(
+            self.journal, lesson_id, "success" if success else "failure", kept(why), **about
+        )
         return self.book().lessons[lesson_id].effectiveness
 
     def get_stats(self) -> dict[str, float | int]:
-        """Return the seven figures of requirement E-12, over all tasks of the journal. Raises LedgerError."""
+        """Return the seven figures of requirement E-12, over all tasks of the journal. Raises
+        LedgerError.
+        """
         begun = self._reflected()
-        verdicts = [self._verdict(event) for event in self._answers([event.event_id for event in begun])]
+        verdicts = [
+            self._verdict(event) for event in self._answers([event.event_id for event in begun])
+        ]
         steps = {event.event_id for event in begun}
         revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
-        improved = sum((e.data or {}).get("improved") is True for e in revisions if e.target_id in steps)
+        improved = sum(
+            (e.data or {}).get("improved") is True for e in revisions if e.target_id in steps
+        )
         return {
             "total_reflections": len(begun),
             "retries_triggered": sum(verdict.should_retry for verdict in verdicts),
@@ -224,7 +288,9 @@ class ReflectionEngine:
         }
 
     def reset_step_counts(self, task: str = "") -> None:
-        """Begin another task, in which no step was reflected on yet; without a name it gets one of its own."""
+        """Begin another task, in which no step was reflected on yet; without a name it gets one
+        of its own.
+        """
         self.task = quote(task, _LONGEST) or uuid4().hex
         self._asked = self._begun = None
         self._step = 0
@@ -249,8 +315,12 @@ class ReflectionEngine:
 
         return append_next(self.journal, len(self._decisions(self._step)) + 1, made).event_id
 
-    def _event(self, type_: str, data: dict[str, Any], *of: str | int, target: str | None = None) -> NewEvent:
-        return NewEvent(type_, identity(type_, *of), data, _ACTOR, session_id=self.task, target_id=target)
+    def _event(
+        self, type_: str, data: dict[str, Any], *of: str | int, target: str | None = None
+    ) -> NewEvent:
+        return NewEvent(
+            type_, identity(type_, *of), data, _ACTOR, session_id=self.task, target_id=target
+        )
 
     def _append(self, type_: str, data: dict[str, Any], *of: str | int, target: str) -> None:
         self.journal.append([self._event(type_, data, *of, target=target)])
@@ -264,7 +334,9 @@ class ReflectionEngine:
 
     def _reflected(self, step: int | None = None) -> list[Event]:
         """Return those of the decisions with which a reflection began."""
-        return [event for event in self._decisions(step) if (event.data or {}).get("reflects") is True]
+        return [
+            event for event in self._decisions(step) if (event.data or {}).get("reflects") is True
+        ]
 
     def _answers(self, decision_ids: Iterable[str], task: str | None = None) -> list[Event]:
         wanted = frozenset(decision_ids)
@@ -277,7 +349,9 @@ class ReflectionEngine:
         return _read_verdict(str(data.get("answer", "")), trigger, self.gate.threshold)
 
     def _compare(self, decision_id: str, result: ReflectionResult) -> None:
-        """Record a revision where the reflection before this one on the step asked for another try."""
+        """Record a revision where the reflection before this one on the step asked for another
+        try.
+        """
         begun = [event.event_id for event in self._reflected(self._step)]
         before = begun[: begun.index(decision_id)][-1:] if decision_id in begun else []
         verdicts = [self._verdict(event) for event in self._answers(before, self.task)]
@@ -309,13 +383,17 @@ def _public(lesson: Lesson) -> ReflectionLesson:
     return ReflectionLesson(*recorded, lesson.times_applied, lesson.effectiveness)
 
 
-def _read_verdict(llm_response: str, trigger: ReflectionTrigger, threshold: float) -> ReflectionResult:
+def _read_verdict(
+    llm_response: str, trigger: ReflectionTrigger, threshold: float
+) -> ReflectionResult:
     """Return what an answer says: by its JSON object, else by its words."""
     begun = time.perf_counter()
     score, issues, fix = _said(llm_response[:_MOST])
     took = (time.perf_counter() - begun) * 1000
     if score is None:
-        return ReflectionResult(trigger, None, None, issues, fix, reflection_time_ms=took, failure=_UNREADABLE)
+        return ReflectionResult(
+            trigger, None, None, issues, fix, reflection_time_ms=took, failure=_UNREADABLE
+        )
     passes = rounded(score) >= rounded(threshold)
     guidance = "" if passes else fix or "; ".join(issues)
     return ReflectionResult(trigger, passes, score, issues, fix, not passes, guidance, took)
@@ -326,7 +404,11 @@ def _said(text: str) -> tuple[float | None, list[str], str | None]:
     objects = [found.value or {} for found in objects_in(text)]
     chosen = next((one for one in objects if _score(one.get("quality_score")) is not None), None)
     if chosen is not None:
-        return _score(chosen["quality_score"]), _issues(chosen), _text(chosen.get("suggested_fix")) or None
+        return (
+            _score(chosen["quality_score"]),
+            _issues(chosen),
+            _text(chosen.get("suggested_fix")) or None,
+        )
     issues = next((found for one in objects if (found := _issues(one))), [])
     return score_in_words(text), issues, None
 

@@ -1,12 +1,15 @@
-"""Learning from experience: one bounded revision of a turn, with the names of part D that other rooms have.
+"""Learning from experience: one bounded revision of a turn, with the names of part D that other
+rooms have.
 
-A turn passes a gate, is reflected on, gets one more answer, and what came of it is recorded (requirements D-07, D-20).
+A turn passes a gate, is reflected on, gets one more answer, and what came of it is recorded
+(requirements D-07, D-20).
 
-Invariant: a turn is revised once at most, by the caller's own agent, and the first answer is never lost: a revision is
-appended to it, and only if it is better. Whatever the agent does, the turn goes on. Each decision, reflection and
-revision is an event; its id follows from the session, the turn and the answer, so the same turn given again asks
-nobody. A reflection is complete or not there: without an attempt, an issue and a strategy there is none. A response is
-read in linear time, and no more of it than `_MOST` characters.
+Invariant: a turn is revised once at most, by the caller's own agent, and the first answer is never
+lost: a revision is appended to it, and only if it is better. Whatever the agent does, the turn goes
+on. Each decision, reflection and revision is an event; its id follows from the session, the turn
+and the answer, so the same turn given again asks nobody. A reflection is complete or not there:
+without an attempt, an issue and a strategy there is none. A response is read in linear time, and no
+more of it than `_MOST` characters.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ from reflector.quality.signals import QualitySignals as QualitySignals
 from reflector.quality.signals import Signs as Signs
 from reflector.quality.signals import detect_assertive_uncertainty as detect_assertive_uncertainty
 from reflector.quality.signals import detect_failure_patterns as detect_failure_patterns
-from reflector.quality.signals import detect_missing_debug_structure as detect_missing_debug_structure
+from reflector.quality.signals import (
+    detect_missing_debug_structure as detect_missing_debug_structure,
+)
 from reflector.quality.signals import has_any
 from reflector.quality.signals import quality_signals_for_response as quality_signals_for_response
 from reflector.reflection.prompts import find_template, listed
@@ -49,14 +54,28 @@ _MOST: Final = 200_000
 #: What a label may be called, in its normal form.
 _LABELS: Final = {
     **dict.fromkeys(("attempt", "attempt_summary", "summary", "what_was_attempted"), "attempt"),
-    **dict.fromkeys(("issue", "failure", "failure_analysis", "problem", "analysis", "what_went_wrong"), "issue"),
     **dict.fromkeys(
-        ("strategy", "corrective_strategy", "correction", "fix", "improvement_strategy", "next_time"), "strategy"
+        ("issue", "failure", "failure_analysis", "problem", "analysis", "what_went_wrong"), "issue"
+    ),
+    **dict.fromkeys(
+        (
+            "strategy",
+            "corrective_strategy",
+            "correction",
+            "fix",
+            "improvement_strategy",
+            "next_time",
+        ),
+        "strategy",
     ),
     **dict.fromkeys(("tags", "labels"), "tags"),
 }
 #: The keys of the one-line JSON that some models write instead.
-_KEYS: Final = (("attempt_summary", "attempt"), ("failure_analysis", "issue"), ("corrective_strategy", "strategy"))
+_KEYS: Final = (
+    ("attempt_summary", "attempt"),
+    ("failure_analysis", "issue"),
+    ("corrective_strategy", "strategy"),
+)
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _PREFIX = re.compile(r"\s*+(?:(?:>|[-*•]\s|\d{1,9}[.)]\s)\s*+)*+")
 #: A line that is only the frame of a JSON object or list.
@@ -73,9 +92,11 @@ class ReflectionConfig:
 
     enabled                   whether the gate can open at all
     quality_threshold         an answer is reflected on below it
-    max_injected_reflections  how many earlier reflections `past_reflections` gives the agent; 0 for none
+    max_injected_reflections  how many earlier reflections `past_reflections` gives the agent; 0 for
+                              none
     max_retry_attempts        0 for no revision; otherwise there is one a turn, whatever the number
-    promotion_confidence      how far a reflection of these turns must be trusted before it is due for promotion
+    promotion_confidence      how far a reflection of these turns must be trusted before it is due
+                              for promotion
     """
 
     enabled: bool = True
@@ -98,7 +119,9 @@ class ReflectionConfig:
 
 @dataclass(slots=True)
 class AgentReflection:
-    """A reflection. `timestamp` is ISO 8601 in UTC, `improvement_score` what its retry gained, None without one."""
+    """A reflection. `timestamp` is ISO 8601 in UTC, `improvement_score` what its retry gained,
+    None without one.
+    """
 
     reflection_id: str
     attempt_summary: str
@@ -118,8 +141,14 @@ class AgentReflection:
         """Return a reflection of a session; its id follows from the session and the texts."""
         of_session = "".join(char for char in session_id if char.isascii() and char.isalnum())[:12]
         texts = (attempt_summary, failure_analysis, corrective_strategy)
-        digest = sha256("\0".join((session_id, *texts)).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        return cls("-".join(filter(None, ("reflection", of_session, digest))), *texts, session_id=session_id)
+        digest = sha256(
+            "\0".join((session_id, *texts)).encode("utf-8", "surrogatepass")
+        ).hexdigest()[:12]
+        return cls(
+            "-".join(filter(None, ("reflection", of_session, digest))),
+            *texts,
+            session_id=session_id,
+        )
 
     def with_tags(self, tags: Iterable[str]) -> AgentReflection:
         """Return a copy with these tags, without duplicates."""
@@ -138,8 +167,12 @@ class AgentReflection:
         self.outcome_signals = list(merge_outcome_signals(self.outcome_signals, [signal]))
 
     def promotion_confidence(self) -> float:
-        """Return how far the reflection is trusted, from 0.30 to 0.97; of each kind of outcome, the last one counts."""
-        return promotion_confidence(self.improvement_score, merge_outcome_signals((), self.outcome_signals))
+        """Return how far the reflection is trusted, from 0.30 to 0.97; of each kind of outcome,
+        the last one counts.
+        """
+        return promotion_confidence(
+            self.improvement_score, merge_outcome_signals((), self.outcome_signals)
+        )
 
     def to_prompt_section(self) -> str:
         """Return the reflection as an agent reads it."""
@@ -159,9 +192,13 @@ class AgentReflection:
 
 
 def parse_reflection_response(response: str, session_id: str) -> AgentReflection | None:
-    """Return the reflection that a model wrote; None unless attempt, issue and strategy are there."""
+    """Return the reflection that a model wrote; None unless attempt, issue and strategy are
+    there.
+    """
     text = _THINKING.sub("", response[:_MOST])
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")]
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")
+    ]
     found = _labelled(lines) or _one_line("\n".join(lines))
     if found is None:
         return None
@@ -179,7 +216,9 @@ def reflections_of(book: LessonBook) -> list[AgentReflection]:
             one.text,
             improvement_score=one.improvement,
             tags=list(one.tags),
-            outcome_signals=[OutcomeSignal(said.kind, said.observed_at, said.why) for said in one.signals],
+            outcome_signals=[
+                OutcomeSignal(said.kind, said.observed_at, said.why) for said in one.signals
+            ],
             session_id=one.session_id or "",
             task_id=one.task or None,
             timestamp=one.created_at,
@@ -190,12 +229,15 @@ def reflections_of(book: LessonBook) -> list[AgentReflection]:
 
 
 def past_reflections(reflections: Iterable[AgentReflection], most: int | ReflectionConfig) -> str:
-    """Return the first reflections as an agent reads them before a turn, each cut to 300 characters; "" for none.
+    """Return the first reflections as an agent reads them before a turn, each cut to 300
+    characters; "" for none.
 
     most  how many, or the configuration whose `max_injected_reflections` it is
     """
     limit = most.max_injected_reflections if isinstance(most, ReflectionConfig) else max(most, 0)
-    sections = (reflection.to_prompt_section()[:_PREVIEW] for reflection in islice(reflections, limit))
+    sections = (
+        reflection.to_prompt_section()[:_PREVIEW] for reflection in islice(reflections, limit)
+    )
     return "\n\n".join(f"### Past Reflection\n{section}" for section in sections)
 
 
@@ -212,12 +254,16 @@ def _labelled(lines: Iterable[str]) -> _Fields | None:
             # The numbers and marks of a list are a part of a text, and no part of a tag.
             current.append(rest if current is found["tags"] else line)
     attempt, issue, strategy = (_joined(found[name]) for name in ("attempt", "issue", "strategy"))
-    return _sound(attempt, issue, strategy, (tag for value in found["tags"] for tag in _split(value)))
+    return _sound(
+        attempt, issue, strategy, (tag for value in found["tags"] for tag in _split(value))
+    )
 
 
 def _one_line(text: str) -> _Fields | None:
     """Return the fields of a text in the form of JSON, which need not be JSON."""
-    attempt, issue, strategy = (next(filter(None, (_json_text(text, key) for key in keys)), "") for keys in _KEYS)
+    attempt, issue, strategy = (
+        next(filter(None, (_json_text(text, key) for key in keys)), "") for keys in _KEYS
+    )
     listed = re.search(r'"tags"\s*+:\s*+(?:\[([^\[\]]*+)\]|"([^"\\]*+)")', text)
     return _sound(attempt, issue, strategy, _split(listed[1] or listed[2] or "") if listed else ())
 
@@ -246,9 +292,12 @@ def _normal(label: str) -> str:
 
 
 def _joined(values: Iterable[str]) -> str:
-    """Return the lines of a field as one. A comma at a line's end is the field's, behind a quote it is JSON's."""
+    """Return the lines of a field as one. A comma at a line's end is the field's, behind a quote
+    it is JSON's.
+    """
     cleaned = [
-        _cleaned(value) + "," * (value.rstrip().endswith(",") and value.rstrip(", ")[-1:] not in _VALUE_ENDS)
+        _cleaned(value)
+        + "," * (value.rstrip().endswith(",") and value.rstrip(", ")[-1:] not in _VALUE_ENDS)
         for value in values
     ]
     return " ".join(filter(None, cleaned)).rstrip(",")
@@ -269,18 +318,27 @@ MIN_REFLECTION_RETRY_DELTA: Final = 0.05
 _REVISED: Final = "Revised answer after reflection:"
 _REVISED_BEFORE: Final = "the turn was revised before"
 
-#: How an answer is revised: by writing it again, or by carrying the request out again with tools that only read.
+#: How an answer is revised: by writing it again, or by carrying the request out again with tools
+#: that only read.
 Revision = Literal["text", "read_only"]
 _HOW: Final[Mapping[Revision, str]] = {
-    "text": "Write the answer again, following the strategy. You have no tools: claim nothing that you did not see.",
-    "read_only": "Carry the request out again, following the strategy. Use tools that only read; change nothing.",
+    "text": (
+        "Write the answer again, following the strategy. You have no tools: claim nothing "
+        "that you did not see."
+    ),
+    "read_only": (
+        "Carry the request out again, following the strategy. Use tools that only read; "
+        "change nothing."
+    ),
 }
 ToolResult = Mapping[str, Any] | str
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the agent, with what its tools did; a tool result as in `quality_signals_for_response`."""
+    """An answer of the agent, with what its tools did; a tool result as in
+    `quality_signals_for_response`.
+    """
 
     content: str
     tool_results: Sequence[Mapping[str, Any]] = ()
@@ -294,7 +352,8 @@ class Answer:
         return quality_signals_for_response(self.content, *how)
 
 
-#: The caller's agent: called with a prompt, to reflect, or to revise by text or with tools that only read.
+#: The caller's agent: called with a prompt, to reflect, or to revise by text or with tools that
+#: only read.
 Agent = Callable[[str, Literal["reflect"] | Revision], str | Answer]
 
 
@@ -302,7 +361,8 @@ Agent = Callable[[str, Literal["reflect"] | Revision], str | Answer]
 class RevisedTurn:
     """What became of a turn.
 
-    content      the answer to show: the first one, and the revised one behind it where that is better
+    content      the answer to show: the first one, and the revised one behind it where that is
+                 better
     retried      the signals of the revised answer; None where there was none
     improvement  which share of the gap to a perfect score it closed
     failure      what the agent did wrong; "" for nothing
@@ -333,8 +393,9 @@ def revise_turn(
 ) -> RevisedTurn:
     """Reflect on a turn where its quality asks for it, revise it once, and record what came of it.
 
-    Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out again
-    with tools that only read. Raises ValueError for a tool result without a status, TemplateError and LedgerError.
+    Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out
+    again with tools that only read. Raises ValueError for a tool result without a status,
+    TemplateError and LedgerError.
     """
     config, signals = config or ReflectionConfig(), answer.signals()
     said = sha256(f"{request}\0{answer.content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -346,7 +407,9 @@ def revise_turn(
     decided = {"policy": policy, **decision.facts, **about}
     result = RevisedTurn(answer.content, signals, decision)
     with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
-        journal.append([NewEvent(ev.GATE_DECIDED, decided_id, decided, "agent", session_id=session_id)])
+        journal.append(
+            [NewEvent(ev.GATE_DECIDED, decided_id, decided, "agent", session_id=session_id)]
+        )
         if not decision.reflects:
             return result
         lesson_id = identity(ev.LESSON_RECORDED, "reflection", *key)
@@ -354,17 +417,26 @@ def revise_turn(
         if lesson is None:
             prompt = build_reflection_prompt(request, answer.content, signals, answer.tool_results)
             try:
-                found = parse_reflection_response(_asked(agent, prompt, "reflect").content, session_id)
+                found = parse_reflection_response(
+                    _asked(agent, prompt, "reflect").content, session_id
+                )
             except Exception as error:  # noqa: BLE001  a reflection is an extra: the turn has its answer
                 return replace(result, failure=_words(error))
             if found is None:
                 return replace(result, failure="the reflection has no attempt, issue and strategy")
             more = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
             tags = [quote(tag, 100) for tag in found.tags[:100]]
-            of: Any = {"key": ("reflection", *key), "session_id": session_id, "task": quote(task, 200), "tags": tags}
+            of: Any = {
+                "key": ("reflection", *key),
+                "session_id": session_id,
+                "task": quote(task, 200),
+                "tags": tags,
+            }
             of["promotion"] = config.promotion_confidence
             # Where another process reflected on the same turn, its reflection stands.
-            record_lesson(journal, "reflection", kept(found.corrective_strategy), actor="agent", **more, **of)
+            record_lesson(
+                journal, "reflection", kept(found.corrective_strategy), actor="agent", **more, **of
+            )
             lesson = journal.event(lesson_id)
         if lesson is None or lesson.data is None:
             return replace(result, failure="the reflection was redacted")
@@ -374,13 +446,19 @@ def revise_turn(
             return result
         if journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
             return replace(result, failure=_REVISED_BEFORE)
-        mode: Revision = "read_only" if has_tools and _asks_for_tools(reflection, answer) else "text"
+        mode: Revision = (
+            "read_only" if has_tools and _asks_for_tools(reflection, answer) else "text"
+        )
         given = {"user_request": request, "response": answer.content, "how": _HOW[mode]}
-        prompt = find_template("revision.txt").fill({**given, "reflection": reflection.to_prompt_section()})
+        prompt = find_template("revision.txt").fill(
+            {**given, "reflection": reflection.to_prompt_section()}
+        )
         try:
             revised = _asked(agent, prompt, mode)
             if mode == "text":  # other words undo no failed call
-                revised = replace(answer, content=revised.content, was_truncated=revised.was_truncated)
+                revised = replace(
+                    answer, content=revised.content, was_truncated=revised.was_truncated
+                )
             scored = _scored(result, revised.content, revised.signals())
         except Exception as error:  # noqa: BLE001  as above
             return replace(result, failure=_words(error))
@@ -392,7 +470,9 @@ def revise_turn(
 
 
 def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Answer:
-    """Return the agent's answer. Raises whatever the agent raises, and TypeError where it gives no text."""
+    """Return the agent's answer. Raises whatever the agent raises, and TypeError where it gives
+    no text.
+    """
     given = agent(prompt, how)
     answer = given if isinstance(given, Answer) else Answer(given)
     if not isinstance(answer.content, str):
@@ -404,11 +484,17 @@ def _scored(result: RevisedTurn, revised: str, retried: QualitySignals) -> Revis
     """Return the turn with its revision, which is shown where it is better."""
     improvement = score_improvement(result.signals.score(), retried.score())
     improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
-    content = f"{result.content}\n\n{_REVISED}\n\n{revised}".lstrip() if improved else result.content
-    return replace(result, content=content, retried=retried, improvement=improvement, improved=improved)
+    content = (
+        f"{result.content}\n\n{_REVISED}\n\n{revised}".lstrip() if improved else result.content
+    )
+    return replace(
+        result, content=content, retried=retried, improvement=improvement, improved=improved
+    )
 
 
-def _revision(result: RevisedTurn, lesson_id: str, mode: Revision, session_id: str) -> list[NewEvent]:
+def _revision(
+    result: RevisedTurn, lesson_id: str, mode: Revision, session_id: str
+) -> list[NewEvent]:
     """Return the events of a revision and of its outcome."""
     before, after = result.signals.score(), result.retried.score() if result.retried else 0.0
     data = {"initial": before, "retried": after, "improved": result.improved, "mode": mode}
@@ -417,18 +503,28 @@ def _revision(result: RevisedTurn, lesson_id: str, mode: Revision, session_id: s
     about: Any = {"actor": "agent", "session_id": session_id, "target_id": lesson_id}
     reason = {"reason": result.decision.reason}
     return [
-        NewEvent(ev.REVISION_ATTEMPTED, identity(ev.REVISION_ATTEMPTED, lesson_id), data | reason, **about),
-        NewEvent(ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson_id, "retry"), outcome, **about),
+        NewEvent(
+            ev.REVISION_ATTEMPTED,
+            identity(ev.REVISION_ATTEMPTED, lesson_id),
+            data | reason,
+            **about,
+        ),
+        NewEvent(
+            ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson_id, "retry"), outcome, **about
+        ),
     ]
 
 
 def build_reflection_prompt(
-    user_request: str, response: str, signals: QualitySignals, tool_errors: Iterable[ToolResult] = ()
+    user_request: str,
+    response: str,
+    signals: QualitySignals,
+    tool_errors: Iterable[ToolResult] = (),
 ) -> str:
     """Return the prompt that asks for attempt, issue, strategy and tags of a turn.
 
-    `tool_errors` are texts, or tool results, whose errors are listed as `name: error`. The text is the embedder's, for
-    the embedder's own model: it is not redacted. Raises TemplateError.
+    `tool_errors` are texts, or tool results, whose errors are listed as `name: error`. The text is
+    the embedder's, for the embedder's own model: it is not redacted. Raises TemplateError.
     """
     errors = [
         error if isinstance(error, str) else f"{error.get('name')}: {error.get('error')}"
@@ -446,7 +542,9 @@ def build_reflection_prompt(
 
 
 def _asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
-    """Return whether the agent should look again: the reflection says so, or its tools failed or were not called."""
+    """Return whether the agent should look again: the reflection says so, or its tools failed or
+    were not called.
+    """
     said = f"{reflection.corrective_strategy} {reflection.failure_analysis}"
     failed = any(result["status"] != "success" for result in answer.tool_results)
     return failed or not answer.tool_results or has_any(said, "looking")
@@ -455,7 +553,11 @@ def _asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
 def _reflection_of(lesson: Event, data: Mapping[str, Any], session_id: str) -> AgentReflection:
     texts = (data["attempt"], data["issue"], data["text"])
     return AgentReflection(
-        lesson.event_id, *texts, tags=list(data["tags"]), session_id=session_id, timestamp=lesson.occurred_at
+        lesson.event_id,
+        *texts,
+        tags=list(data["tags"]),
+        session_id=session_id,
+        timestamp=lesson.occurred_at,
     )
 
 

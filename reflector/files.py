@@ -1,9 +1,10 @@
 """Files and folders that somebody else may have put there, such as those that a clone brings.
 
-Invariant: no link below a `.claude` is followed; a read ends, is bounded and never waits; and a file that was written
-is on disk, whole, before the call returns. A repository can hold a link to `/dev/zero`, and opening a pipe waits for
-its other end, so only regular files are opened and a limited number of bytes is read. Files of ours are reached by
-their folder, held open, so that a path that changes meanwhile leads nowhere else.
+Invariant: no link below a `.claude` is followed; a read ends, is bounded and never waits; and a
+file that was written is on disk, whole, before the call returns. A repository can hold a link to
+`/dev/zero`, and opening a pipe waits for its other end, so only regular files are opened and a
+limited number of bytes is read. Files of ours are reached by their folder, held open, so that a
+path that changes meanwhile leads nowhere else.
 
 The hook loads this at every start, so it imports next to nothing.
 """
@@ -25,7 +26,8 @@ NO_FOLLOW, NO_WAIT = system.O_NOFOLLOW, system.O_NONBLOCK
 FOLDER = system.O_RDONLY | system.O_DIRECTORY
 NEW = system.O_WRONLY | system.O_CREAT | system.O_EXCL
 NOT_OURS = (
-    "is a link, or a file in the place of a folder: put there what should be there, or name the project that it leads "
+    "is a link, or a file in the place of a folder: put there what should be there, or name the "
+    "project that it leads "
     "to with --project"
 )
 _NOT_REGULAR = "is not a regular file; put one there, or remove it"
@@ -43,10 +45,12 @@ class Changed(Exception):
 
 
 class Folder:
-    """One of our folders, held open: its files are reached by it, not by its path, which is absolute.
+    """One of our folders, held open: its files are reached by it, not by its path, which is
+    absolute.
 
-    Links are followed down to `top` only (default: what is above the last `.claude`): a repository could ship one, and
-    we would read and write wherever it points. Raises OSError for a link, and for anything else that is not a folder.
+    Links are followed down to `top` only (default: what is above the last `.claude`): a repository
+    could ship one, and we would read and write wherever it points. Raises OSError for a link, and
+    for anything else that is not a folder.
     """
 
     def __init__(self, path: str, top: str = "") -> None:
@@ -75,7 +79,9 @@ class Folder:
         system.close(self.fd)
 
     def open(self, name: str, flags: int = system.O_RDONLY, mode: int = 0o600) -> int:
-        """Return a descriptor of a file in it, which is neither followed as a link nor waited for as a pipe."""
+        """Return a descriptor of a file in it, which is neither followed as a link nor waited
+        for as a pipe.
+        """
         try:
             return system.open(name, flags | NO_FOLLOW | NO_WAIT, mode, dir_fd=self.fd)
         except OSError as error:
@@ -111,20 +117,26 @@ class Folder:
 
 
 def with_path(error: OSError, path: str) -> OSError:
-    """Return an error with the whole path, and in words where a link or a file has the place of what is ours."""
+    """Return an error with the whole path, and in words where a link or a file has the place of
+    what is ours.
+    """
     # ENOTDIR, and ELOOP on Linux and macOS
     return OSError(error.errno, NOT_OURS if error.errno in (20, 40, 62) else error.strerror, path)
 
 
 def error_words(error: BaseException) -> str:
-    """Return an error's text; of the system's own, the path and what is wrong, without the number."""
+    """Return an error's text; of the system's own, the path and what is wrong, without the
+    number.
+    """
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
 
 
 def folder_of(path: "Path") -> Folder:
-    """Return the folder of a file, open: reached through no link below a `.claude`. Raises OSError."""
+    """Return the folder of a file, open: reached through no link below a `.claude`. Raises
+    OSError.
+    """
     return Folder(absolute(path.parent))
 
 
@@ -141,7 +153,9 @@ def open_regular(path: "Path") -> "BinaryIO":
 
 
 def open_ours(path: "Path") -> "BinaryIO":
-    """Open a regular file of a project to read. Raises OSError, for a link and for anything else as well."""
+    """Open a regular file of a project to read. Raises OSError, for a link and for anything else
+    as well.
+    """
     with folder_of(path) as folder:
         return _regular(folder.open(path.name), str(path))
 
@@ -153,7 +167,9 @@ def _regular(fd: int, path: str) -> "BinaryIO":
     return open(fd, "rb")
 
 
-def read_bounded(path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" = open_regular) -> bytes:
+def read_bounded(
+    path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" = open_regular
+) -> bytes:
     """Return a regular file's bytes. Raises OSError, for one of more than `limit` bytes as well."""
     with opener(path) as file:
         content = file.read(limit + 1)
@@ -163,13 +179,16 @@ def read_bounded(path: "Path", limit: int, opener: "Callable[[Path], BinaryIO]" 
 
 
 def read_ours(path: "Path", limit: int) -> bytes:
-    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit` bytes as well."""
+    """The bytes of a regular file of a project. Raises OSError, for a link and more than `limit`
+    bytes as well.
+    """
     return read_bounded(path, limit, open_ours)
 
 
 def read_brought(path: "Path", limit: int) -> bytes:
-    """Return the bytes of a file that a person named and a repository may have brought: of a regular one of at most
-    `limit` bytes, reached as `named_folder` says. Raises OSError."""
+    """Return the bytes of a file that a person named and a repository may have brought: of a
+    regular one of at most `limit` bytes, reached as `named_folder` says. Raises OSError.
+    """
     with named_folder(path.parent) as folder:
         if folder.stat(path.name).st_mode & _KIND != _REGULAR:
             raise OSError(22, _NOT_COPIED, str(path))
@@ -181,7 +200,9 @@ def read_brought(path: "Path", limit: int) -> bytes:
 
 
 class Brought:
-    """A file below a folder that a repository brought, with its path there; a folder in it has no content."""
+    """A file below a folder that a repository brought, with its path there; a folder in it has
+    no content.
+    """
 
     __slots__ = ("content", "mode", "path")
 
@@ -192,8 +213,8 @@ class Brought:
 def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought]":
     """Return what is below a folder, in the order of the paths; [] for no such folder.
 
-    Raises OSError, by name, for a link and for anything else that is neither a regular file nor a folder, and where
-    there are more files or bytes than allowed.
+    Raises OSError, by name, for a link and for anything else that is neither a regular file nor a
+    folder, and where there are more files or bytes than allowed.
     """
     found: list[Brought] = []
     left, waiting = most_bytes, [""]
@@ -210,7 +231,9 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
                 inside = f"{below}/{name}".lstrip("/")
                 mode = folder.stat(name).st_mode
                 if len(found) >= most_files:
-                    raise OSError(27, f"has more than {most_files:,} files; leave some out", str(path))
+                    raise OSError(
+                        27, f"has more than {most_files:,} files; leave some out", str(path)
+                    )
                 if mode & _KIND == 0o040000:
                     waiting.append(inside)
                     found.append(Brought(inside, mode & 0o777, None))
@@ -227,7 +250,9 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
 
 
 def read_file(path: str, limit: int) -> bytes:
-    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a regular file."""
+    """At most `limit` bytes of a file of ours. Raises OSError for a link, and for what is not a
+    regular file.
+    """
     above, _, name = path.rpartition("/")
     with Folder(above) as folder, _regular(folder.open(name), path) as file:
         return file.read(limit)
@@ -259,7 +284,8 @@ def write_all(fd: int, data: bytes) -> None:
 def write_durably(folder: str, data: bytes, name: str = "") -> str:
     """Put `data` into `folder` as `name`, else under a new name; whole and on disk, or OSError.
 
-    The temporary file's name carries time and process: a reader recognises the files of a killed hook.
+    The temporary file's name carries time and process: a reader recognises the files of a killed
+    hook.
     """
     own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
     name = name or own
@@ -268,8 +294,11 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
     return f"{folder}/{name}"
 
 
-def replace_read(path: "Path", read: bytes | None, content: bytes | None, mode: int | None = None) -> None:
-    """Replace a file by what was made of its bytes, None where there is none. Raises Changed, OSError.
+def replace_read(
+    path: "Path", read: bytes | None, content: bytes | None, mode: int | None = None
+) -> None:
+    """Replace a file by what was made of its bytes, None where there is none. Raises Changed,
+    OSError.
 
     People save their files at any time: it is read once more when all but the name is on disk.
     """
@@ -291,13 +320,18 @@ def replace_read(path: "Path", read: bytes | None, content: bytes | None, mode: 
 
 
 def replace_file(
-    path: "Path", content: bytes, mode: int | None = None, *, last_look: "Callable[[], None] | None" = None
+    path: "Path",
+    content: bytes,
+    mode: int | None = None,
+    *,
+    last_look: "Callable[[], None] | None" = None,
 ) -> None:
-    """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its mode.
+    """Write a file whole or not at all, surviving a crash; what is there is replaced and keeps its
+    mode.
 
-    The temporary file has one name, so that what a killed writer left behind goes with the next write; the
-    project's lock keeps writers apart. What `last_look` raises, right before, leaves what is there.
-    Raises OSError, for anything but a regular file in its place as well.
+    The temporary file has one name, so that what a killed writer left behind goes with the next
+    write; the project's lock keeps writers apart. What `last_look` raises, right before, leaves
+    what is there. Raises OSError, for anything but a regular file in its place as well.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with folder_of(path) as folder:
@@ -324,9 +358,11 @@ def _replace(
 
 
 def write_named(path: "Path", content: bytes) -> None:
-    """Write a file that a person named, or that a command names by itself: beside its place, then under its name.
+    """Write a file that a person named, or that a command names by itself: beside its place, then
+    under its name.
 
-    No link is followed: a clone could bring one at that name, or a folder on the way. Raises OSError.
+    No link is followed: a clone could bring one at that name, or a folder on the way. Raises
+    OSError.
     """
     mask = system.umask(0o077)
     system.umask(mask)
@@ -335,7 +371,9 @@ def write_named(path: "Path", content: bytes) -> None:
 
 
 def append_named(path: "Path", line: bytes) -> None:
-    """Append a line to a file that a person named, and sync it; no link is followed. Raises OSError."""
+    """Append a line to a file that a person named, and sync it; no link is followed. Raises
+    OSError.
+    """
     with named_folder(path.parent) as folder:
         fd = folder.open(path.name, system.O_WRONLY | system.O_APPEND | system.O_CREAT)
         try:
@@ -350,8 +388,8 @@ def append_named(path: "Path", line: bytes) -> None:
 def named_folder(path: "Path", *, make: bool = False) -> Folder:
     """Return a folder that a person named, open; with `make`, what is missing of it is made.
 
-    Its links are followed down to the working folder or to the repository that it is in, whichever is further up.
-    Raises OSError for a link below that.
+    Its links are followed down to the working folder or to the repository that it is in, whichever
+    is further up. Raises OSError for a link below that.
     """
     folder = absolute(path)
     top = _top_of(folder)
@@ -398,7 +436,8 @@ def put(
     mode: int = 0o600,
     last_look: "Callable[[], None] | None" = None,
 ) -> None:
-    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or OSError.
+    """Put `data` into an open folder as `name`, by way of a temporary file; whole and on disk, or
+    OSError.
 
     What `last_look` raises, once everything is on disk but the name, leaves the file that is there.
     """
@@ -425,7 +464,9 @@ def put(
 
 
 def private_folder(path: str) -> str:
-    """Make `path` a folder for this user alone. Raises OSError if a link or anything else is there."""
+    """Make `path` a folder for this user alone. Raises OSError if a link or anything else is
+    there.
+    """
     try:
         folder = Folder(path)
     except FileNotFoundError:
@@ -455,9 +496,13 @@ def state_folder(project: str) -> str:
 
 
 def open_state(project: str) -> str:
-    """Return the project's state folder, private and ignored by git, made where it is missing. Raises OSError."""
+    """Return the project's state folder, private and ignored by git, made where it is missing.
+    Raises OSError.
+    """
     if not project:
-        raise FileNotFoundError(2, "the hook ran in a folder that is gone, and no project was named")
+        raise FileNotFoundError(
+            2, ("the hook ran in a folder that is gone, and no project was named")
+        )
     state = state_folder(project)
     try:
         private_folder(state)
@@ -478,11 +523,15 @@ def open_state(project: str) -> str:
 
 
 def lock(fd: int, *, wait: bool, shared: bool = False) -> bool:
-    """Lock an open file for this process, and return whether it is locked. Raises OSError where none can be."""
+    """Lock an open file for this process, and return whether it is locked. Raises OSError where
+    none can be.
+    """
     import fcntl
 
     try:
-        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(
+            fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        )
     except BlockingIOError:
         return False
     return True

@@ -1,8 +1,10 @@
-"""Git, asked so that a repository decides nothing: neither what runs, nor where it looks, nor how long it takes.
+"""Git, asked so that a repository decides nothing: neither what runs, nor where it looks, nor how
+long it takes.
 
-Invariant: a repository's configuration (an archive and a shared folder bring one) names programs that git would run: a
-file system monitor, hooks, a pager, helpers of a fetch. None of them is run, nothing is fetched, no object is
-replaced by another, and no variable of the environment leads to another repository. The wait for an answer is bounded.
+Invariant: a repository's configuration (an archive and a shared folder bring one) names programs
+that git would run: a file system monitor, hooks, a pager, helpers of a fetch. None of them is run,
+nothing is fetched, no object is replaced by another, and no variable of the environment leads to
+another repository. The wait for an answer is bounded.
 """
 
 from __future__ import annotations
@@ -33,12 +35,16 @@ class GitUnavailable(ValueError):
 
 
 def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
-    """Return what git prints in a folder with `given` on its stdin, None where it refuses. Raises GitUnavailable."""
+    """Return what git prints in a folder with `given` on its stdin, None where it refuses.
+    Raises GitUnavailable.
+    """
     import shutil
     import subprocess
 
     # A relative entry would be a program of the folder that somebody works in.
-    path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute())
+    path = os.pathsep.join(
+        part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part).is_absolute()
+    )
     program = shutil.which("git", path=path)
     if program is None:
         raise GitUnavailable("git is not installed")
@@ -54,13 +60,16 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise GitUnavailable(f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs") from error
+        raise GitUnavailable(
+            f"git did not answer within {_TIMEOUT_S} s; see whether its disk hangs"
+        ) from error
     except OSError as error:
         raise GitUnavailable(f"git cannot be run ({error.strerror})") from error
     if ended.returncode != 0:
         if b"dubious ownership" in ended.stderr:
             raise GitUnavailable(
-                f"git does not trust the repository of {folder}, which is another user's; see git's "
+                f"git does not trust the repository of {folder}, which is another user's; see "
+                "git's "
                 "setting safe.directory"
             )
         return None
@@ -78,8 +87,8 @@ def git_says(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
 def tracked_below(folder: Path) -> str | None:
     """Return one path that git tracks at or below a file or folder, None where there is none.
 
-    The repository is the nearest one, from the path itself upward. Our state folder ignores itself, so a file in it
-    that is tracked came with the repository. Raises GitUnavailable.
+    The repository is the nearest one, from the path itself upward. Our state folder ignores itself,
+    so a file in it that is tracked came with the repository. Raises GitUnavailable.
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are not followed
     root, git = repository(folder)
@@ -87,14 +96,22 @@ def tracked_below(folder: Path) -> str | None:
         return None
     below = folder.relative_to(root)
     # Where the file system ignores case, a checkout writes `.Claude` as `.claude`.
-    found = ask_git(root, "ls-files", "-z", "--", *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []))
+    found = ask_git(
+        root,
+        "ls-files",
+        "-z",
+        "--",
+        *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []),
+    )
     if found is None:
         raise GitUnavailable(f"git cannot list what it tracks in {root}; run `git ls-files` there")
     return os.fsdecode(found.split(b"\0")[0]) if found else None
 
 
 def repository(folder: Path) -> tuple[Path, Path | None]:
-    """Return the root of the repository that a folder lies in, and its git folder; None for that outside of one."""
+    """Return the root of the repository that a folder lies in, and its git folder; None for that
+    outside of one.
+    """
     for root in (folder, *folder.parents):
         git = root / ".git"
         if git.is_dir():

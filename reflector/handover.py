@@ -1,7 +1,9 @@
-"""The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered playbook.
+"""The files that the fast hook and the pipeline hand to each other: deliveries, and the rendered
+playbook.
 
-Invariant: every payload is kept verbatim, and a rendered text carries the stamp of all that it was made
-from. The hook loads this at every start, so it imports rarely needed modules where it needs them.
+Invariant: every payload is kept verbatim, and a rendered text carries the stamp of all that it was
+made from. The hook loads this at every start, so it imports rarely needed modules where it needs
+them.
 """
 
 # pathlib would cost more than everything that is done here:
@@ -20,13 +22,13 @@ STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/5"
-#: In a person's own folder of the project: the note of its ledger, and how the export begins and ends whose events the
-#: ledger lacks.
+#: In a person's own folder of the project: the note of its ledger, and how the export begins and
+#: ends whose events the ledger lacks.
 ENTRY, LACKED = "entry.json", ("events-", ".ndjson")
 #: There: what each session was told by its start hook, a line each; its most bytes.
 TOLD, MAX_TOLD = "told.txt", 1 << 17
-#: There, while a trial runs: its key, share and end, and the bullets that are withheld; the text that the sessions get
-#: that go without; and the heads that were noted meanwhile.
+#: There, while a trial runs: its key, share and end, and the bullets that are withheld; the text
+#: that the sessions get that go without; and the heads that were noted meanwhile.
 TRIAL, WITHOUT, TRIAL_HEADS = "trial.txt", "injection-without.txt", "trial-heads.txt"
 #: There: the text that every other session gets.
 INJECTION = "injection.txt"
@@ -53,8 +55,9 @@ class _Decoding:
 
 
 def decode(raw: bytes) -> tuple[dict[str, object], str]:
-    """Return the payload and its text. Raises Broken unless it is one JSON object that names its event, ImportError or
-    OSError where the interpreter cannot load what reads JSON."""
+    """Return the payload and its text. Raises Broken unless it is one JSON object that names its
+    event, ImportError or OSError where the interpreter cannot load what reads JSON.
+    """
     try:
         # UTF-8 is built in; any other codec is a file that may not be readable.
         text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
@@ -67,7 +70,8 @@ def decode(raw: bytes) -> tuple[dict[str, object], str]:
         raise Broken(f"a JSON {type(payload).__name__}, not an object")
     event = payload.get("hook_event_name")
     if event is None and "agentName" in payload and "agent_id" in payload:
-        payload["hook_event_name"] = event = "SubagentStart"  # Copilot CLI names every event but this one
+        # Copilot CLI names every event but this one
+        payload["hook_event_name"] = event = "SubagentStart"
     if not isinstance(event, str) or not event:
         raise Broken("no hook_event_name")
     return payload, text
@@ -84,7 +88,8 @@ def _parsed(text: str) -> object:
                 raise Broken(f"more than one JSON value: the first ends at character {end}")
             return value
         except (ImportError, OSError, StopIteration, SystemError):
-            # No C scanner here, or it met an error that it can put into words only where json was imported.
+            # No C scanner here, or it met an error that it can put into words only where json was
+            # imported.
             from json import loads
 
             return loads(text)
@@ -106,7 +111,8 @@ def has_only_a_strangers_file(project: str) -> bool:
         text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
     except (OSError, ValueError):  # whoever reads it says why
         return False
-    if len(raw) > MAX_PAYLOAD or ('"version": "1.0"' in text and '"sections": {' in text):  # as we write it
+    # as we write it
+    if len(raw) > MAX_PAYLOAD or ('"version": "1.0"' in text and '"sections": {' in text):
         return False
     from reflector.playbook.shape import is_playbook, may_be_playbook
 
@@ -119,7 +125,9 @@ def has_only_a_strangers_file(project: str) -> bool:
 
 
 def file_name(identity: str) -> str:
-    """Return a file name for a client's session id: itself where that is plain, else a digest of it."""
+    """Return a file name for a client's session id: itself where that is plain, else a digest of
+    it.
+    """
     if 0 < len(identity) <= 100 and PLAIN.issuperset(identity):
         return identity + ".json"
     from hashlib import sha256
@@ -135,8 +143,13 @@ def words(payload: dict[str, object], key: str) -> str:
 
 def record(project: str, payload: dict[str, object], text: str) -> bytes:
     """One delivery as it is kept: the payload verbatim, and what only this moment knows."""
-    # A subagent's stop names the parent's transcript too; its size would be taken for the subagent's.
-    key = "agent_transcript_path" if payload["hook_event_name"] == "SubagentStop" else "transcript_path"
+    # A subagent's stop names the parent's transcript too; its size would be taken for the
+    # subagent's.
+    key = (
+        "agent_transcript_path"
+        if payload["hook_event_name"] == "SubagentStop"
+        else "transcript_path"
+    )
     path = words(payload, key)
     try:
         size = str(system.stat(path).st_size)
@@ -148,13 +161,18 @@ def record(project: str, payload: dict[str, object], text: str) -> bytes:
             cwd = system.getcwd()
         except OSError:  # the folder is gone, and the file with it
             pass
-    head = f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
-    begins = f'"cwd":{quoted(cwd)},' if cwd else ""  # of a relative path, for the drain runs elsewhere
+    head = (
+        f'{{"v":1,"received_at_ns":{time_ns()},"project":{quoted(project) if project else "null"},'
+    )
+    # of a relative path, for the drain runs elsewhere
+    begins = f'"cwd":{quoted(cwd)},' if cwd else ""
     return f'{head}{begins}"transcript_bytes":{size},"payload":{text}}}\n'.encode()
 
 
 def quoted(text: str) -> str:
-    """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost for want of one."""
+    """Return a JSON string in ASCII, made without a module: what is in memory by now is not lost
+    for want of one.
+    """
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     parts = []
@@ -167,7 +185,9 @@ def quoted(text: str) -> str:
 
 
 def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
-    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the spool."""
+    """File one delivery under a state folder: broken (no payload), waiting (Stop), else the
+    spool.
+    """
     spool = private_folder(state + "/spool")
     if payload is None:
         return write_durably(private_folder(spool + "/broken"), data)
@@ -178,7 +198,9 @@ def keep(state: str, payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def open_own(project: str) -> str:
-    """Return a person's own folder of a project, made where it is missing. Raises OSError where it cannot be."""
+    """Return a person's own folder of a project, made where it is missing. Raises OSError where
+    it cannot be.
+    """
     folder = own_folder(project)
     try:
         if folder:
@@ -190,7 +212,9 @@ def open_own(project: str) -> str:
 
 
 def open_person() -> str:
-    """Return the folder of a user's own folders of projects, made if it is missing. Raises OSError if it cannot be."""
+    """Return the folder of a user's own folders of projects, made if it is missing. Raises
+    OSError if it cannot be.
+    """
     folder = person_folder()
     if not folder:
         raise FileNotFoundError(2, "this user has no home folder, so nothing is kept there")
@@ -213,20 +237,26 @@ def read_own(project: str, name: str, most: int) -> bytes:
 
 
 def injection_stamp(project: str, playbook: object = None) -> bytes:
-    """Return what a rendered text was made from: form, and the state of both playbooks and of the user's templates.
+    """Return what a rendered text was made from: form, and the state of both playbooks and of the
+    user's templates.
 
     playbook  the stat result of the playbook.json that was read; looked up where it is not given
     Raises OSError where there is no playbook.json.
     """
     claude = project.rstrip("/") + "/.claude"
     parts = [state_of(playbook or system.lstat(claude + "/playbook.json"))]
-    templates = (claude + "/reflector/prompts/playbook.txt", user_settings() + "/prompts/playbook.txt")
+    templates = (
+        claude + "/reflector/prompts/playbook.txt",
+        user_settings() + "/prompts/playbook.txt",
+    )
     parts += [state_at(path) for path in (user_folder() + "/.claude/playbook.json", *templates)]
     return INJECTION_FORM + b" " + " ".join(parts).encode()
 
 
 def state_of(found: object) -> str:
-    """Return what changes with a file, from its stat result: more than a repository or an archive could foresee."""
+    """Return what changes with a file, from its stat result: more than a repository or an
+    archive could foresee.
+    """
     one = found
     return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
 
@@ -242,7 +272,9 @@ def state_at(path: str) -> str:
 def complain(text: str) -> None:
     """One line on stderr, where the agent shows it only when it is asked to."""
     # A path may hold what a terminal obeys.
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+    shown = "".join(
+        letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split())
+    )
     try:  # noqa: SIM105  contextlib is not worth its import
         write_all(2, f"reflector: {shown[:1900]}\n".encode("utf-8", "replace"))
     except OSError:

@@ -1,12 +1,14 @@
-"""Finds the project that a folder belongs to, and the user's own folders: one rule for the hook and the command line.
+"""Finds the project that a folder belongs to, and the user's own folders: one rule for the hook and
+the command line.
 
-Invariant: every folder of a repository belongs to one project, and so does every linked worktree of it. The project is
-the nearest folder upward that holds a playbook or our state, else the root of the git repository, else the folder
-itself; a folder of a linked worktree stands for the same folder of the main checkout.
+Invariant: every folder of a repository belongs to one project, and so does every linked worktree of
+it. The project is the nearest folder upward that holds a playbook or our state, else the root of
+the git repository, else the folder itself; a folder of a linked worktree stands for the same folder
+of the main checkout.
 
-The hook loads this at every start, so it imports next to nothing, and no `git` runs: a linked worktree is known by the
-files that git itself keeps (gitrepository-layout). Both ends must name each other, because an archive can hold a `.git`
-file that points into any repository of the user's.
+The hook loads this at every start, so it imports next to nothing, and no `git` runs: a linked
+worktree is known by the files that git itself keeps (gitrepository-layout). Both ends must name
+each other, because an archive can hold a `.git` file that points into any repository of the user's.
 """
 
 import posix as system
@@ -40,7 +42,9 @@ _FOLDER = 0o040000
 
 
 def environment(name: str, environ: "Mapping[str, str] | None" = None) -> str:
-    """Return an environment variable, "" where it is not set; `environ` stands for the process's own."""
+    """Return an environment variable, "" where it is not set; `environ` stands for the process's
+    own.
+    """
     if environ is None and (os := sys.modules.get("os")):
         environ = os.environ
     if environ is not None:
@@ -67,26 +71,30 @@ def agent_folders() -> list[str]:
 
 
 def user_folder(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the folder of the user's own playbook, `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
+    """Return the folder of the user's own playbook,
+    `${XDG_DATA_HOME:-~/.local/share}/reflector/user`.
 
-    It is a project like any other, in a folder that no project is in; so everything that works on a project works on
-    it.
+    It is a project like any other, in a folder that no project is in; so everything that works on a
+    project works on it.
     """
     return _base_folder("XDG_DATA_HOME", "/.local/share", environ) + "/reflector/user"
 
 
 def user_state(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for a user without home."""
+    """Return the user's own state folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`; "" for
+    a user without home.
+    """
     base = _base_folder("XDG_STATE_HOME", "/.local/state", environ)
     return "" if base == "/.local/state" else f"{base}/reflector"  # the root is nobody's home
 
 
 def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`, "" without a home.
+    """Return the folder of what we know of a person's ledgers, `~/.local/share/reflector/ledgers`,
+    "" without a home.
 
-    Home is $HOME where that is this user's folder. Where it is another user's, as `sudo` leaves it, or none is named,
-    it is the one that the system's table of users has. $XDG_DATA_HOME says nothing here: it differs between a terminal,
-    an editor's and cron, and the ledgers are the same.
+    Home is $HOME where that is this user's folder. Where it is another user's, as `sudo` leaves it,
+    or none is named, it is the one that the system's table of users has. $XDG_DATA_HOME says
+    nothing here: it differs between a terminal, an editor's and cron, and the ledgers are the same.
     """
     home = home_folder(environ)
     if home.startswith("/") and not _kind(home):
@@ -102,7 +110,8 @@ def person_folder(environ: "Mapping[str, str] | None" = None) -> str:
 
 
 def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the folder of what this person's programs know and say of a project, "" without a home.
+    """Return the folder of what this person's programs know and say of a project, "" without a
+    home.
 
     It lies outside of the project, so nothing that brings the project brings it.
     """
@@ -114,15 +123,19 @@ def own_folder(root: str, environ: "Mapping[str, str] | None" = None) -> str:
 
 
 def judge_folder(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the folder of a person's consent to let their agents judge, and of a judge at work, "" without a home."""
+    """Return the folder of a person's consent to let their agents judge, and of a judge at work,
+    "" without a home.
+    """
     ledgers = person_folder(environ)
     return ledgers[: -len("ledgers")] + "judge" if ledgers else ""
 
 
 def is_judge(environ: "Mapping[str, str] | None" = None) -> bool:
-    """Return whether this process belongs to a judge: $REFLECTOR_JUDGING is a word that names a file of the person's.
+    """Return whether this process belongs to a judge: $REFLECTOR_JUDGING is a word that names a
+    file of the person's.
 
-    The file lives as long as the judge. Whoever sets the variable without knowing the word changes nothing.
+    The file lives as long as the judge. Whoever sets the variable without knowing the word changes
+    nothing.
     """
     word = environment("REFLECTOR_JUDGING", environ)
     folder = judge_folder(environ) if word.isalnum() and len(word) == 32 else ""
@@ -130,7 +143,9 @@ def is_judge(environ: "Mapping[str, str] | None" = None) -> bool:
 
 
 def user_settings(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the folder of the user's own settings and templates, `${XDG_CONFIG_HOME:-~/.config}/reflector`."""
+    """Return the folder of the user's own settings and templates,
+    `${XDG_CONFIG_HOME:-~/.config}/reflector`.
+    """
     return _base_folder("XDG_CONFIG_HOME", "/.config", environ) + "/reflector"
 
 
@@ -139,7 +154,9 @@ def user_config(environ: "Mapping[str, str] | None" = None) -> str:
 
 
 def worktree_notes(environ: "Mapping[str, str] | None" = None) -> str:
-    """Return the file of notes about worktrees that sessions were started in, "" for a user without home."""
+    """Return the file of notes about worktrees that sessions were started in, "" for a user
+    without home.
+    """
     state = user_state(environ)
     return f"{state}/worktrees" if state else ""
 
@@ -151,9 +168,11 @@ def _base_folder(variable: str, below_home: str, environ: "Mapping[str, str] | N
 
 
 def find_project(start: str, home: str, *, users_config: str = "", notes: str = "") -> str:
-    """Return the project of the folder `start`, both absolute and without symlinks; `start` may be gone.
+    """Return the project of the folder `start`, both absolute and without symlinks; `start` may be
+    gone.
 
-    home          the user's home folder, whose own `.claude` holds the agent's settings and makes no project
+    home          the user's home folder, whose own `.claude` holds the agent's settings and makes
+                  no project
     users_config  the user's own settings file, where `worktrees = "own"` may be set
     notes         the file of notes about worktrees, each a line by `note_of`
     """
@@ -174,8 +193,9 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
 
 
 def linked_worktree(folder: str, home: str) -> tuple[str, str]:
-    """Return the root of the repository that a folder lies in, "" for none, and the main checkout if that is a linked
-    worktree, else ""."""
+    """Return the root of the repository that a folder lies in, "" for none, and the main checkout
+    if that is a linked worktree, else "".
+    """
     root = repository(folder, home)
     return root, main_checkout(root) if root else ""
 
@@ -185,12 +205,19 @@ def note_of(root: str, main: str) -> str:
 
     A worktree below its main checkout is found from there, whether it is gone or not.
     """
-    needed = main and not root.startswith(main.rstrip("/") + "/") and root.isprintable() and main.isprintable()
+    needed = (
+        main
+        and not root.startswith(main.rstrip("/") + "/")
+        and root.isprintable()
+        and main.isprintable()
+    )
     return f"{root}\t{main}\n" if needed else ""
 
 
 def is_project(folder: str) -> bool:
-    """Return whether a folder has a playbook, settings or state of ours, or may have: it cannot be read."""
+    """Return whether a folder has a playbook, settings or state of ours, or may have: it cannot
+    be read.
+    """
     claude = folder.rstrip("/") + "/.claude/"
     if any(_kind(claude + name) for name in ("playbook.json", "reflector", "reflector.toml")):
         return True
@@ -207,10 +234,11 @@ def repository(folder: str, home: str) -> str:
 
 
 def main_checkout(root: str) -> str:
-    """Return the main checkout of the linked worktree at `root`; "" where `root` is not a linked worktree.
+    """Return the main checkout of the linked worktree at `root`; "" where `root` is not a linked
+    worktree.
 
-    A bare repository has no main checkout: the folder that holds it stands for one where its own name begins with a
-    dot (`shop/.bare`), else the repository itself (`shop.git`).
+    A bare repository has no main checkout: the folder that holds it stands for one where its own
+    name begins with a dot (`shop/.bare`), else the repository itself (`shop.git`).
     """
     pointer = _line(root + "/.git")
     if not pointer.startswith("gitdir:"):
@@ -227,21 +255,28 @@ def main_checkout(root: str) -> str:
 
 
 def worktrees(checkout: str) -> list[str]:
-    """Return the linked worktrees that git lists for a main checkout, also those whose folder is gone."""
+    """Return the linked worktrees that git lists for a main checkout, also those whose folder is
+    gone.
+    """
     for common in (checkout + "/.git", checkout + "/.bare", checkout):
         try:
             names = system.listdir(common + "/worktrees")
         except OSError:
             continue
-        links = (_joined(f"{common}/worktrees/{name}", _line(f"{common}/worktrees/{name}/gitdir")) for name in names)
+        links = (
+            _joined(f"{common}/worktrees/{name}", _line(f"{common}/worktrees/{name}/gitdir"))
+            for name in names
+        )
         return sorted(link[: -len("/.git")] for link in links if link.endswith("/.git"))
     return []
 
 
 def _in_main_checkout(folder: str) -> str:
-    """The folder of the main checkout for one of a worktree that the agent made and removed; any other folder itself.
+    """The folder of the main checkout for one of a worktree that the agent made and removed; any
+    other folder itself.
 
-    No file says any more that it was a worktree, and its sub-folders may belong to different projects.
+    No file says any more that it was a worktree, and its sub-folders may belong to different
+    projects.
     """
     checkout, made, below = folder.rpartition(_WORKTREES)
     name, _, rest = below.partition("/")
@@ -258,11 +293,14 @@ def _upward(folder: str, home: str) -> list[str]:
 
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
-    """Return the worktree that is gone in which a folder lay, and its main checkout, by the newest note.
+    """Return the worktree that is gone in which a folder lay, and its main checkout, by the newest
+    note.
 
     `root` is the folder's repository: one in the place of the worktree, or in it, is another one.
     """
-    for line in reversed(_read(notes, MAX_NOTES).decode(errors="replace").splitlines() if notes else []):
+    for line in reversed(
+        _read(notes, MAX_NOTES).decode(errors="replace").splitlines() if notes else []
+    ):
         worktree, _, main = line.partition("\t")
         if f"{folder}/".startswith(f"{worktree}/") and main:
             return None if len(root) >= len(worktree) or is_project(worktree) else (worktree, main)
@@ -270,7 +308,9 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
 
 def setting(key: str, *files: str) -> object:
-    """Return a setting as the environment has it, else the first of these files that has it; None for the default."""
+    """Return a setting as the environment has it, else the first of these files that has it;
+    None for the default.
+    """
     said: object = environment(f"REFLECTOR_{key.upper()}") or None
     for path in files:
         said = _in_file(path, key) if said is None else said
@@ -278,7 +318,9 @@ def setting(key: str, *files: str) -> object:
 
 
 def _in_file(path: str, key: str) -> object:
-    """The setting of a file; None where it says nothing, or cannot be read: a command then says why."""
+    """The setting of a file; None where it says nothing, or cannot be read: a command then says
+    why.
+    """
     text = _read(path, 1 << 20) if path else b""
     if key.encode() not in text:
         return None
@@ -293,7 +335,8 @@ def parse_toml(text: str) -> "dict[str, Any]":
     import re
     import tomllib  # costs milliseconds, so only where there are settings
 
-    # The parser's time grows with the square of a key's parts: a file of a repository could take minutes.
+    # The parser's time grows with the square of a key's parts: a file of a repository could take
+    # minutes.
     if re.search(_LONG_KEY, text):
         raise ValueError("a key has more than 100 parts")
     # It can be read and not be shown again.
@@ -326,13 +369,19 @@ def _is_own_folder(path: str) -> bool:
 
 
 def _is_a_persons(folder: str) -> bool:
-    """Whether a folder above the repository may be a project: it is this user's, and nobody else may write there.
+    """Whether a folder above the repository may be a project: it is this user's, and nobody else
+    may write there.
 
-    A playbook that somebody leaves in `/tmp` would otherwise apply everywhere below it, and one in `/` everywhere.
+    A playbook that somebody leaves in `/tmp` would otherwise apply everywhere below it, and one in
+    `/` everywhere.
     """
     try:
         mode = int(system.lstat(folder).st_mode)
-        return folder != "/" and not mode & 0o002 and system.lstat(folder + "/.claude").st_uid == system.geteuid()
+        return (
+            folder != "/"
+            and not mode & 0o002
+            and system.lstat(folder + "/.claude").st_uid == system.geteuid()
+        )
     except OSError:
         return False
 
@@ -361,7 +410,9 @@ def _read(path: str, limit: int) -> bytes:
 
 
 def _joined(base: str, path: str) -> str:
-    """An absolute path without `.` and `..`, as git writes them into these files: relative to `base`, or absolute."""
+    """An absolute path without `.` and `..`, as git writes them into these files: relative to
+    `base`, or absolute.
+    """
     parts: list[str] = []
     for part in (path if path[:1] == "/" else f"{base}/{path}").split("/"):
         if part == "..":

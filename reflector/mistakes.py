@@ -1,7 +1,7 @@
 """What is wrong, as a value and as an error.
 
-Invariant: each says what is wrong, where, and what to do about it. `verify`, a reading of playbook.json and an import
-return findings, all of them; a mistake ends the command.
+Invariant: each says what is wrong, where, and what to do about it. `verify`, a reading of
+playbook.json and an import return findings, all of them; a mistake ends the command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Finding:
 
 
 class Mistake(ValueError):
-    """Something that a person typed and that cannot be; its text says which, why, and what would be right.
+    """Something that a person typed and that cannot be; its text says which, why, and what would be
+    right.
 
     The command line prints it as an error of usage.
     """
@@ -38,7 +39,8 @@ class Mistake(ValueError):
 
 def check_share(name: str, value: object) -> None:
     """Raise Mistake unless a value is a number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:  # NaN as well
+    # NaN as well
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise Mistake(f"{name} is {_shown(value)}; it must be a number from 0 to 1")
 
 

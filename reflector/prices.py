@@ -1,8 +1,9 @@
-"""What an answer took: tokens as its event's meta says, and their cost in USD by the list prices of October 2026.
+"""What an answer took: tokens as its event's meta says, and their cost in USD by the list prices of
+October 2026.
 
-Invariant: a cost is an estimate beside the token counts, which are the fact; it is None for a model that the
-table does not know. Source: Anthropic's pricing page, 2026-10-24. The first row that fits counts: its prefix is the
-model's, and the prompt is longer than its `threshold`.
+Invariant: a cost is an estimate beside the token counts, which are the fact; it is None for a model
+that the table does not know. Source: Anthropic's pricing page, 2026-10-24. The first row that fits
+counts: its prefix is the model's, and the prompt is longer than its `threshold`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _KINDS = ("input", "output", "cache_read", "cache_write")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, as the API counted them; those read from and written to the cache are not in `input`."""
+    """Tokens of one answer, as the API counted them; those read from and written to the cache
+    are not in `input`.
+    """
 
     input: int = 0
     output: int = 0
@@ -40,7 +43,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """USD per million tokens; the cache is read at `read` times the input's price and written at 1.25 times."""
+    """USD per million tokens; the cache is read at `read` times the input's price and written at
+    1.25 times.
+    """
 
     prefix: str
     input: str
@@ -68,16 +73,22 @@ _PRICES = (
 def cost(model: str, usage: Usage) -> Decimal | None:
     """USD to six decimals, None for an unknown model."""
     prompt = usage.input + usage.cache_read + usage.cache_write
-    price = next((one for one in _PRICES if model.startswith(one.prefix) and prompt > one.threshold), None)
+    price = next(
+        (one for one in _PRICES if model.startswith(one.prefix) and prompt > one.threshold), None
+    )
     if price is None:
         return None
-    fresh = usage.input + Decimal(price.read) * usage.cache_read + Decimal("1.25") * usage.cache_write
+    fresh = (
+        usage.input + Decimal(price.read) * usage.cache_read + Decimal("1.25") * usage.cache_write
+    )
     total = Decimal(price.input) * fresh + Decimal(price.output) * usage.output
     return (total / 1_000_000).quantize(Decimal("0.000001"))
 
 
 class Spent(NamedTuple):
-    """What an answer took: tokens, USD where the price of its model is known, and 1 in `unpriced` where it is not."""
+    """What an answer took: tokens, USD where the price of its model is known, and 1 in
+    `unpriced` where it is not.
+    """
 
     tokens: int
     cost: Decimal

@@ -1,7 +1,7 @@
 """A project: the folder an agent works in, and where its playbook, ledger and spool are.
 
-Invariant: everything of ours that is not the playbook itself lies in `.claude/reflector/`, which only its
-owner may read and which git ignores by itself.
+Invariant: everything of ours that is not the playbook itself lies in `.claude/reflector/`, which
+only its owner may read and which git ignores by itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
-#: Settings that the user's playbook does not share with the projects, and the layers that may set them for it.
-#: A ledger that is named for all projects is not its own, and who asks a model about one project does not thereby
-#: have it asked about every other one that cites the user's playbook.
+#: Settings that the user's playbook does not share with the projects, and the layers that may set
+#: them for it. A ledger that is named for all projects is not its own, and who asks a model about
+#: one project does not thereby have it asked about every other one that cites the user's playbook.
 _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
     "ledger_url": (),
     "playbook": ("project",),
@@ -44,13 +44,16 @@ class DatasetRefused(Mistake):
 
 
 def checked_dataset(name: object) -> str:
-    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64 letters, digits, '-', '_',
-    '+' and single dots inside, the same text in every normal form. Raises DatasetRefused, which is a ValueError."""
+    """Return a dataset's name, which becomes a file's, a folder's and a playbook's: 1 to 64
+    letters, digits, '-', '_', '+' and single dots inside, the same text in every normal form.
+    Raises DatasetRefused, which is a ValueError.
+    """
     text = name if isinstance(name, str) and unicodedata.normalize("NFKC", name) == name else ""
     is_name = len(text) <= _LONGEST_DATASET and _DATASET.fullmatch(text) is not None
     if not is_name or text.lower() == "bullet_evaluation":  # a template
         raise DatasetRefused(
-            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, digits, '-', '_', '+' "
+            f"{ascii(name)[:80]} cannot be the name of a dataset; write 1 to 64 plain letters, "
+            "digits, '-', '_', '+' "
             "and single dots, beginning with a letter, a digit or '_', and not bullet_evaluation"
         )
     return text
@@ -58,7 +61,9 @@ def checked_dataset(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project's folder and its settings; `outer` is the project that a dataset's playbook belongs to."""
+    """A project's folder and its settings; `outer` is the project that a dataset's playbook
+    belongs to.
+    """
 
     root: Path
     config: Config
@@ -80,20 +85,27 @@ class Project:
         return cls.at(Path(locate.user_folder()).absolute(), flags=flags)
 
     @classmethod
-    def of_dataset(cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None) -> Project:
-        """Return the playbook of a dataset in a project, with the project's settings. Raises ConfigError and Mistake.
+    def of_dataset(
+        cls, root: Path, dataset: str, *, flags: Mapping[str, Any] | None = None
+    ) -> Project:
+        """Return the playbook of a dataset in a project, with the project's settings. Raises
+        ConfigError and Mistake.
 
-        With a `ledger_url`, it must not be called as the project's own playbook, which is in the same ledger.
+        With a `ledger_url`, it must not be called as the project's own playbook, which is in the
+        same ledger.
         """
         dataset, outer = checked_dataset(dataset), cls.at(root.absolute(), flags=flags)
         if outer.config.ledger_url and outer.config.playbook == dataset:
             raise Mistake(
-                f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url puts both into one "
+                f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url "
+                "puts both into one "
                 "ledger, where they would be one; choose another name for the dataset"
             )
         config = replace(load_config(outer.root, flags=flags), playbook=dataset)
         layers: Mapping[str, Layer] = {**config.layers, "playbook": "default"}
-        return cls(outer.state_dir / "datasets" / dataset, replace(config, layers=layers), outer.root)
+        return cls(
+            outer.state_dir / "datasets" / dataset, replace(config, layers=layers), outer.root
+        )
 
     @property
     def is_users(self) -> bool:
@@ -131,7 +143,8 @@ class Project:
             open_state(absolute(self.root))
         except OSError as error:
             raise LedgerUnavailable(
-                f"{error.filename or self.state_dir} cannot be made or used ({error.strerror}); check the permissions, "
+                f"{error.filename or self.state_dir} cannot be made or used ({error.strerror}); "
+                "check the permissions, "
                 "or name another project with --project"
             ) from error
         return self.state_dir
@@ -144,18 +157,24 @@ class Project:
         return not self.config.ledger_url and not can_be_written(there)
 
     def has_ledger(self) -> bool:
-        """False when this project never had a ledger file of its own; a configured URL counts as existing.
+        """False when this project never had a ledger file of its own; a configured URL counts as
+        existing.
 
         True also for one that is gone: opening it says so.
         """
-        if self.config.ledger_url or os.path.lexists(self.ledger_file) or had_ledger(self.ledger_file):
+        if (
+            self.config.ledger_url
+            or os.path.lexists(self.ledger_file)
+            or had_ledger(self.ledger_file)
+        ):
             return True
         return entries.copied(self.root).position > 0
 
     def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
-        """Open the project's ledger; create it on first use. Of one that cannot be written a copy is opened, which
-        refuses to append. One who `mends` it is not kept from it by a table that says that a newer version wrote it.
-        Without `walks`, a file that has to be proved first is refused.
+        """Open the project's ledger; create it on first use. Of one that cannot be written a copy
+        is opened, which refuses to append. One who `mends` it is not kept from it by a table that
+        says that a newer version wrote it. Without `walks`, a file that has to be proved first is
+        refused.
 
         Raises a LedgerError.
         """
@@ -169,7 +188,9 @@ class Project:
         is_noted = entries.admit(self.place, walks=walks, mends=mends, writes=not is_asked)
         try:
             if is_asked:
-                ledger = Ledger.open_copy(self.ledger_file, self.config.playbook, mends=mends, rebuilds=not is_noted)
+                ledger = Ledger.open_copy(
+                    self.ledger_file, self.config.playbook, mends=mends, rebuilds=not is_noted
+                )
             else:
                 ledger = Ledger.open_file(self.ledger_file, self.config.playbook, mends=mends)
         except LedgerCorrupt as error:
@@ -195,8 +216,9 @@ def _is_users(root: Path) -> bool:
 
 
 def find_project(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project that CLAUDE_PROJECT_DIR,
-    else `start` (default: the working folder), belongs to."""
+    """Return the project's folder, as the hook finds it: REFLECTOR_PROJECT, else the project that
+    CLAUDE_PROJECT_DIR, else `start` (default: the working folder), belongs to.
+    """
     environ = os.environ if environ is None else environ
     if named := environ.get("REFLECTOR_PROJECT"):
         return Path(named).resolve()
@@ -212,6 +234,10 @@ def find_project(start: Path | None = None, environ: Mapping[str, str] | None = 
 
 
 def project_of(folder: Path) -> Path:
-    """Return the project of a folder, which may be gone; what is named for this command says nothing about it."""
+    """Return the project of a folder, which may be gone; what is named for this command says
+    nothing about it.
+    """
     named = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
-    return find_project(folder, {key: value for key, value in os.environ.items() if key not in named})
+    return find_project(
+        folder, {key: value for key, value in os.environ.items() if key not in named}
+    )

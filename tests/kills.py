@@ -10,7 +10,19 @@ from typing import Any
 
 #: Calls into C that leave a trace on the disk or in a database, or are about to.
 _CALLS = frozenset(
-    {"open", "write", "fsync", "replace", "rename", "unlink", "mkdir", "flock", "execute", "executemany", "commit"}
+    {
+        "open",
+        "write",
+        "fsync",
+        "replace",
+        "rename",
+        "unlink",
+        "mkdir",
+        "flock",
+        "execute",
+        "executemany",
+        "commit",
+    }
 )
 #: Where the client of PostgreSQL has its calls in Python.
 _CLIENT = f"{os.sep}psycopg{os.sep}"

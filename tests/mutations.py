@@ -1,9 +1,11 @@
-"""Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations [WORD…]`.
+"""Whether the fast suite notices small defects: `make mutations`, or `python -m tests.mutations
+[WORD…]`.
 
-Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that cover its module run
-there until the first one fails. A WORD chooses the mutations that hold it in their file, old or new text. The command
-lists what nobody noticed, and its exit code is 1 if there is anything. The tests' own processes of `reflector` run the
-code that is installed, so a mutation has to be noticed by a test that calls the code in its own process.
+Each mutation of the table below is made alone, in a copy of the checkout, and the fast tests that
+cover its module run there until the first one fails. A WORD chooses the mutations that hold it in
+their file, old or new text. The command lists what nobody noticed, and its exit code is 1 if there
+is anything. The tests' own processes of `reflector` run the code that is installed, so a mutation
+has to be noticed by a test that calls the code in its own process.
 """
 
 import os
@@ -20,11 +22,32 @@ from typing import NamedTuple
 
 CHECKOUT = Path(__file__).parents[1]
 JOBS = 2
-COPIED = ("reflector", "migrations", "prompts", "tests", "docs", "README.md", "Makefile", "pyproject.toml")
+COPIED = (
+    "reflector",
+    "migrations",
+    "prompts",
+    "tests",
+    "docs",
+    "README.md",
+    "Makefile",
+    "pyproject.toml",
+)
 
-FOLD = ("tests/events/test_fold.py", "tests/ledger/test_counting.py", "tests/curation/test_counts.py")
-APPEND = ("tests/ledger/test_append.py", "tests/ledger/test_admission.py", "tests/ledger/test_redaction.py")
-TABLES = ("tests/ledger/test_counting.py", "tests/ledger/test_append.py", "tests/ledger/test_rebuilding.py")
+FOLD = (
+    "tests/events/test_fold.py",
+    "tests/ledger/test_counting.py",
+    "tests/curation/test_counts.py",
+)
+APPEND = (
+    "tests/ledger/test_append.py",
+    "tests/ledger/test_admission.py",
+    "tests/ledger/test_redaction.py",
+)
+TABLES = (
+    "tests/ledger/test_counting.py",
+    "tests/ledger/test_append.py",
+    "tests/ledger/test_rebuilding.py",
+)
 COUNTED = ("tests/ledger/test_cached.py",)
 MERGED = ("tests/curation/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
@@ -42,7 +65,11 @@ VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
 INSTALLED = ("tests/hooks/test_install.py",)
 INSTALL_COMMAND = ("tests/hooks/test_install.py", "tests/cli/test_install.py")
 CONFIGURED = ("tests/test_config.py", "tests/cli/test_config.py")
-HOOK = ("tests/hooks/test_deliveries.py", "tests/hooks/test_starts.py", "tests/hooks/test_start_line.py")
+HOOK = (
+    "tests/hooks/test_deliveries.py",
+    "tests/hooks/test_starts.py",
+    "tests/hooks/test_start_line.py",
+)
 SPEAKING, COPIES, ENDED = (
     ("tests/transcripts/test_speakers.py",),
     ("tests/road/test_copies.py",),
@@ -50,7 +77,11 @@ SPEAKING, COPIES, ENDED = (
 )
 READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_readers.py")
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
-TOLD = ("tests/hooks/test_starts.py", "tests/sessions/test_telling.py", "tests/sessions/test_user_playbook.py")
+TOLD = (
+    "tests/hooks/test_starts.py",
+    "tests/sessions/test_telling.py",
+    "tests/sessions/test_user_playbook.py",
+)
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
 UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py", "tests/cli/test_undo.py")
 RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
@@ -61,10 +92,16 @@ WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = ("tests/reflection/test_runner.py", "tests/reflection/test_gate.py")
 MIRRORED = ("tests/curation/test_mirrors.py",)
 PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
-KEPT_FILE = tuple(f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing"))
+KEPT_FILE = tuple(
+    f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing")
+)
 LESSONS = ("tests/lessons/test_book.py",)
 JUDGED = ("tests/reflection/test_agent.py",)
-LINED = ("tests/cli/test_check.py", "tests/audit/test_checked.py", "tests/curation/test_watching.py")
+LINED = (
+    "tests/cli/test_check.py",
+    "tests/audit/test_checked.py",
+    "tests/curation/test_watching.py",
+)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
@@ -73,7 +110,11 @@ ANSWERED = (
 PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
-TRIALS = ("tests/trials/test_trials.py", "tests/trials/test_statistics.py", "tests/trials/test_outcome.py")
+TRIALS = (
+    "tests/trials/test_trials.py",
+    "tests/trials/test_statistics.py",
+    "tests/trials/test_outcome.py",
+)
 NAMED = tuple(f"tests/cli/test_{name}.py" for name in ("changes", "json", "lessons"))
 
 
@@ -100,13 +141,21 @@ CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/reflection/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
-CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of("transcripts", "claude_code codex copilot gemini opencode pi")
+CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
+    "transcripts", ("claude_code codex copilot gemini opencode pi")
+)
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
-UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES, MIRRORS = of("curation", "undoing proposals playbook_file watching mirrors")
-CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of("reflection/rules", "citation findings follow people steps")
-WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner reflection_events gate")
+UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES, MIRRORS = of(
+    "curation", ("undoing proposals playbook_file watching mirrors")
+)
+CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of(
+    "reflection/rules", ("citation findings follow people steps")
+)
+WINDOW, STANDING, RUN, RECORDING, CONSENT = of(
+    "reflection", ("window standing runner reflection_events gate")
+)
 GROUNDS, PARSED, EXCERPT, CHECKING = of("reflection", "evidence answers excerpt checking")
 AGENT, AGREED, ASKED = of("reflection/backends", "agent consent model")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
@@ -119,7 +168,12 @@ MUTATIONS = [
     Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
-    Mutation("reflector/report/page.py", "one.session_id), one.tag) != one.tag", "one.session_id)) is not None", PAGE),
+    Mutation(
+        "reflector/report/page.py",
+        "one.session_id), one.tag) != one.tag",
+        "one.session_id)) is not None",
+        PAGE,
+    ),
     Mutation("reflector/audit/stats.py", "standing.stands(verdict) is None", "True", PAGE),
     Mutation("reflector/audit/stats.py", 'data.get("corrections", 0), True', "0, True", PAGE),
     Mutation(STANDING, "or is_out(ledger, recorded.event_id):", "or False:", JUDGE),
@@ -129,7 +183,12 @@ MUTATIONS = [
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
     Mutation(TRIAL, "if not one.hooked or not", "if not", TRIALS),
-    Mutation(TRIAL, "for event in events if _moment(event) <= first + SETTLES]", "for event in events]", TRIALS),
+    Mutation(
+        TRIAL,
+        "for event in events if _moment(event) <= first + SETTLES]",
+        "for event in events]",
+        TRIALS,
+    ),
     Mutation(TRIAL, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
     Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
@@ -146,21 +205,49 @@ MUTATIONS = [
     Mutation(CHECKING, "if one.reflection_id not in read and", "if False and", LINED),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
     Mutation(MIRRORS, " and not _is_seen(ledger, project, name, found.body)", "", MIRRORED),
-    Mutation(LINES, 'if change.kind in ("add", "restore") else None', 'if change.kind == "add" else None', LINED),
-    Mutation(CHECKED, "then.is_active(one.event_id) and is_sound(event, one)", "is_sound(event, one)", LINED),
     Mutation(
-        CHECKED, "then.is_active(one.event_id) and is_sound(event, one)", "then.is_active(one.event_id)", ANSWERED
+        LINES,
+        ('if change.kind in ("add", "restore") else None'),
+        'if change.kind == "add" else None',
+        LINED,
+    ),
+    Mutation(
+        CHECKED,
+        "then.is_active(one.event_id) and is_sound(event, one)",
+        "is_sound(event, one)",
+        LINED,
+    ),
+    Mutation(
+        CHECKED,
+        "then.is_active(one.event_id) and is_sound(event, one)",
+        "then.is_active(one.event_id)",
+        ANSWERED,
     ),
     Mutation(CHECKING, "again or len(own) < MOST_QUESTIONS", "True", ANSWERED),
     Mutation(CHECKING, " and is_sound(one, read[one.reflection_id])", "", ANSWERED),
     Mutation(CHECKING, '"unasked": [*left], "beside": True', '"unasked": [*left]', ANSWERED),
-    Mutation(CHECKING, "if fault := self._fault(answer, parsed):", "if fault := parsed.fault:", ANSWERED),
+    Mutation(
+        CHECKING,
+        "if fault := self._fault(answer, parsed):",
+        "if fault := parsed.fault:",
+        ANSWERED,
+    ),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
     Mutation(LINES, "inside[:1] if by", "inside if by", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
-    Mutation(REPORTING, 'one.root: "ANOTHER" for one in entries.entries()', '"": "" for one in ()', REPORTED),
-    Mutation(REPORTING, "value in own.items() if isinstance(value, int)}", "value in own.items()}", REPORTED),
+    Mutation(
+        REPORTING,
+        ('one.root: "ANOTHER" for one in entries.entries()'),
+        '"": "" for one in ()',
+        REPORTED,
+    ),
+    Mutation(
+        REPORTING,
+        "value in own.items() if isinstance(value, int)}",
+        "value in own.items()}",
+        REPORTED,
+    ),
     Mutation(REPORTING, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
     Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
@@ -199,10 +286,17 @@ MUTATIONS = [
     Mutation(EFFECTS, "book.updated_at = event.recorded_at", "book.updated_at = ''", FOLD),
     Mutation(EFFECTS, "recounted_at=min(at, event.position)", "recounted_at=at + 1", FOLD),
     Mutation(PROJECTION, "for name in back:", "for name in ():", ("tests/cli/test_changes.py",)),
-    Mutation(UNDOING, '{"since": since, **dict(counts)}', "dict(counts)", ("tests/cli/test_changes.py",)),
+    Mutation(
+        UNDOING,
+        ('{"since": since, **dict(counts)}'),
+        "dict(counts)",
+        ("tests/cli/test_changes.py",),
+    ),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
     # The append: the store, what it admits, and the tables.
-    Mutation(APPENDING, "later_than(writing.recorded_at)", "writing.recorded_at[:-1] + '0Z'", APPEND),
+    Mutation(
+        APPENDING, "later_than(writing.recorded_at)", ("writing.recorded_at[:-1] + '0Z'"), APPEND
+    ),
     Mutation(APPENDING, "if first[1] != item.data_hash:", "if False:", APPEND),
     Mutation(APPENDING, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
     Mutation(APPENDING, "event.occurred_at or recorded_at", "recorded_at", APPEND),
@@ -210,11 +304,21 @@ MUTATIONS = [
     Mutation(APPENDING, "writing.position, writing.chain, writing.recorded_at = ", "_ = ", APPEND),
     Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
     Mutation(APPENDING, "one.target.required and event.target_id is None", "False", APPEND),
-    Mutation(APPENDING, "if not 0 < len(value) <= _MAX_FIELD", "if not 0 <= len(value) <= _MAX_FIELD", APPEND),
+    Mutation(
+        APPENDING,
+        "if not 0 < len(value) <= _MAX_FIELD",
+        "if not 0 <= len(value) <= _MAX_FIELD",
+        APPEND,
+    ),
     Mutation(APPENDING, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
     Mutation(APPENDING, "if foreign or one.checked else", "if foreign else", APPEND),
     Mutation(APPENDING, "else one.unreadable(facts)", "else None", APPEND),
-    Mutation(ROWS, 'fault = one.unreadable(data) or ""', 'fault = ""', ("tests/proof/test_forged_answers.py",)),
+    Mutation(
+        ROWS,
+        'fault = one.unreadable(data) or ""',
+        'fault = ""',
+        ("tests/proof/test_forged_answers.py",),
+    ),
     Mutation(PROJECTION, "start < event.position <= start + MAX_TAGS", "False", TABLES),
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
     Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
@@ -226,12 +330,27 @@ MUTATIONS = [
     Mutation(EFFECTS, 'and entries[n].status == "live"]', "]", MERGED),
     Mutation(STATE, "if entry.recounted_at > after", "if True", MERGED),
     Mutation(STATE, "                if position > after:\n", "                if True:\n", MERGED),
-    Mutation(COUNTERS, "            for one in (name, *families.heirs(name)", "            for one in (name,", MERGED),
-    Mutation(COUNTERS, "{one for name in names for one in (name, *book.heirs(name))}", "set(names)", MERGED),
+    Mutation(
+        COUNTERS,
+        "            for one in (name, *families.heirs(name)",
+        "            for one in (name,",
+        MERGED,
+    ),
+    Mutation(
+        COUNTERS,
+        "{one for name in names for one in (name, *book.heirs(name))}",
+        "set(names)",
+        MERGED,
+    ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
     Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
-    Mutation(USAGE, "0] <= head and json.loads(row[1]) == _json", "0] <= head or json.loads(row[1]) == _json", COUNTED),
+    Mutation(
+        USAGE,
+        "0] <= head and json.loads(row[1]) == _json",
+        "0] <= head or json.loads(row[1]) == _json",
+        COUNTED,
+    ),
     Mutation(USAGE, "        if did not in before:\n", "        if True:\n", COUNTED),
     Mutation(USAGE, "in helped and position <= used.helped", "in helped", COUNTED),
     Mutation(ANSWERS, "len(sessions) - again", "len(sessions)", COUNTED),
@@ -243,29 +362,83 @@ MUTATIONS = [
         ("tests/audit/test_questions.py",),
     ),
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
-    Mutation(STORE, ' made in EARLIER and engine.dialect == "sqlite"', " False", ("tests/ledger/test_migrations.py",)),
+    Mutation(
+        STORE,
+        (' made in EARLIER and engine.dialect == "sqlite"'),
+        " False",
+        ("tests/ledger/test_migrations.py",),
+    ),
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
-    Mutation(RECONCILED, "for name in differing for one in (name, *heirs[name])", "for one in differing", MERGED),
-    Mutation(RECONCILED, "if reflection.reflection_id not in checks:", "if reflection.reflection_id:", MERGING),
-    Mutation(RECONCILED, "retractions += [_retracted(tag.event_id", "retractions = [_retracted(tag.event_id", PAIRED),
+    Mutation(
+        RECONCILED,
+        "for name in differing for one in (name, *heirs[name])",
+        "for one in differing",
+        MERGED,
+    ),
+    Mutation(
+        RECONCILED,
+        "if reflection.reflection_id not in checks:",
+        "if reflection.reflection_id:",
+        MERGING,
+    ),
+    Mutation(
+        RECONCILED,
+        "retractions += [_retracted(tag.event_id",
+        "retractions = [_retracted(tag.event_id",
+        PAIRED,
+    ),
     Mutation(RECONCILED, "reason, last.reflection_id) for", "reason) for", PAIRED),
-    Mutation(RECONCILED, "if any(has[field] != value for field, value in wanted.items()):", "if False:", PAIRED),
-    Mutation(MATCHED, "row.birth == other.birth and row.points_to(target_id)", "row.birth == other.birth", PARTED),
+    Mutation(
+        RECONCILED,
+        "if any(has[field] != value for field, value in wanted.items()):",
+        "if False:",
+        PAIRED,
+    ),
+    Mutation(
+        MATCHED,
+        "row.birth == other.birth and row.points_to(target_id)",
+        "row.birth == other.birth",
+        PARTED,
+    ),
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
-    Mutation("reflector/exchange/merge.py", "        refuse_time_to_come(one, latest)\n", "", PAIRED),
-    Mutation("reflector/exchange/bullets.py", "            self._with_its_text(other),\n", "", PAIRED),
+    Mutation(
+        "reflector/exchange/merge.py", ("        refuse_time_to_come(one, latest)\n"), "", PAIRED
+    ),
+    Mutation(
+        "reflector/exchange/bullets.py", ("            self._with_its_text(other),\n"), "", PAIRED
+    ),
     Mutation(RECONCILED, "in twice if is_check]", "in twice if not is_check]", MERGING),
-    Mutation("reflector/exchange/merge.py", "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
+    Mutation(
+        "reflector/exchange/merge.py",
+        "*([] if is_birth else [event.event_id])",
+        "event.event_id",
+        MERGING,
+    ),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
-    Mutation(SPOOLED, "key=lambda delivery: delivery.received_at_ns)\n\n\ndef ", "key=lambda _: 0)\n\n\ndef ", SPOOL),
+    Mutation(
+        SPOOLED,
+        "key=lambda delivery: delivery.received_at_ns)\n\n\ndef ",
+        "key=lambda _: 0)\n\n\ndef ",
+        SPOOL,
+    ),
     Mutation(SPOOLED, "_failure(target).attempts + 1", "1", SPOOL),
     Mutation(SPOOLED, "claimed.received_at_ns == stop.received_at_ns", "True", SPOOL),
     Mutation(SPOOLED, "[:-MOST_SILENT]", "[: -MOST_SILENT * 2]", SPOOL),
     Mutation(SPOOLED, "type(version) is int and version > 1", "False", SPOOL),
-    Mutation(SPOOLED, 'if event == "SubagentStop" else "transcript_path"', "if False else 'transcript_path'", SPOOL),
-    Mutation(TAKEN, "if key not in seen and key not in copies.keys]", "if key not in copies.keys]", INTAKE),
+    Mutation(
+        SPOOLED,
+        ('if event == "SubagentStop" else "transcript_path"'),
+        "if False else 'transcript_path'",
+        SPOOL,
+    ),
+    Mutation(
+        TAKEN,
+        "if key not in seen and key not in copies.keys]",
+        "if key not in copies.keys]",
+        INTAKE,
+    ),
     Mutation(TAKEN, " and key not in copies.keys]", "]", COPIES),
     Mutation(TAKEN, "if len(known) < _FEWEST_COPIES:", "if not known:", COPIES),
     Mutation(TAKEN, "lambda pair: pair[1] in known, fresh", "lambda pair: True, fresh", COPIES),
@@ -274,18 +447,34 @@ MUTATIONS = [
     Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
     Mutation(ENDS, "if session_id in open_ or", "if", ENDED),
     Mutation(ENDS, "- max(began_ns, path.stat().st_mtime_ns) > idle_ns", "> idle_ns", ENDED),
-    Mutation(STORED, "return export(session_id) if ended else None", "return export(session_id)", ENDED),
+    Mutation(
+        STORED, ("return export(session_id) if ended else None"), "return export(session_id)", ENDED
+    ),
     Mutation(TAKEN, "*STOPS} else delivery.transcript_bytes", "*STOPS} else None", INTAKE),
-    Mutation(TAKEN, 'found.agent, session_id, agent_id or "", window', "found.agent, session_id, window", INTAKE),
-    Mutation(TAKEN, "in found.cited if key in own for name in of", "in found.cited for name in of", INTAKE),
-    Mutation(TAKEN, "for name in names if name in known))", "for name in names if name in ()))", INTAKE),
+    Mutation(
+        TAKEN,
+        ('found.agent, session_id, agent_id or "", window'),
+        "found.agent, session_id, window",
+        INTAKE,
+    ),
+    Mutation(
+        TAKEN,
+        "in found.cited if key in own for name in of",
+        "in found.cited for name in of",
+        INTAKE,
+    ),
+    Mutation(
+        TAKEN, ("for name in names if name in known))"), "for name in names if name in ()))", INTAKE
+    ),
     Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
     Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
     Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
     Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
-    Mutation(PIPED, "all(one.path in met for one in spool.pending_for(project.root))", "True", PIPELINE),
+    Mutation(
+        PIPED, ("all(one.path in met for one in spool.pending_for(project.root))"), "True", PIPELINE
+    ),
     Mutation(
         PIPED,
         "      opencode_store.refresh(source.path)\n            taken",
@@ -293,7 +482,12 @@ MUTATIONS = [
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
-    Mutation(PIPED, "if not oldest < stop.received_at_ns <= now", "if oldest < stop.received_at_ns <= now", PIPELINE),
+    Mutation(
+        PIPED,
+        "if not oldest < stop.received_at_ns <= now",
+        "if oldest < stop.received_at_ns <= now",
+        PIPELINE,
+    ),
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
@@ -309,16 +503,29 @@ MUTATIONS = [
     Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
     Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),
     Mutation(COMPARED, '"state", "attempts", "changed_at"', '"state", "changed_at"', VERIFY),
-    Mutation(COMPARED, 'yield position, f"{name} is in the table, and the events have none there"', "pass", VERIFY),
-    Mutation(COMPARED, "if got == wanted:", "if got and wanted and got[:key] == wanted[:key]:", VERIFY),
+    Mutation(
+        COMPARED,
+        ('yield position, f"{name} is in the table, and the events have none there"'),
+        "pass",
+        VERIFY,
+    ),
+    Mutation(
+        COMPARED, "if got == wanted:", ("if got and wanted and got[:key] == wanted[:key]:"), VERIFY
+    ),
     Mutation(COMPARED, "if tuple(row) == wanted:", "if True:", VERIFY),
     Mutation(PROJECTION, "at > recounted_at and by", "at > 0 and by", TABLES),
     Mutation(PROJECTION, " and by is None and", " and", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # What a model is shown.
-    Mutation(EXCERPT, "since = 0.0 if citing else since + 1", "since = 0.0 if citing else since", SHOWN),
-    Mutation(EXCERPT, "    if message.origin in _PEOPLE:", '    if message.origin == "human":', SHOWN),
-    Mutation(EXCERPT, "elif message.origin in _PEOPLE and answered:", "elif False and answered:", SHOWN),
+    Mutation(
+        EXCERPT, "since = 0.0 if citing else since + 1", ("since = 0.0 if citing else since"), SHOWN
+    ),
+    Mutation(
+        EXCERPT, ("    if message.origin in _PEOPLE:"), '    if message.origin == "human":', SHOWN
+    ),
+    Mutation(
+        EXCERPT, ("elif message.origin in _PEOPLE and answered:"), "elif False and answered:", SHOWN
+    ),
     Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
     Mutation(EXCERPT, "worth[number - 1] = (0, 0, -number)", "pass", SHOWN),
     Mutation(EXCERPT, "cost <= left and", "cost <= 2 * left and", SHOWN),
@@ -326,18 +533,35 @@ MUTATIONS = [
     # What a model's verdict rests on.
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 13", EVIDENCE),
-    Mutation(GROUNDS, "if quote in text.text]", "if quote.casefold() in text.text.casefold()]", EVIDENCE),
-    Mutation(GROUNDS, 'return " ".join(redact(visible(text)).split())', "return redact(visible(text))", EVIDENCE),
+    Mutation(
+        GROUNDS,
+        "if quote in text.text]",
+        "if quote.casefold() in text.text.casefold()]",
+        EVIDENCE,
+    ),
+    Mutation(
+        GROUNDS,
+        'return " ".join(redact(visible(text)).split())',
+        "return redact(visible(text))",
+        EVIDENCE,
+    ),
     Mutation(GROUNDS, "enumerate(messages, start=1)", "enumerate(messages)", EVIDENCE),
     Mutation(GROUNDS, "turn.number <= cited[0]", "turn.number < cited[0]", EVIDENCE),
     Mutation(GROUNDS, "cited is None or turn.number <= cited[0]", "False", EVIDENCE),
     Mutation(GROUNDS, "call is None or not is_run(call)", "call is None", EVIDENCE),
     Mutation(GROUNDS, "and quote not in text.command", "", HOSTILE),
     Mutation(GROUNDS, "if tag.tag in text.proves and", "if text.proves and", EVIDENCE),
-    Mutation(GROUNDS, '"ran": ("helpful",)', '"ran": ("helpful",), "silent": ("helpful",)', HOSTILE),
+    Mutation(
+        GROUNDS, '"ran": ("helpful",)', ('"ran": ("helpful",), "silent": ("helpful",)'), HOSTILE
+    ),
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
-    Mutation(GROUNDS, "if any(quote in other or other in quote for other in others)", "if False", EVIDENCE),
+    Mutation(
+        GROUNDS,
+        "if any(quote in other or other in quote for other in others)",
+        "if False",
+        EVIDENCE,
+    ),
     Mutation(GROUNDS, "if holds and any(quote in text for text in advice)", "if False", EVIDENCE),
     Mutation(GROUNDS, "turn.chain != cited[1]", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
@@ -346,113 +570,263 @@ MUTATIONS = [
     Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
     # The gated step.
     Mutation(GATED_TURN, "config.allow_reflection and not dry_run", "not dry_run", GATED),
-    Mutation(GATED_TURN, "config.allow_reflection and not dry_run", "config.allow_reflection", GATED),
+    Mutation(
+        GATED_TURN, ("config.allow_reflection and not dry_run"), "config.allow_reflection", GATED
+    ),
     Mutation(GATED_TURN, 'or asks(state, "_planner_reflection_flag")', "", GATED),
     Mutation(STEP, 'prompt.replace("\\r\\n", "\\n")', "prompt", GATED),
     Mutation(STEP, "redact(str(text)).split()", "str(text).split()", GATED),
     Mutation(GATED_SETTINGS, "if near[0] <= 2 else", "if near[0] <= 1 else", GATED),
     Mutation(GATED_SETTINGS, "math.floor(", "int(", GATED),
-    Mutation(STEP, "if ms > config.time_ms_reflection", "if ms >= config.time_ms_reflection", GATED),
+    Mutation(
+        STEP, "if ms > config.time_ms_reflection", "if ms >= config.time_ms_reflection", GATED
+    ),
     Mutation(STEP, "if report.reason and not result.reason:", "if False:", GATED),
     Mutation(STEP, "ops_written=report.written", "ops_written=len(result.memory_entries)", GATED),
     Mutation(STEP, "entries[:ops_cap]", "entries", GATED),
-    Mutation(STEP, "the first record stands\n        return False", "the first record stands\n        raise", GATED),
+    Mutation(
+        STEP,
+        "the first record stands\n        return False",
+        "the first record stands\n        raise",
+        GATED,
+    ),
     Mutation(STEP, 'redact(entry.get("text", ""))', 'entry.get("text", "")', GATED),
-    Mutation(GATED_LOG, "NUL in the path\n            self.lost += 1", "NUL in the path\n            pass", GATED),
+    Mutation(
+        GATED_LOG,
+        "NUL in the path\n            self.lost += 1",
+        "NUL in the path\n            pass",
+        GATED,
+    ),
     Mutation(GATED_LOG, "sorted(self._staged)", "self._staged", GATED),
     Mutation(GATED_LOG, "os.O_CREAT | NO_WAIT", "os.O_CREAT", GATED),
     Mutation(GATED_TURN, '("_dry_run", "_dry_run_until_t4")', '("_dry_run_until_t4",)', GATED),
     Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
-    Mutation(HOOK_LIST, "return _OURSELVES.fullmatch(ourselves) is not None", "return True", INSTALLED),
+    Mutation(
+        HOOK_LIST, ("return _OURSELVES.fullmatch(ourselves) is not None"), "return True", INSTALLED
+    ),
     Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
     Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),
     Mutation(HOOK_LIST, "                renewed |= handler ", "                pass ", INSTALLED),
-    Mutation(HOOK_LIST, "lambda _, handler: is_own", "lambda _, handler: _ != 'Stop' and is_own", INSTALLED),
+    Mutation(
+        HOOK_LIST,
+        "lambda _, handler: is_own",
+        "lambda _, handler: _ != 'Stop' and is_own",
+        INSTALLED,
+    ),
     Mutation(HOOK_LIST, ' and group.keys() <= {"matcher", "hooks"}', " and False", INSTALLED),
     Mutation(HOOK_LIST, "if not isinstance(value, kind):", "if False:", INSTALLED),
-    Mutation(AGENTS, " is self.off", " is True", ("tests/cli/test_doctor.py", "tests/cli/test_install.py")),
-    # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled, the bytes from before.
-    Mutation(HOOK_LIST, "not (_has_own(form, text) and backup.exists()):", "True:", INSTALL_COMMAND),
+    Mutation(
+        AGENTS,
+        " is self.off",
+        " is True",
+        ("tests/cli/test_doctor.py", "tests/cli/test_install.py"),
+    ),
+    # Settings files: the whole old one or the whole new one, its mode and its link; uninstalled,
+    # the bytes from before.
+    Mutation(
+        HOOK_LIST, ("not (_has_own(form, text) and backup.exists()):"), "True:", INSTALL_COMMAND
+    ),
     Mutation("reflector/files.py", "if now != read:", "if False:", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "stat.S_IMODE(path.stat().st_mode)", "0o600", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "target = Path(os.path.realpath(path))", "target = path", INSTALL_COMMAND),
-    Mutation(HOOK_LIST, ' None if after.strip() in ("", "{}") else after.encode()', " after.encode()", INSTALL_COMMAND),
-    Mutation(HOOK_LIST, "            return kept\n", "            return after.encode()\n", INSTALL_COMMAND),
-    # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's to say.
-    Mutation(CONFIG, "if most and not 0 < asked <= most:", "if most and not asked <= most:", CONFIGURED),
+    Mutation(
+        HOOK_LIST,
+        (' None if after.strip() in ("", "{}") else after.encode()'),
+        " after.encode()",
+        INSTALL_COMMAND,
+    ),
+    Mutation(
+        HOOK_LIST,
+        "            return kept\n",
+        "            return after.encode()\n",
+        INSTALL_COMMAND,
+    ),
+    # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's
+    # to say.
+    Mutation(
+        CONFIG, ("if most and not 0 < asked <= most:"), "if most and not asked <= most:", CONFIGURED
+    ),
     Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
     Mutation(FAST, "if not locate.exists(project) or locate", "if locate", HOOK),
-    Mutation(FAST, 'event in handover.STOPS and "parent_agent_id" in payload', "False", ("tests/cli/test_install.py",)),
-    Mutation(FAST, "drain = event not in handover.STOPS", "drain = False", ("tests/hooks/test_drain_start.py",)),
+    Mutation(
+        FAST,
+        ('event in handover.STOPS and "parent_agent_id" in payload'),
+        "False",
+        ("tests/cli/test_install.py",),
+    ),
+    Mutation(
+        FAST,
+        "drain = event not in handover.STOPS",
+        "drain = False",
+        ("tests/hooks/test_drain_start.py",),
+    ),
     Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),
     Mutation(FAST, 'not content.startswith(stamp + b"\\n") or', "", HOOK),
     Mutation(FAST, ' or payload.get("source") == "compact":', ":", HOOK),
     Mutation(FAST, "return keep_elsewhere(payload, data)", "raise first", HOOK),
-    # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a killed hook.
-    Mutation(SPOOLED, 'path.name).with_suffix(".error").unlink(missing_ok=True)', "path.name)", SPOOL),
+    # The spool: a delivery is in one place, is tried again after a growing pause, and outlives a
+    # killed hook.
+    Mutation(
+        SPOOLED, 'path.name).with_suffix(".error").unlink(missing_ok=True)', "path.name)", SPOOL
+    ),
     Mutation(SPOOLED, "attempts < MOST_ATTEMPTS and not", "not", ("tests/cli/test_trouble.py",)),
     Mutation(SPOOLED, "if path.lstat().st_mtime > oldest:", "if False:", SPOOL),
-    Mutation(SPOOLED, 'if folder in (spool_dir, spool_dir / "waiting") and _is_whole(path):', "if False:", SPOOL),
+    Mutation(
+        SPOOLED,
+        ('if folder in (spool_dir, spool_dir / "waiting") and _is_whole(path):'),
+        "if False:",
+        SPOOL,
+    ),
     Mutation(SPOOLED, "if is_of(project, one.project)]", "]", SPOOL),
-    Mutation(SPOOLED, " in _NEEDED if key in ", " in ", ("tests/sessions/test_spool.py", "tests/cli/test_redact.py")),
+    Mutation(
+        SPOOLED,
+        " in _NEEDED if key in ",
+        " in ",
+        ("tests/sessions/test_spool.py", "tests/cli/test_redact.py"),
+    ),
     # Readers: whose words a record holds, each message once, and how a call ended.
     Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
-    Mutation(CLAUDE, 'return kind != "human" if kind else place.chain != ""', 'return place.chain != ""', READERS[:1]),
-    Mutation(CLAUDE, 'synthetic=record.get("isApiErrorMessage") is True or ', "synthetic=", READERS[:1]),
-    Mutation(CLAUDE, "yield given.message if typed else", "yield given.message if True else", SPEAKING),
+    Mutation(
+        CLAUDE,
+        'return kind != "human" if kind else place.chain != ""',
+        'return place.chain != ""',
+        READERS[:1],
+    ),
+    Mutation(
+        CLAUDE, 'synthetic=record.get("isApiErrorMessage") is True or ', "synthetic=", READERS[:1]
+    ),
+    Mutation(
+        CLAUDE, ("yield given.message if typed else"), "yield given.message if True else", SPEAKING
+    ),
     Mutation(CLAUDE, 'message._replace(origin="unknown") for', "message for", READERS[:1]),
-    Mutation(CLAUDE, "for queued in queue if said and not typed else ():", "for queued in ():", SPEAKING),
+    Mutation(
+        CLAUDE, "for queued in queue if said and not typed else ():", "for queued in ():", SPEAKING
+    ),
     Mutation(CODEX, "if copied or self._is_subagent or origin", "if origin", READERS[1:]),
-    Mutation(CODEX, "self._root = origin or own or self._root", "self._root = own or self._root", COPIES),
-    Mutation(CODEX, "and (self._is_fork or not self._is_subagent)", "and not self._is_subagent", COPIES),
-    Mutation(SPEAKERS, '("unknown", text) if tag_around(rest) else ("human", rest)', '("human", rest)', SPEAKING),
+    Mutation(
+        CODEX,
+        "self._root = origin or own or self._root",
+        "self._root = own or self._root",
+        COPIES,
+    ),
+    Mutation(
+        CODEX, ("and (self._is_fork or not self._is_subagent)"), "and not self._is_subagent", COPIES
+    ),
+    Mutation(
+        SPEAKERS,
+        ('("unknown", text) if tag_around(rest) else ("human", rest)'),
+        '("human", rest)',
+        SPEAKING,
+    ),
     Mutation(SPEAKERS, "rest = without(rest, _ANY).strip()", "rest = rest.strip()", SPEAKING),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
     Mutation(CODEX, " and ordinal < self._inherited:", " and False:", READERS[1:]),
     Mutation(COPILOT, "if call.id not in self._asked:", "if True:", READERS[1:]),
     Mutation(COPILOT, "refused = self._denied.pop(call_id, None)", "refused = None", READERS[1:]),
     Mutation(GEMINI, 'if building.kind(call, "status") in _FINAL:', "if True:", READERS[1:]),
-    Mutation(OPENCODE, 'if not text or not (ended or "end" in fields(part.get("time"))):', "if not text:", READERS[1:]),
-    Mutation(OPENCODE, 'refused = text[feedback.end() :].strip() if feedback else ""', 'refused = ""', READERS[1:]),
+    Mutation(
+        OPENCODE,
+        ('if not text or not (ended or "end" in fields(part.get("time"))):'),
+        "if not text:",
+        READERS[1:],
+    ),
+    Mutation(
+        OPENCODE,
+        'refused = text[feedback.end() :].strip() if feedback else ""',
+        'refused = ""',
+        READERS[1:],
+    ),
     Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
     Mutation(PI, "*spoken(said))", '"human", said)', READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
-    Mutation(CLAUDE, "    if interrupted:\n        return", "    if False:\n        return", READERS[:1]),
-    Mutation(CITATIONS, "if _BULLET_LINE.match(plain) or _is_link_target(plain):", "if _is_link_target(plain):", CITED),
+    Mutation(
+        CLAUDE,
+        "    if interrupted:\n        return",
+        "    if False:\n        return",
+        READERS[:1],
+    ),
+    Mutation(
+        CITATIONS,
+        "if _BULLET_LINE.match(plain) or _is_link_target(plain):",
+        "if _is_link_target(plain):",
+        CITED,
+    ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
-    # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet of this ledger.
+    # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet
+    # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
-    Mutation(INJECTION, "[bullet for bullet in others if bullet.name not in names]", "beside.bullets", TOLD),
-    Mutation(INJECTION, " if one.name in loaded.uncounted", " if False", ("tests/curation/test_sharing.py", *TOLD)),
     Mutation(
-        INJECTION, ", *(known.removed if known is not None else ())}", "}", ("tests/curation/test_sharing.py", *TOLD)
+        INJECTION,
+        "[bullet for bullet in others if bullet.name not in names]",
+        "beside.bullets",
+        TOLD,
     ),
-    Mutation(INJECTION, 'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2', "len(text)", TOLD),
+    Mutation(
+        INJECTION,
+        " if one.name in loaded.uncounted",
+        " if False",
+        ("tests/curation/test_sharing.py", *TOLD),
+    ),
+    Mutation(
+        INJECTION,
+        ", *(known.removed if known is not None else ())}",
+        "}",
+        ("tests/curation/test_sharing.py", *TOLD),
+    ),
+    Mutation(
+        INJECTION,
+        'len(json.dumps(text, ensure_ascii=False).encode("utf-16-le")) // 2 - 2',
+        "len(text)",
+        TOLD,
+    ),
     Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
-    # How a command ends: its exit code, and an error that names the thing and the way out and shows no secret.
+    # How a command ends: its exit code, and an error that names the thing and the way out and shows
+    # no secret.
     Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
     Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "if isinstance(error, OSError):", "if False:", ERRORS),
-    Mutation(APP, "if user and project is not None:", "if False:", ("tests/sessions/test_user_playbook.py", *ERRORS)),
+    Mutation(
+        APP,
+        "if user and project is not None:",
+        "if False:",
+        ("tests/sessions/test_user_playbook.py", *ERRORS),
+    ),
     Mutation(APP, "if not root.is_dir():", "if False:", ERRORS),
-    Mutation(APP, "text if not self.user and self.dataset is None else _COMMAND", "text if True else _COMMAND", ERRORS),
+    Mutation(
+        APP,
+        "text if not self.user and self.dataset is None else _COMMAND",
+        "text if True else _COMMAND",
+        ERRORS,
+    ),
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
     Mutation(ACTS, "is_own_kind and MERGED not in event.meta and tx", "is_own_kind and tx", UNDO),
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
-    Mutation(ACTS, "if event.event_id in gone or _tag_id(event) in gone:", "if event.event_id in gone:", UNDO),
+    Mutation(
+        ACTS,
+        "if event.event_id in gone or _tag_id(event) in gone:",
+        "if event.event_id in gone:",
+        UNDO,
+    ),
     Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
-    Mutation(ACTS, "in standing if _command(event) == _command(last)]", "in standing if event is last]", UNDO),
-    Mutation(UNDOING, "if not _stands(ledger, entry, now.entries[name], found):", "if False:", UNDO),
+    Mutation(
+        ACTS,
+        "in standing if _command(event) == _command(last)]",
+        "in standing if event is last]",
+        UNDO,
+    ),
+    Mutation(
+        UNDOING, ("if not _stands(ledger, entry, now.entries[name], found):"), "if False:", UNDO
+    ),
     Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
     Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
     Mutation(UNDOING, "sorted(changes, key=lambda one: _ORDER.index(one.kind))", "changes", UNDO),
@@ -460,9 +834,17 @@ MUTATIONS = [
     # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
     Mutation(CITATION, '(self.heard or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
-    Mutation(FINDINGS, 'citation.wrong is None or one.tag == "harmful":', "citation.wrong is None:", RULES),
     Mutation(
-        FOLLOW, "wrong[citation.name][:200] if citation.name in wrong", "next(iter(wrong.values())) if wrong", RULES
+        FINDINGS,
+        ('citation.wrong is None or one.tag == "harmful":'),
+        "citation.wrong is None:",
+        RULES,
+    ),
+    Mutation(
+        FOLLOW,
+        "wrong[citation.name][:200] if citation.name in wrong",
+        "next(iter(wrong.values())) if wrong",
+        RULES,
     ),
     Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
     Mutation(FINDINGS, "if word is not None and repeats(citation, word):", "if False:", RULES),
@@ -475,59 +857,175 @@ MUTATIONS = [
     Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
     Mutation(STEPS, '("look", "tidy", "admin"):', '("look", "tidy", "admin") and False:', RULES),
     Mutation(PEOPLE, "not (len(line) > 12 and pasted.match(line))", "True", RULES),
-    Mutation(PEOPLE, "if opening and not is_short and not is_english(opening):", "if False:", RULES),
-    Mutation(PEOPLE, 'reported = expression("supposed").sub(" ", opening)', "reported = opening", RULES),
-    Mutation(PEOPLE, 'if expression("twofold").search(clause, negation.end()):', "if False:", RULES),
-    Mutation(STEPS, "return min(kinds, key=_KINDS.index", "return max(kinds, key=_KINDS.index", RULES),
-    # Windows and what stands: where a session was cut changes no verdict, and a person's word stays.
-    Mutation(WINDOW, "return is_anothers or self.completed.data", "return self.completed.data", WINDOWS),
-    Mutation(WINDOW, "return is_anothers or self.completed.data is None", "return is_anothers", WINDOWS),
+    Mutation(
+        PEOPLE, ("if opening and not is_short and not is_english(opening):"), "if False:", RULES
+    ),
+    Mutation(
+        PEOPLE, ('reported = expression("supposed").sub(" ", opening)'), "reported = opening", RULES
+    ),
+    Mutation(
+        PEOPLE, ('if expression("twofold").search(clause, negation.end()):'), "if False:", RULES
+    ),
+    Mutation(
+        STEPS, ("return min(kinds, key=_KINDS.index"), "return max(kinds, key=_KINDS.index", RULES
+    ),
+    # Windows and what stands: where a session was cut changes no verdict, and a person's word
+    # stays.
+    Mutation(
+        WINDOW, ("return is_anothers or self.completed.data"), "return self.completed.data", WINDOWS
+    ),
+    Mutation(
+        WINDOW, ("return is_anothers or self.completed.data is None"), "return is_anothers", WINDOWS
+    ),
     Mutation(WINDOW, " if event.event_id not in self.retracted]", "]", WINDOWS),
-    Mutation(WINDOW, "match[0] if match[1] in judged or match[1] not in live else", "match[0] if True else", WINDOWS),
-    Mutation(WINDOW, 'for name in carried if last.get(name) == "neutral")', "for name in carried)", WINDOWS),
+    Mutation(
+        WINDOW,
+        "match[0] if match[1] in judged or match[1] not in live else",
+        "match[0] if True else",
+        WINDOWS,
+    ),
+    Mutation(
+        WINDOW,
+        ('for name in carried if last.get(name) == "neutral")'),
+        "for name in carried)",
+        WINDOWS,
+    ),
     Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
     Mutation(STANDING, ' and said[-1].is_broken == (tag.followed == "no")', "", WINDOWS),
     Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
-    Mutation(STANDING, 'if any(event.actor not in (given.tag.actor, "reparse")', "if any(False", WINDOWS),
-    # The runner and its gate: whatever a backend does ends as an event, and a model is asked where its user wants it.
     Mutation(
-        RUN, "not trouble.is_over(self.max_attempts) and _pause_is_over(trouble", "_pause_is_over(trouble", RUNNER
+        STANDING,
+        ('if any(event.actor not in (given.tag.actor, "reparse")'),
+        "if any(False",
+        WINDOWS,
+    ),
+    # The runner and its gate: whatever a backend does ends as an event, and a model is asked where
+    # its user wants it.
+    Mutation(
+        RUN,
+        "not trouble.is_over(self.max_attempts) and _pause_is_over(trouble",
+        "_pause_is_over(trouble",
+        RUNNER,
     ),
     Mutation(RUN, "anew = self.backend.quotes and any(", "anew = any(", RUNNER),
-    Mutation(RUN, "if not self.backend.quotes and self._of_another(window) is not None:", "if False:", ANSWERED),
+    Mutation(
+        RUN,
+        "if not self.backend.quotes and self._of_another(window) is not None:",
+        "if False:",
+        ANSWERED,
+    ),
     Mutation(STANDING, 'fault_of(parsed, data["asked"] or live)', "parsed.fault", ANSWERED),
     Mutation(STANDING, "(old is None and fault_in(ledger, given, parsed))", "False", ANSWERED),
     Mutation(PROMPTS_OF, "not self.asks_for_quotes and (", "(", ANSWERED),
     Mutation(PROMPTS_OF, "self.is_users or self.sha256 in allowed", "True", ANSWERED),
-    Mutation(RECORDING, "except Exception as error:  # noqa: BLE001  ", "except ArithmeticError as error:  # ", RUNNER),
-    Mutation(RUN, ' declined to answer", final=True)', ' declined to answer")', ("tests/reflection/test_model.py",)),
-    Mutation(CONSENT, "if not cited and not (is_model and self.config.uncited):", "if not cited:", RUNNER),
+    Mutation(
+        RECORDING,
+        "except Exception as error:  # noqa: BLE001  ",
+        "except ArithmeticError as error:  # ",
+        RUNNER,
+    ),
+    Mutation(
+        RUN,
+        (' declined to answer", final=True)'),
+        ' declined to answer")',
+        ("tests/reflection/test_model.py",),
+    ),
+    Mutation(
+        CONSENT,
+        "if not cited and not (is_model and self.config.uncited):",
+        "if not cited:",
+        RUNNER,
+    ),
     Mutation(CONSENT, "        if forced:\n            return None\n", "", RUNNER),
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
     Mutation(CONSENT, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
     Mutation(CONSENT, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
-    # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills nothing.
-    Mutation(PROPOSALS, '[-1].state in ("waiting", "rejected", "kept", *', '[-1].state in ("waiting", *', PROPOSED),
-    Mutation(PROPOSALS, "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)", "trust", PROPOSED),
+    # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills
+    # nothing.
+    Mutation(
+        PROPOSALS,
+        '[-1].state in ("waiting", "rejected", "kept", *',
+        '[-1].state in ("waiting", *',
+        PROPOSED,
+    ),
+    Mutation(
+        PROPOSALS,
+        "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)",
+        "trust",
+        PROPOSED,
+    ),
     Mutation(PROPOSALS, "what = _staleness(ledger.rows(), proposal)", "what = None", PROPOSED),
     Mutation(PROPOSALS, "if len(no) >= _MOST_REJECTED:", "if False:", PROPOSED),
     Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
     Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),
-    Mutation(PROPOSALS, "waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]", "waiting[:0]", PROPOSED),
-    # playbook.json: never overwritten while it says what the ledger does not know; only a person's words are theirs.
-    Mutation(PLAYBOOK_FILE, "= render(ledger, project) or seen == digest(raw)", "= render(ledger, project)", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, " position is None and rows and not _is_adopted(ledger, digest(raw))", " False", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, "        kept = keep(project, found.raw, ANOTHERS)\n", "        pass\n", KEPT_FILE),
+    Mutation(
+        PROPOSALS, ("waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]"), "waiting[:0]", PROPOSED
+    ),
+    # playbook.json: never overwritten while it says what the ledger does not know; only a person's
+    # words are theirs.
+    Mutation(
+        PLAYBOOK_FILE,
+        "= render(ledger, project) or seen == digest(raw)",
+        "= render(ledger, project)",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        " position is None and rows and not _is_adopted(ledger, digest(raw))",
+        " False",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        "        kept = keep(project, found.raw, ANOTHERS)\n",
+        "        pass\n",
+        KEPT_FILE,
+    ),
     Mutation(PLAYBOOK_FILE, "(written, checked_out, *adopted)", "(written,)", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, "        if copy is not None and _was_left(project, copy)", "        if False", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, " (edits or is_edited) and not (is_written or stays or later)", " False", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, " next(ledger.events(after=position, types=_ADVICE), None) is None", " True", KEPT_FILE),
-    Mutation(PLAYBOOK_FILE, "return position if adopted == digest(last_updated) else None", "return None", KEPT_FILE),
+    Mutation(
+        PLAYBOOK_FILE,
+        "        if copy is not None and _was_left(project, copy)",
+        "        if False",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        " (edits or is_edited) and not (is_written or stays or later)",
+        " False",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        " next(ledger.events(after=position, types=_ADVICE), None) is None",
+        " True",
+        KEPT_FILE,
+    ),
+    Mutation(
+        PLAYBOOK_FILE,
+        "return position if adopted == digest(last_updated) else None",
+        "return None",
+        KEPT_FILE,
+    ),
     # Lessons: a fold in the order in which things happened, of what was not retracted.
-    Mutation(BOOK, "=lambda event: (event.occurred_at, event.arrived)", "=lambda event: event.position", LESSONS),
-    Mutation(BOOK, " None or not all(covers.active(id) for id in (event.event_id, window) if id):", " None:", LESSONS),
+    Mutation(
+        BOOK,
+        "=lambda event: (event.occurred_at, event.arrived)",
+        "=lambda event: event.position",
+        LESSONS,
+    ),
+    Mutation(
+        BOOK,
+        " None or not all(covers.active(id) for id in (event.event_id, window) if id):",
+        " None:",
+        LESSONS,
+    ),
     Mutation(BOOK, "float(POLARITY[kind] > 0)", "1.0", LESSONS),
-    Mutation(BOOK, '.failures if self.kind == "reflection" else _failures_lately(self.signals)', ".failures", LESSONS),
+    Mutation(
+        BOOK,
+        ('.failures if self.kind == "reflection" else _failures_lately(self.signals)'),
+        ".failures",
+        LESSONS,
+    ),
     Mutation(BOOK, "== 2:\n", "== 3:\n", LESSONS),
     Mutation(BOOK, "len(bank) == policy.bank_size", "len(bank) > policy.bank_size", LESSONS),
     Mutation(BOOK, "trusted and one.proposal is None and", "trusted and", LESSONS),
@@ -537,7 +1035,9 @@ MUTATIONS = [
 
 
 def main(words: list[str]) -> int:
-    chosen = [m for m in MUTATIONS if not words or any(word in text for word in words for text in m[:3])]
+    chosen = [
+        m for m in MUTATIONS if not words or any(word in text for word in words for text in m[:3])
+    ]
     if wrong := misplaced(chosen):
         sys.exit("\n".join(wrong))
     with tempfile.TemporaryDirectory() as folder:
@@ -547,10 +1047,15 @@ def main(words: list[str]) -> int:
         clean = copies.get()
         for tests in dict.fromkeys(m.tests for m in chosen):
             if (code := run(clean, tests)) != 0:
-                sys.exit(f"{' '.join(tests)} fail without any mutation (exit code {code}); mend them first")
+                sys.exit(
+                    f"{' '.join(tests)} fail without any mutation (exit code {code}); mend "
+                    "them first"
+                )
         copies.put(clean)
         with ThreadPoolExecutor(JOBS) as pool:
-            noticed = list(pool.map(lambda numbered: tried(*numbered, copies), enumerate(chosen, 1)))
+            noticed = list(
+                pool.map(lambda numbered: tried(*numbered, copies), enumerate(chosen, 1))
+            )
     print(f"{sum(noticed)} of {len(chosen)} mutations were noticed")
     return 0 if all(noticed) else 1
 
@@ -586,7 +1091,8 @@ def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
     begun = time.monotonic()
     try:
         path.write_text(whole.replace(mutation.old, mutation.new), "utf-8")
-        # Compiled code is known by its source's second: each mutation has another, and the original its own again.
+        # Compiled code is known by its source's second: each mutation has another, and the original
+        # its own again.
         os.utime(path, (changed + number, changed + number))
         code = run(copy, mutation.tests)
     finally:
@@ -594,16 +1100,25 @@ def tried(number: int, mutation: Mutation, copies: SimpleQueue[Path]) -> bool:
         os.utime(path, (changed, changed))
         copies.put(copy)
     if code not in (0, 1):
-        sys.exit(f"the tests did not run with {mutation.new!r} in {mutation.file} (exit code {code})")
+        sys.exit(
+            f"the tests did not run with {mutation.new!r} in {mutation.file} (exit code {code})"
+        )
     said = "noticed " if code else "SURVIVED"
-    print(f"{said} {time.monotonic() - begun:4.0f} s  {mutation.file}: {mutation.new.strip()!r}", flush=True)
+    print(
+        f"{said} {time.monotonic() - begun:4.0f} s  {mutation.file}: {mutation.new.strip()!r}",
+        flush=True,
+    )
     return code == 1
 
 
 def run(copy: Path, tests: tuple[str, ...]) -> int:
     """The exit code of the fast tests in some modules, which stop at the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0"]
-    command += ["-m", "not slow and not client and not scale and not browser and not postgres", *tests]
+    command += [
+        "-m",
+        "not slow and not client and not scale and not browser and not postgres",
+        *tests,
+    ]
     # As CI does, with the same examples each time.
     env = {**os.environ, "CI": "true", "PYTHONPATH": str(copy)}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

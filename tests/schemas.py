@@ -1,5 +1,5 @@
-"""What is generated in docs/: schema.json and keys.md from the answers' types, and the pages of commands, settings,
- event types and the SQL views.
+"""What is generated in docs/: schema.json and keys.md from the answers' types, and the pages of
+commands, settings, event types and the SQL views.
 
 `python -m tests.schemas` writes them.
 """
@@ -74,15 +74,27 @@ _FORMS: dict[str, dict[str, Any]] = {
     "Head": {"type": "string"},
     "Change": {"additionalProperties": True, "type": "object"},
 }
-_TYPES = {"string": "text", "integer": "number", "number": "fraction", "boolean": "bool", "array": "list"}
+_TYPES = {
+    "string": "text",
+    "integer": "number",
+    "number": "fraction",
+    "boolean": "bool",
+    "array": "list",
+}
 
 
 def check(command: str, document: Any) -> None:
-    """Raise ValidationError unless a document is what its schema says, with no key more and in that order."""
+    """Raise ValidationError unless a document is what its schema says, with no key more and in
+    that order.
+    """
     first, _, second = command.partition(" ")
     if f"{first} {second}" in ANSWERS:
         first = f"{first} {second}"
-    named = [name for name in ANSWERS if name == first or (name.startswith(f"{first} ") and first not in ("lessons",))]
+    named = [
+        name
+        for name in ANSWERS
+        if name == first or (name.startswith(f"{first} ") and first not in ("lessons",))
+    ]
     found = [error for error in (_wrong(name, document) for name in named) if error is not None]
     if len(found) == len(named):
         raise found[0] if found else KeyError(command)
@@ -103,10 +115,14 @@ def _validator(name: str) -> Any:
     return exact({**whole["properties"][name], "$defs": whole["$defs"]})
 
 
-def _in_order(validator: Any, properties: Any, document: Any, schema: Any) -> Iterator[ValidationError]:
+def _in_order(
+    validator: Any, properties: Any, document: Any, schema: Any
+) -> Iterator[ValidationError]:
     if isinstance(document, dict) and list(document) != list(properties):
         yield ValidationError(f"its keys are {list(document)}, documented are {list(properties)}")
-    yield from Draft202012Validator.VALIDATORS["properties"](validator, properties, document, schema)
+    yield from Draft202012Validator.VALIDATORS["properties"](
+        validator, properties, document, schema
+    )
 
 
 class Documents(GenerateJsonSchema):
@@ -115,7 +131,9 @@ class Documents(GenerateJsonSchema):
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
         made = super().dataclass_schema(schema)
         shown = {one.name for one in fields(schema["cls"]) if one.repr}
-        return made | {"properties": {name: of for name, of in made["properties"].items() if name in shown}}
+        return made | {
+            "properties": {name: of for name, of in made["properties"].items() if name in shown}
+        }
 
     def callable_schema(self, schema: Any) -> dict[str, Any]:  # of what is left out
         return {}
@@ -144,9 +162,14 @@ def schema() -> dict[str, Any]:
 
 
 def _modules() -> dict[str, Any]:
-    """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names of types too."""
+    """Return the modules that `ANSWERS` names; theirs, and all that they lead to, have the names
+    of types too.
+    """
     elsewhere = {
-        **{name: f"reflector.audit.{name}" for name in ("blame", "difference", "doubles", "session")},
+        **{
+            name: f"reflector.audit.{name}"
+            for name in ("blame", "difference", "doubles", "session")
+        },
         "book": "reflector.lessons.book",
         "drain": "reflector.sessions.drain",
         "plan": "reflector.trials.trial",
@@ -163,7 +186,10 @@ def _modules() -> dict[str, Any]:
             for part in ast.parse(inspect.getsource(module)).body if module else ():
                 if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
                     with suppress(ModuleNotFoundError):  # _typeshed is no module
-                        exec(compile(ast.Module(part.body, []), module.__name__, "exec"), module.__dict__)
+                        exec(
+                            compile(ast.Module(part.body, []), module.__name__, "exec"),
+                            module.__dict__,
+                        )
         done |= todo
     return found
 
@@ -176,7 +202,11 @@ def _plain(made: Any) -> Any:
         return made
     if (name := made.get("$ref", "").rpartition("/")[2]) in _FORMS:
         return _FORMS[name]
-    plain = {key: _plain(value) for key, value in made.items() if key not in ("title", "default", "format", "pattern")}
+    plain = {
+        key: _plain(value)
+        for key, value in made.items()
+        if key not in ("title", "default", "format", "pattern")
+    }
     if isinstance(made.get("properties"), dict):
         said, about = _described(made.get("description", ""))
         keys = {key.rstrip("_"): _plain(value) for key, value in made["properties"].items()}
@@ -198,14 +228,25 @@ def keys(made: dict[str, Any]) -> str:
     """Return docs/keys.md: a table for each document and for each object in one."""
     parts = ["<!-- generated -->\n", "# Keys of the documents\n"]
     parts.append(
-        "The documents of `--json`, by [schema.json](schema.json). [JSON](machines.md#json) says what holds for all.\n"
+        "The documents of `--json`, by [schema.json](schema.json). [JSON](machines.md#json) says "
+        "what holds for all.\n"
     )
     parts += ["| command | document |", "|---|---|"]
-    parts += [f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()]
+    parts += [
+        f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()
+    ]
     for name, one in made["$defs"].items():
         if "properties" in one:
-            parts += [f"\n## {_name(name)}\n", f"{one['description']}\n", "| key | type | |", "|---|---|---|"]
-            rows = (f"| `{key}` | {_type(of)} | {of.get('description', '')} |" for key, of in one["properties"].items())
+            parts += [
+                f"\n## {_name(name)}\n",
+                f"{one['description']}\n",
+                "| key | type | |",
+                "|---|---|---|",
+            ]
+            rows = (
+                f"| `{key}` | {_type(of)} | {of.get('description', '')} |"
+                for key, of in one["properties"].items()
+            )
             parts += [row.replace("|  |", "| |") for row in rows]
     return "\n".join(parts) + "\n"
 
@@ -242,7 +283,9 @@ def commands() -> str:
         parts += [f"\n## {title}\n", "| command | what it does | example |", "|---|---|---|"]
         for name, entry in group.items():
             command = reflector.get_command(context, name)
-            typed = "<br>".join(f"`{f'reflector {name} {example}'.rstrip()}`" for example in entry.examples)
+            typed = "<br>".join(
+                f"`{f'reflector {name} {example}'.rstrip()}`" for example in entry.examples
+            )
             parts.append(f"| `{name}` | {command.get_short_help_str(limit=200)} | {typed} |")
             for inner in command.commands.values() if isinstance(command, click.Group) else ():
                 parts.append(f"| `{name} {inner.name}` | {inner.get_short_help_str(limit=200)} | |")
@@ -250,35 +293,48 @@ def commands() -> str:
 
 
 _ABOUT = """\
-`reflector COMMAND --help` has every option. Most questions accept `--as-of` with a position, a time or a session
-([questions.md](questions.md) has examples). Commands that answer something accept `--json`, a documented and stable
-form ([machines.md](machines.md#json)). The exit codes are 0 if all is well, 1 for drift, tampering or something that
-could not be done, and 2 for usage and configuration. `reflector --user COMMAND` works on your own playbook, which
-applies in every project ([reference.md](reference.md#playbooks)). A name that is gone exits with 2 and says the new
-one."""
+`reflector COMMAND --help` has every option. Most questions accept `--as-of` with a position, a time
+or a session ([questions.md](questions.md) has examples). Commands that answer something accept
+`--json`, a documented and stable form ([machines.md](machines.md#json)). The exit codes are 0 if
+all is well, 1 for drift, tampering or something that could not be done, and 2 for usage and
+configuration. `reflector --user COMMAND` works on your own playbook, which applies in every project
+([reference.md](reference.md#playbooks)). A name that is gone exits with 2 and says the new one."""
 
 
 def cheat_sheet() -> str:
-    """Return docs/cheat-sheet.md: each command in its shortest useful form, on two printed pages."""
+    """Return docs/cheat-sheet.md: each command in its shortest useful form, on two printed
+    pages.
+    """
     from reflector.cli.table import GROUPS
     from reflector.playbook.bullet import SECTIONS
 
     parts = ["<!-- generated -->\n", "# Cheat sheet\n", _CHEAT]
-    parts += ["**Sections**: " + ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items()) + "\n"]
+    parts += [
+        "**Sections**: "
+        + ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items())
+        + "\n"
+    ]
     for title, group in GROUPS.items():
-        typed = [f"{name} {next(filter(None, entry.examples), '')}".rstrip() for name, entry in group.items()]
+        typed = [
+            f"{name} {next(filter(None, entry.examples), '')}".rstrip()
+            for name, entry in group.items()
+        ]
         said = [entry.summary.rstrip(".") for entry in group.values()]
-        rows = [f"{one:<{max(map(len, typed))}}  # {about}" for one, about in zip(typed, said, strict=True)]
+        rows = [
+            f"{one:<{max(map(len, typed))}}  # {about}"
+            for one, about in zip(typed, said, strict=True)
+        ]
         parts += [f"## {title}\n", "```text", *rows, "```\n"]
     return "\n".join(parts)
 
 
 _CHEAT = """\
-`reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD` finds a word in
-help and pages. [Commands](commands.md) has more examples.
+`reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD`
+finds a word in help and pages. [Commands](commands.md) has more examples.
 
-**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a stable form),
-`--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only show).
+**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a
+stable form), `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only
+show).
 
 **Names**: `pat-001` a bullet, `5f2a91c0` the beginning of a session's id, `41` an event's position.
 **Exit codes**: 0 all is well, 1 something is wrong, 2 wrong usage.
@@ -317,39 +373,57 @@ def events() -> str:
 
 
 _EVENTS = """\
-`since` is the schema revision of the first version that appended the type. A program may ignore types and fields that
-it does not know. An event whose `data` does not have the form of its type is unreadable: it changes nothing, `log`
-marks it, and `verify` reports it. [The ledger format](ledger-format.md) has the rest.
+`since` is the schema revision of the first version that appended the type. A program may ignore
+types and fields that it does not know. An event whose `data` does not have the form of its type is
+unreadable: it changes nothing, `log` marks it, and `verify` reports it. [The ledger
+format](ledger-format.md) has the rest.
 """
 _PROSE = """
 ## Prose
 
-What a [redaction](ledger-format.md#redaction) erases. Of a type that is wholly prose, nothing is kept.
+What a [redaction](ledger-format.md#redaction) erases. Of a type that is wholly prose, nothing is
+kept.
 """
 
 
 def views() -> str:
-    """Return docs/views.md: each view with its columns, as the comments of its text in migrations/views say them."""
+    """Return docs/views.md: each view with its columns, as the comments of its text in
+    migrations/views say them.
+    """
     parts = ["<!-- generated -->\n", "# SQL views\n", _VIEWS]
     for name in VIEWS[1:]:
         sql = (DOCS.parent / "migrations" / "views" / f"{name}.sql").read_text("utf-8")
         head, _, text = sql.partition("CREATE VIEW")
-        about = " ".join(head.partition("\n--\n")[0].replace("\n--", "\n").removeprefix("--").split())
+        about = " ".join(
+            head.partition("\n--\n")[0].replace("\n--", "\n").removeprefix("--").split()
+        )
         columns = re.findall(r" AS (\w+),?  -- (\w+)(?:: (.*))?$", text, re.MULTILINE)
         parts += [f"\n## `{name}`\n", f"{about}\n", "| column | type | |", "|---|---|---|"]
-        parts += [f"| `{column}` | {type_} | {said} |".replace("|  |", "| |") for column, type_, said in columns]
+        parts += [
+            f"| `{column}` | {type_} | {said} |".replace("|  |", "| |")
+            for column, type_, said in columns
+        ]
     return "\n".join(parts) + "\n"
 
 
 _VIEWS = """\
-The columns of the views that `reflector sql` queries ([examples](machines.md#sql)), the same on SQLite and PostgreSQL.
-Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A `position` is an event's number in its playbook, as in `log`."""
+The columns of the views that `reflector sql` queries ([examples](machines.md#sql)), the same on
+SQLite and PostgreSQL. Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A `position` is an
+event's number in its playbook, as in `log`."""
 
 
 def settings() -> str:
-    """Return docs/settings.md: each setting, as the comment of its field in reflector/config.py says it."""
+    """Return docs/settings.md: each setting, as the comment of its field in reflector/config.py
+    says it.
+    """
     source = (DOCS.parent / "reflector" / "config.py").read_text("utf-8")
-    parts = ["<!-- generated -->\n", "# Settings\n", _SETTINGS, "\n| setting | default | |", "|---|---|---|"]
+    parts = [
+        "<!-- generated -->\n",
+        "# Settings\n",
+        _SETTINGS,
+        "\n| setting | default | |",
+        "|---|---|---|",
+    ]
     for name, of in SETTINGS.items():
         said = re.search(rf"((?:    #: .*\n)+)    {name}: ", source)
         assert said is not None, f"reflector/config.py does not say what {name} means"
@@ -360,20 +434,30 @@ def settings() -> str:
 
 
 _SETTINGS = """\
-Nothing has to be set. [Settings and playbooks](reference.md#settings) says where a setting is written and which wins.
-Each is an environment variable too: `idle_minutes` is `REFLECTOR_IDLE_MINUTES`.
+Nothing has to be set. [Settings and playbooks](reference.md#settings) says where a setting is
+written and which wins. Each is an environment variable too: `idle_minutes` is
+`REFLECTOR_IDLE_MINUTES`.
 
-¹ Only your own file, the environment or a flag can set it: a repository that you clone does not decide who gets your
-transcripts. [Trust](trust.md#settings) lists what a repository's file can set."""
+¹ Only your own file, the environment or a flag can set it: a repository that you clone does not
+decide who gets your transcripts. [Trust](trust.md#settings) lists what a repository's file can
+set."""
 
 
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     made = schema()
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    pages = {"keys": keys(made), "commands": commands(), "cheat-sheet": cheat_sheet(), "events": events()}
+    pages = {
+        "keys": keys(made),
+        "commands": commands(),
+        "cheat-sheet": cheat_sheet(),
+        "events": events(),
+    }
     pages |= {"views": views(), "settings": settings()}
-    return {DOCS / "schema.json": text, **{DOCS / f"{name}.md": page for name, page in pages.items()}}
+    return {
+        DOCS / "schema.json": text,
+        **{DOCS / f"{name}.md": page for name, page in pages.items()},
+    }
 
 
 if __name__ == "__main__":

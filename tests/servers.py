@@ -1,5 +1,5 @@
-"""PostgreSQL's server and PgBouncer from Debian's packages, started for a test and stopped after it; and clusters that
-can be killed as a whole, and copied by a standby.
+"""PostgreSQL's server and PgBouncer from Debian's packages, started for a test and stopped after
+it; and clusters that can be killed as a whole, and copied by a standby.
 
 All refuse to run as root, so a run by root starts them as another user.
 """
@@ -31,8 +31,9 @@ _FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", "max_con
 
 
 def as_user(owner_of: str = "") -> dict[str, Any]:
-    """As whom `subprocess` starts a process that refuses to be root's: {} where we are not root, else the owner of a
-    folder, if that is not root."""
+    """As whom `subprocess` starts a process that refuses to be root's: {} where we are not root,
+    else the owner of a folder, if that is not root.
+    """
     if os.getuid() != 0:
         return {}
     names = {one.pw_name: one for one in pwd.getpwall()}
@@ -44,7 +45,8 @@ def as_user(owner_of: str = "") -> dict[str, Any]:
 
 @contextmanager
 def own_folder(user: dict[str, Any]) -> Iterator[Path]:
-    # Not below pytest's own folder, which only its owner may enter; and short, for a socket's path has 107 bytes.
+    # Not below pytest's own folder, which only its owner may enter; and short, for a socket's path
+    # has 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="reflector-server-", dir="/tmp"))
     try:
         if user:
@@ -64,12 +66,16 @@ def _running(
     env = {**os.environ, **({"LD_LIBRARY_PATH": unpacked} if unpacked else {}), **environ}
     with log.open("wb") as out:
         options: dict[str, Any] = {"cwd": folder, "env": env, "stdin": subprocess.DEVNULL, **user}
-        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, **options)
+        process = subprocess.Popen(
+            [str(word) for word in command], stdout=out, stderr=out, **options
+        )
     try:
         until = time.monotonic() + 60
         while not answers(url):
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"{command[0]} did not start:\n{log.read_text(errors='replace')}")
+                raise RuntimeError(
+                    f"{command[0]} did not start:\n{log.read_text(errors='replace')}"
+                )
             time.sleep(0.02)
         yield
     finally:
@@ -90,14 +96,28 @@ def answers(url: str) -> bool:
 
 def make_cluster(programs: Path, folder: Path, user: dict[str, Any]) -> None:
     """Make a cluster in `data` of a folder, whose superuser is postgres."""
-    initdb = [programs / "initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    initdb = [
+        programs / "initdb",
+        "-D",
+        "data",
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+    ]
     made = [str(word) for word in (*initdb, "--locale", "C.UTF-8")]
     subprocess.run(made, cwd=folder, check=True, capture_output=True, **user)
 
 
 @contextmanager
-def postgres_server(programs: Path = DEBIAN, more: Sequence[str] = (), language: str = "") -> Iterator[str]:
-    """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it has none.
+def postgres_server(
+    programs: Path = DEBIAN, more: Sequence[str] = (), language: str = ""
+) -> Iterator[str]:
+    """The URL of a superuser on a new PostgreSQL, made by the programs in a folder; skips where it
+    has none.
 
     `more` are settings of the server, and `language` is the one that it speaks.
     """
@@ -107,7 +127,16 @@ def postgres_server(programs: Path = DEBIAN, more: Sequence[str] = (), language:
     with own_folder(user) as folder:
         make_cluster(programs, folder, user)
         settings = [word for setting in (*_FAST, *more) for word in ("-c", setting)]
-        command = [programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses=", *settings]
+        command = [
+            programs / "postgres",
+            "-D",
+            "data",
+            "-k",
+            folder,
+            "-c",
+            "listen_addresses=",
+            *settings,
+        ]
         url = f"postgresql://postgres@/postgres?host={folder}"
         with _running(command, folder, url, user, **({"LANGUAGE": language} if language else {})):
             yield url
@@ -115,10 +144,11 @@ def postgres_server(programs: Path = DEBIAN, more: Sequence[str] = (), language:
 
 @contextmanager
 def pgbouncer(server: str, users: Sequence[str] = (), more: Sequence[str] = ()) -> Iterator[str]:
-    """The URL of a server through a PgBouncer in transaction mode, which shares three connections a database and user.
+    """The URL of a server through a PgBouncer in transaction mode, which shares three connections a
+    database and user.
 
-    It takes the URL's user, and these, without a password. `more` are settings of the pooler. Skips where there
-    is no PgBouncer.
+    It takes the URL's user, and these, without a password. `more` are settings of the pooler. Skips
+    where there is no PgBouncer.
     """
     program = _pgbouncer()
     url = sa.make_url(server)
@@ -129,9 +159,10 @@ def pgbouncer(server: str, users: Sequence[str] = (), more: Sequence[str] = ()) 
         (folder / "users").write_text("".join(f'"{name}" ""\n' for name in known))
         (folder / "pgbouncer.ini").write_text(
             f"[databases]\n* = host={host} port={url.port or 5432}\n[pgbouncer]\n"
-            f"unix_socket_dir = {folder}\nlisten_port = 6432\nauth_type = trust\nauth_file = {folder}/users\n"
-            "pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = 300\nserver_idle_timeout = 5\n"
-            + "".join(f"{setting}\n" for setting in more)
+            f"unix_socket_dir = {folder}\nlisten_port = 6432\nauth_type = trust\nauth_file = "
+            f"{folder}/users\n"
+            "pool_mode = transaction\ndefault_pool_size = 3\nmax_client_conn = "
+            "300\nserver_idle_timeout = 5\n" + "".join(f"{setting}\n" for setting in more)
         )
         through = url.difference_update_query(["host"]).set(host=None, port=6432)
         way = through.update_query_dict({"host": str(folder)}).render_as_string(hide_password=False)
@@ -140,8 +171,13 @@ def pgbouncer(server: str, users: Sequence[str] = (), more: Sequence[str] = ()) 
 
 
 def _pgbouncer() -> Path:
-    """The installed PgBouncer, or Debian's package unpacked into a folder, which root is not needed for; or skips."""
-    for found in (shutil.which("pgbouncer", path=f"{os.defpath}:/usr/sbin:/sbin"), _CACHE / "usr/sbin/pgbouncer"):
+    """The installed PgBouncer, or Debian's package unpacked into a folder, which root is not
+    needed for; or skips.
+    """
+    for found in (
+        shutil.which("pgbouncer", path=f"{os.defpath}:/usr/sbin:/sbin"),
+        _CACHE / "usr/sbin/pgbouncer",
+    ):
         if found is not None and Path(found).exists():
             return Path(found)
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
@@ -158,7 +194,8 @@ def _pgbouncer() -> Path:
     return _CACHE / "usr/sbin/pgbouncer"
 
 
-#: The system survives the kill, so what was written need not be on the disk; but it has to be written.
+#: The system survives the kill, so what was written need not be on the disk; but it has to be
+#: written.
 _SETTINGS = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=100")
 
 
@@ -174,24 +211,43 @@ def until(what: Callable[[], Any], words: str, seconds: float = 120) -> Any:
 
 
 class Cluster:
-    """A cluster in a folder, listening on a socket there, and on a port of loopback if it has one: new, or the standby
-    `of` another one."""
+    """A cluster in a folder, listening on a socket there, and on a port of loopback if it has one:
+    new, or the standby `of` another one.
+    """
 
     def __init__(
-        self, folder: Path, user: dict[str, Any], *settings: str, port: int = 0, of: Cluster | None = None
+        self,
+        folder: Path,
+        user: dict[str, Any],
+        *settings: str,
+        port: int = 0,
+        of: Cluster | None = None,
     ) -> None:
         self.folder = folder
         self.user = user
         self.port = port
         self.url = f"postgresql://postgres@:{port or 5432}/postgres?host={folder}"
-        self._settings = (f"listen_addresses={'127.0.0.1' if port else ''}", f"port={port or 5432}", *settings)
+        self._settings = (
+            f"listen_addresses={'127.0.0.1' if port else ''}",
+            f"port={port or 5432}",
+            *settings,
+        )
         folder.mkdir(mode=0o700, exist_ok=True)
         if user:
             os.chown(folder, user["user"], user["group"])
         if of is None:
             make_cluster(DEBIAN, folder, user)
         else:
-            copy = [str(DEBIAN / "pg_basebackup"), "-R", "-D", "data", "-d", of.url, "--no-sync", "--checkpoint=fast"]
+            copy = [
+                str(DEBIAN / "pg_basebackup"),
+                "-R",
+                "-D",
+                "data",
+                "-d",
+                of.url,
+                "--no-sync",
+                "--checkpoint=fast",
+            ]
             subprocess.run(copy, cwd=folder, check=True, **user)
         self.start()
 

@@ -1,4 +1,5 @@
-"""The public surface as the code says it, a name a line: tests/surface.txt. docs/stability.md says what may change.
+"""The public surface as the code says it, a name a line: tests/surface.txt. docs/stability.md says
+what may change.
 
 `python -m tests.surface` writes it, with all that `tests.schemas` writes.
 """
@@ -42,12 +43,24 @@ def _commands() -> Iterator[str]:
         command = program.get_command(click.Context(program), name)
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:
-            yield " ".join(["command", called, *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-")])
+            yield " ".join(
+                [
+                    "command",
+                    called,
+                    *sorted(map(_typed, one.params), key=lambda typed: typed[:1] == "-"),
+                ]
+            )
 
 
 def _typed(one: click.Parameter) -> str:
-    """Return a parameter as it is typed: [--name VALUE], a choice by its choices, or an argument's name."""
-    value = f"{{{','.join(one.type.choices)}}}" if isinstance(one.type, click.Choice) else one.type.name.upper()
+    """Return a parameter as it is typed: [--name VALUE], a choice by its choices, or an
+    argument's name.
+    """
+    value = (
+        f"{{{','.join(one.type.choices)}}}"
+        if isinstance(one.type, click.Choice)
+        else one.type.name.upper()
+    )
     if isinstance(one, click.Option):
         return f"[{'|'.join([*one.opts, *one.secondary_opts])}{'' if one.is_flag else f' {value}'}]"
     named = value if isinstance(one.type, click.Choice) else (one.name or "").upper()
@@ -55,16 +68,29 @@ def _typed(one: click.Parameter) -> str:
 
 
 def _exits() -> Iterator[str]:
-    page = (DOCS / "machines.md").read_text("utf-8").partition("### Exit codes")[2].partition("\n### ")[0]
-    yield from (f"exit {what}: {why}" for what, why in re.findall(r"^\| `?([a-z0-9 -]+)`? \| (.+) \|$", page, re.M)[1:])
+    page = (
+        (DOCS / "machines.md")
+        .read_text("utf-8")
+        .partition("### Exit codes")[2]
+        .partition("\n### ")[0]
+    )
+    yield from (
+        f"exit {what}: {why}"
+        for what, why in re.findall(r"^\| `?([a-z0-9 -]+)`? \| (.+) \|$", page, re.M)[1:]
+    )
 
 
 def _documents() -> Iterator[str]:
     made = schemas.schema()
     typed = dict(made["properties"])
     for name, one in made["$defs"].items():
-        typed |= {f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()}
-    yield from (f"json {what}: {re.sub(r'[(]#[a-z]+[)]', '', schemas._type(of))}" for what, of in typed.items())
+        typed |= {
+            f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()
+        }
+    yield from (
+        f"json {what}: {re.sub(r'[(]#[a-z]+[)]', '', schemas._type(of))}"
+        for what, of in typed.items()
+    )
 
 
 def _events() -> Iterator[str]:
@@ -81,7 +107,10 @@ def _fields(of: Mapping[str, Field], before: str = "") -> Iterator[str]:
 
 def _tables() -> Iterator[str]:
     with Ledger.open("sqlite://") as ledger:
-        found = sql.rows(ledger, "SELECT name, type FROM pragma_table_info('event') WHERE name <> 'playbook_id'")
+        found = sql.rows(
+            ledger,
+            "SELECT name, type FROM pragma_table_info('event') WHERE name <> 'playbook_id'",
+        )
     yield f"table event: {', '.join(f'{name} {type_}' for name, type_ in found)}"
     for view, columns in re.findall(r"^## `(\w+)`\n(.*?)(?=^## |\Z)", schemas.views(), re.M | re.S):
         of = re.findall(r"^\| `(\w+)` \| (\w+) ", columns, re.M)
@@ -90,18 +119,28 @@ def _tables() -> Iterator[str]:
 
 def _names() -> Iterator[str]:
     for name, of in SETTINGS.items():
-        yield f"setting {name} {type(of.default).__name__}{' of the user alone' if name in USERS_OWN else ''}"
+        yield (
+            f"setting {name} "
+            f"{type(of.default).__name__}{' of the user alone' if name in USERS_OWN else ''}"
+        )
     yield f"python reflector: {', '.join(sorted(reflector.__all__))}"
-    yield from (f"python reflector.{name}: {', '.join(sorted({*_public(name)}))}" for name in _MODULES)
+    yield from (
+        (f"python reflector.{name}: {', '.join(sorted({*_public(name)}))}") for name in _MODULES
+    )
 
 
 def _public(module: str) -> Iterator[str]:
-    """Yield what a module defines, and what it imports under the same name again; no `__all__` repeats them."""
+    """Yield what a module defines, and what it imports under the same name again; no `__all__`
+    repeats them.
+    """
     for node in ast.parse(inspect.getsource(import_module(f"reflector.{module}"))).body:
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names if alias.asname == alias.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            names = re.findall(r"\w+", ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target))
+            names = re.findall(
+                r"\w+",
+                ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target),
+            )
         else:
             names = [getattr(node, "name", "_")]
         yield from (name for name in names if not name.startswith("_"))
@@ -109,7 +148,9 @@ def _public(module: str) -> Iterator[str]:
 
 def _agents() -> Iterator[str]:
     yield f"hook {' '.join(EVENTS)}"
-    yield from (f"agent {name}: {', '.join(sorted(one.files.values()))}" for name, one in AGENTS.items())
+    yield from (
+        (f"agent {name}: {', '.join(sorted(one.files.values()))}") for name, one in AGENTS.items()
+    )
     plugin = DOCS.parent / ".claude-plugin" / "reflector"
     yield from sorted(f"plugin {path.stem}" for path in plugin.glob("commands/*.md"))
     tools = re.findall(r"^\| `(\w+\(.*?\))` \|", (DOCS / "reference.md").read_text("utf-8"), re.M)

@@ -1,5 +1,6 @@
-"""The benchmarks: nothing of a source decides how that source is judged, no answer is paid for twice, and the README's
-figures are those of the last full run."""
+"""The benchmarks: nothing of a source decides how that source is judged, no answer is paid for
+twice, and the README's figures are those of the last full run.
+"""
 
 import json
 import lzma
@@ -33,12 +34,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points, labels = [], []
     for number, label in enumerate([*ENDS] * 4):
         bullet = f"pat-{number + 1:03d}"
-        points.append({"name": bullet, "text": "Change how the cart adds up its total.", "helpful": 0, "harmful": 0})
+        points.append(
+            {
+                "name": bullet,
+                "text": ("Change how the cart adds up its total."),
+                "helpful": 0,
+                "harmful": 0,
+            }
+        )
         session = Session(f"s-{number}").cites(bullet, None).user(ENDS[label])
         written = session.agent("Fine.").write(folder / "one.jsonl").read_bytes()
         (folder / "transcripts" / f"{number}.jsonl.xz").write_bytes(lzma.compress(written))
-        case = {"transcript": f"{number}.jsonl.xz", "group": f"g{number % 4}", "bullet": bullet, "label": label}
-        labels.append({**case, "confidence": "high", "sampling": "random" if number == 5 else "chosen"})
+        case = {
+            "transcript": f"{number}.jsonl.xz",
+            "group": f"g{number % 4}",
+            "bullet": bullet,
+            "label": label,
+        }
+        labels.append(
+            {**case, "confidence": "high", "sampling": "random" if number == 5 else "chosen"}
+        )
     sections = {"PATTERNS & APPROACHES": points}
     (folder / "playbook.json").write_text(json.dumps({"version": "1.0", "sections": sections}))
     (folder / "labels.jsonl").write_text("".join(json.dumps(label) + "\n" for label in labels))
@@ -53,10 +68,17 @@ def test_a_source_is_judged_by_findings_that_hold_on_the_others() -> None:
     assert said == ["neutral", "neutral", "helpful", "neutral"]
 
 
-def test_chosen_and_random_points_are_told_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chosen_and_random_points_are_told_apart(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(folder)]) == 0
     printed = capsys.readouterr().out
-    for title in ("all (12)", "chosen points (11)", "random points (1)", "all, each source left out in turn (12)"):
+    for title in (
+        "all (12)",
+        "chosen points (11)",
+        "random points (1)",
+        "all, each source left out in turn (12)",
+    ):
         assert f"| {title} | harmful |" in printed
     assert "| all (12) | helpful | 4/4 = 1.00 (0.51–1.00) | 4/4 = 1.00 (0.51–1.00) |" in printed
     assert "| g1 | 1 | 1 | 1 | 1, 1 | 1, 1 |" in printed
@@ -64,7 +86,11 @@ def test_chosen_and_random_points_are_told_apart(folder: Path, capsys: pytest.Ca
 
 
 def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
-    folder: Path, tmp_path: Path, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in api.environ(XDG_CONFIG_HOME=str(tmp_path)).items():
         monkeypatch.setenv(name, value)
@@ -76,7 +102,13 @@ def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
     assert "2 questions: about" in capsys.readouterr().out
     api.does = [
         sound(
-            json.dumps({"bullet_tags": [{"name": name, "tag": "helpful", "turn": 3, "quote": quote, "sure": "sure"}]})
+            json.dumps(
+                {
+                    "bullet_tags": [
+                        {"name": name, "tag": "helpful", "turn": 3, "quote": quote, "sure": "sure"}
+                    ]
+                }
+            )
         )
         for name, quote in (("pat-001", "Perfect, that works."), ("pat-002", "what nobody said"))
     ]
@@ -90,20 +122,26 @@ def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
 
 def test_each_word_of_a_model_has_its_share() -> None:
     cases = [
-        Case("a", "chosen", "helpful", said, word) for said in ("helpful", "harmful") for word in ("sure", "likely")
+        Case("a", "chosen", "helpful", said, word)
+        for said in ("helpful", "harmful")
+        for word in ("sure", "likely")
     ]
     cases.append(Case("a", "chosen", "harmful", "harmful", "sure"))
     assert [*tables(cases, by_rules=False)][-1] == '\njudge_measured = "sure=66 likely=50"'
 
 
-def test_a_folder_without_labels_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_labels_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path)]) == 2
     assert "has no labels.jsonl" in capsys.readouterr().err
 
 
 def test_a_ledger_answers_what_its_benchmark_asks(tmp_path: Path) -> None:
     with Ledger.open_file(tmp_path / "ledger.db") as ledger:
-        ledger.append([made.playbook(), *(event for number in range(120) for event in made.session(number))])
+        ledger.append(
+            [made.playbook(), *(event for number in range(120) for event in made.session(number))]
+        )
         bench_ledger._look_up(ledger)
         bench_ledger._counted(ledger)
         counted = bench_ledger._core_fold(ledger)
@@ -141,7 +179,11 @@ def test_the_readmes_table_is_that_of_the_last_full_run() -> None:
 
 
 def test_misses_md_has_every_goal_that_the_last_full_run_missed_and_no_other() -> None:
-    rows = [line.strip("|").split(" | ") for line in RESULTS.read_text("utf-8").splitlines() if line.startswith("| ")]
+    rows = [
+        line.strip("|").split(" | ")
+        for line in RESULTS.read_text("utf-8").splitlines()
+        if line.startswith("| ")
+    ]
     missed = {row[0].strip() for row in rows if row[5].strip() == "**missed**"}
     told = (RESULTS.parent / "MISSES.md").read_text("utf-8").splitlines()
     assert {line.removeprefix("- ") for line in told if line.startswith("- ")} == missed

@@ -23,6 +23,8 @@ CHANGED = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "changed.py"), 
         ("reflector/gated/log.py", "tests/gated/test_writing.py"),
     ],
 )
-def test_a_changed_file_has_its_tests(file: str, test: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_has_its_tests(
+    file: str, test: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(__file__).parents[1])
     assert test in CHANGED["tests_near"](file)

@@ -23,10 +23,21 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
     user = home / ".config" / "reflector" / "config.toml"
     user.parent.mkdir(parents=True)
     user.write_text("idle_minutes = 1\nmax_attempts = 4\nplaybook = 'user'\n")
-    project = written(tmp_path / "project", "max_attempts = 3\nplaybook = 'project'\nledger_url = 'sqlite:///p.db'\n")
-    environ = {"HOME": str(home), "REFLECTOR_PLAYBOOK": "environment", "REFLECTOR_LEDGER_URL": "sqlite:///e.db"}
-    config = load_config(project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None})
-    assert config == Config(ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1)
+    project = written(
+        tmp_path / "project",
+        "max_attempts = 3\nplaybook = 'project'\nledger_url = 'sqlite:///p.db'\n",
+    )
+    environ = {
+        "HOME": str(home),
+        "REFLECTOR_PLAYBOOK": "environment",
+        "REFLECTOR_LEDGER_URL": "sqlite:///e.db",
+    }
+    config = load_config(
+        project, environ=environ, flags={"ledger_url": "sqlite:///f.db", "backend": None}
+    )
+    assert config == Config(
+        ledger_url="sqlite:///f.db", playbook="environment", max_attempts=3, idle_minutes=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +68,8 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         (f"pinned = {'[' * 10_000}{']' * 10_000}", "not TOML"),
         (f"{'worktrees.' * 100_000}own = 1", "not TOML"),
         (f"""'worktrees' . "a b".{"'='." * 200_000}own = 1""", "not TOML"),
-        # What would give whoever wrote the project's file power over who is asked, what it costs, and other folders.
+        # What would give whoever wrote the project's file power over who is asked, what it costs,
+        # and other folders.
         ('base_url = "http://127.0.0.1:1"', "belongs in the user's own file only"),
         ('projects = ["*"]', "belongs in the user's own file only"),
         ('proposals = "accept"', "yours to say"),
@@ -67,7 +79,9 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('fixtures = "x.json"', "belongs in the user's own file only"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_the_right_one(tmp_path: Path, text: str | bytes, wanted: str) -> None:
+def test_a_wrong_setting_is_refused_with_the_right_one(
+    tmp_path: Path, text: str | bytes, wanted: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(written(tmp_path, text), environ={"HOME": str(tmp_path)})
     assert wanted in str(caught.value)
@@ -82,8 +96,12 @@ def test_a_wrong_setting_is_refused_with_the_right_one(tmp_path: Path, text: str
         ("IDLE_MINUTES", "9" * 5_000, "a whole number"),
     ],
 )
-def test_a_variable_that_is_not_understood_is_refused_too(tmp_path: Path, name: str, value: str, wanted: str) -> None:
-    with pytest.raises(ConfigError, match=f"REFLECTOR_{name} is .*{wanted}|REFLECTOR_{name} {wanted}"):
+def test_a_variable_that_is_not_understood_is_refused_too(
+    tmp_path: Path, name: str, value: str, wanted: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match=(f"REFLECTOR_{name} is .*{wanted}|REFLECTOR_{name} {wanted}")
+    ):
         load_config(tmp_path, environ={"HOME": str(tmp_path), f"REFLECTOR_{name}": value})
 
 

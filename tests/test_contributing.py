@@ -1,4 +1,6 @@
-"""CONTRIBUTING.md: `git apply` applies the patch of each walk to a copy of the code, and what it adds is used."""
+"""CONTRIBUTING.md: `git apply` applies the patch of each walk to a copy of the code, and what it
+adds is used.
+"""
 
 import re
 import shutil
@@ -42,7 +44,8 @@ _PRAISED = """
             bullet = {{"name": "ctx-009", "section": "ctx", "text": "Stay."}}
             ledger.append([NewEvent("bullet.added", "a", bullet, "human")])
             ledger.append([NewEvent("bullet.praised", "p", {{"name": "ctx-009"}}, "human")])
-            assert [summary(event) for event in ledger.events(types=["bullet.praised"])] == ["ctx-009"]
+            events = ledger.events(types=["bullet.praised"])
+            assert [summary(event) for event in events] == ["ctx-009"]
             assert list(verify(ledger)) == []
             ledger.rebuild()
             assert list(verify(ledger)) == []
@@ -53,7 +56,8 @@ _KEYWORDS = """
 
     blocks = {{"assistant": [{{"type": "text", "text": "As [pat-001] says."}}], "user": "Thanks!"}}
     lines = [
-        {{"type": type_, "uuid": type_, "sessionId": "s", "message": {{"role": type_, "content": content}}}}
+        {{"type": type_, "uuid": type_, "sessionId": "s",
+         "message": {{"role": type_, "content": content}}}}
         for type_, content in blocks.items()
     ]
     pathlib.Path("s.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in lines))
@@ -79,8 +83,10 @@ _QUILL = """
     from reflector.transcripts.reading import scan
 
     lines = [
-        {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z", "text": "Run the tests."}},
-        {{"quill": 1, "session": "s", "who": "quill", "at": "2026-01-01T00:00:01Z", "text": "As [pat-001] says."}},
+        {{"quill": 1, "session": "s", "who": "ada", "at": "2026-01-01T00:00:00Z",
+         "text": "Run the tests."}},
+        {{"quill": 1, "session": "s", "who": "quill", "at": "2026-01-01T00:00:01Z",
+         "text": "As [pat-001] says."}},
         {{}},  # a record that no format recognises is no message
     ]
     path = pathlib.Path("log.jsonl")
@@ -115,19 +121,29 @@ def test_the_page_is_short_and_its_walks_are_those_that_are_tried() -> None:
 
 def test_a_client_of_a_model_is_given_to_the_backend_as_the_page_says() -> None:
     (said,) = re.findall(r"`(ModelBackend\(.*\))`", PAGE)
-    names = {"ModelBackend": ModelBackend, "YourClient": object, "project": None, "config": Config()}
+    names = {
+        "ModelBackend": ModelBackend,
+        "YourClient": object,
+        "project": None,
+        "config": Config(),
+    }
     assert eval(said, names).name == "yours"
 
 
 @pytest.mark.parametrize("walk", _USES)
 def test_each_patch_applies_and_adds_what_its_walk_says(tmp_path: Path, walk: str) -> None:
-    for name in ("reflector", "migrations", "prompts", "tests"):  # what is compiled goes along: compiling takes seconds
+    # what is compiled goes along: compiling takes seconds
+    for name in ("reflector", "migrations", "prompts", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name)
     assert _git(tmp_path, "init", "-q").returncode == 0
     applied = _git(tmp_path, "apply", "-", text=_patch(walk))
-    assert applied.returncode == 0, f"CONTRIBUTING.md, {walk}: write the patch again\n{applied.stderr}"
+    assert applied.returncode == 0, (
+        f"CONTRIBUTING.md, {walk}: write the patch again\n{applied.stderr}"
+    )
     made = ROOT / "tests" / "ledger" / "made_by_older_versions" / "retracted-and-recounted.db.gz"
     code = dedent(_USES[walk]).format(made=str(made))
     home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "REFLECTOR_NO_SPAWN": "1"}
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=home, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=home, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr

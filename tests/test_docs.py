@@ -1,4 +1,6 @@
-"""The README and the pages of docs/ are executed: each command and program prints what its page shows."""
+"""The README and the pages of docs/ are executed: each command and program prints what its page
+shows.
+"""
 
 import io
 import json
@@ -71,13 +73,17 @@ def agrees(told: list[str], shown: list[str]) -> bool:
 
 
 class Reader:
-    """A person who types what a page shows, in a folder below a home, and reads each answer to its end."""
+    """A person who types what a page shows, in a folder below a home, and reads each answer to
+    its end.
+    """
 
     def __init__(self, agent: Agent, folder: Path, *, spawns: bool = False) -> None:
         self.agent, self.folder, self.spawns = agent, folder, spawns
         self.bin = agent.home / "bin"
         self.bin.mkdir(parents=True)
-        (self.bin / "reflector").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m reflector "$@"\n')
+        (self.bin / "reflector").write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m reflector "$@"\n'
+        )
         (self.bin / "claude").write_text("#!/bin/sh\nexit 1\n")
         for program in self.bin.iterdir():
             program.chmod(0o755)
@@ -97,7 +103,9 @@ class Reader:
             for typed, shown in commands(content) if language == "console" else ():
                 wanted = [self._as_shown(line) for line in shown]
                 told = [[self._as_shown(line) for line in lines] for lines in self.type(typed)]
-                assert any(agrees(lines, wanted) for lines in told), f"{typed}\n" + "\n".join(told[-1])
+                assert any(agrees(lines, wanted) for lines in told), f"{typed}\n" + "\n".join(
+                    told[-1]
+                )
                 played += 1
         return played
 
@@ -130,12 +138,20 @@ class Reader:
         return done.stdout, done.stderr
 
     def _as_shown(self, line: str) -> str:
-        """A line with the page's home, interpreter and package, and without what differs from run to run."""
+        """A line with the page's home, interpreter and package, and without what differs from
+        run to run.
+        """
         environment = "/home/you/.venvs/reflector"
         package = str(Path(reflector.__file__).parent)
         line = line.replace(package, f"{environment}/lib/python3.11/site-packages/reflector")
-        line = line.replace(sys.executable, f"{environment}/bin/python3").replace(str(self.agent.home), "/home/you")
-        line = re.sub(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?Z?)?( [A-Z]{3,4})?", "TIME", line)
+        line = line.replace(sys.executable, f"{environment}/bin/python3").replace(
+            str(self.agent.home), "/home/you"
+        )
+        line = re.sub(
+            r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d+)?Z?)?( [A-Z]{3,4})?",
+            "TIME",
+            line,
+        )
         line = re.sub(r"\b\d+:pl1:[0-9a-f]{64}\b", "HEAD", line)
         return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
 
@@ -170,7 +186,9 @@ def with_bullets(you: Agent) -> Path:
 def with_sessions(you: Agent) -> Path:
     empty(you)
     you.call("--project", you.project, "add", "pat", "Run the tests before you commit")
-    Session("7d1e04aa").user("Rename the function.").agent("Done.").write(you.project / "uncited.jsonl")
+    Session("7d1e04aa").user("Rename the function.").agent("Done.").write(
+        you.project / "uncited.jsonl"
+    )
     Session("c40a95f2").cites("pat-001", None).write(you.project / "cited.jsonl")
     Session("b83e4d11").cites("pat-001", "helpful").write(you.project / "helped.jsonl")
     return you.project
@@ -182,7 +200,11 @@ QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "readme": (PAGES["README.md"].partition("\n## Install\n")[0], demo, 3),
     "editing": (PAGES["editing.md"].partition("\n## How the playbook grows\n")[0], empty, 11),
-    "playbooks": (section("reference.md", "Playbooks").partition("### The agent's tools")[0], empty, 1),
+    "playbooks": (
+        section("reference.md", "Playbooks").partition("### The agent's tools")[0],
+        empty,
+        1,
+    ),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
     "counting": (section("counting.md", "What it costs in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
@@ -211,17 +233,30 @@ def you(tmp_path: Path) -> Agent:
 
 
 #: What no test types: an installation by name, a model's address, a real agent and its tools.
-NOT_PLAYED = ("uv tool install", "pip install", "ANTHROPIC_BASE_URL", "run_reflector(", "claude mcp add", "3f9c2a71")
+NOT_PLAYED = (
+    "uv tool install",
+    "pip install",
+    "ANTHROPIC_BASE_URL",
+    "run_reflector(",
+    "claude mcp add",
+    "3f9c2a71",
+)
 
 
-def test_every_block_of_commands_is_played_but_for_those_that_need_a_registry_a_model_or_an_agent() -> None:
+def test_every_local_block_of_commands_is_played() -> None:
     played = [page for page, _, _ in PLAYED.values()]
-    played += [PAGES["first-ten-minutes.md"], PAGES["git.md"], GATED, section("embedding.md", "Loops and graphs")]
+    played += [
+        PAGES["first-ten-minutes.md"],
+        PAGES["git.md"],
+        GATED,
+        section("embedding.md", "Loops and graphs"),
+    ]
     left = [
         f"{name}: {content}"
         for name, page in PAGES.items()
         for language, content in blocks(page)
-        if language in ("console", "python") and not any(content in one for one in (*played, QUICK_START))
+        if language in ("console", "python")
+        and not any(content in one for one in (*played, QUICK_START))
     ]
     assert [one for one in left if not any(word in one for word in NOT_PLAYED)] == []
     assert [word for word in NOT_PLAYED if not any(word in one for one in left)] == []
@@ -244,7 +279,10 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
     you.environ = {"CLAUDE_PROJECT_DIR": ""}
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
-    steps = "demo|install --dry-run|install|doctor|import|hook|list|blame|log|import-history|verify|uninstall"
+    steps = (
+        "demo|install "
+        "--dry-run|install|doctor|import|hook|list|blame|log|import-history|verify|uninstall"
+    )
     assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
 
 
@@ -263,22 +301,38 @@ def test_a_year_of_real_sessions_is_imported_as_the_page_shows(you: Agent) -> No
 @pytest.mark.slow
 def test_git_does_in_two_clones_what_its_page_says(tmp_path: Path) -> None:
     home = tmp_path
-    (home / ".gitconfig").write_text("[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n")
+    (home / ".gitconfig").write_text(
+        "[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n"
+    )
     agent = Agent(home / "first", home, {"CLAUDE_PROJECT_DIR": ""})
     reader = Reader(agent, home)
-    sharing, renaming, moving = (content for language, content in blocks(PAGES["git.md"]) if language == "console")
+    sharing, renaming, moving = (
+        content for language, content in blocks(PAGES["git.md"]) if language == "console"
+    )
 
     def typed(*lines: str) -> None:
         for line in lines:
             reader.type(line)
 
     typed("git init -q --bare origin.git && git clone -q origin.git first", "cd first")
-    typed("reflector add pat 'Run the tests before you commit'", *(command for command, _ in commands(sharing)))
-    typed("git push -q origin main && git clone -q ../origin.git ../second && cd ../second && reflector install --git")
-    typed("reflector add pat 'Ask before you add a dependency'", "git commit -qam More && git push -q origin main")
+    typed(
+        "reflector add pat 'Run the tests before you commit'",
+        *(command for command, _ in commands(sharing)),
+    )
+    typed(
+        "git push -q origin main && git clone -q ../origin.git ../second && cd ../second && "
+        "reflector install --git"
+    )
+    typed(
+        "reflector add pat 'Ask before you add a dependency'",
+        "git commit -qam More && git push -q origin main",
+    )
     shown = [line for line in renaming.splitlines() if not line.startswith("$ ")]
     assert reader.type("\n".join(command for command, _ in commands(renaming)))[0] == shown
-    typed("cd ../first", "mkdir -p src/deep && reflector --project src/deep add pat 'Read the map first'")
+    typed(
+        "cd ../first",
+        "mkdir -p src/deep && reflector --project src/deep add pat 'Read the map first'",
+    )
     typed(*(command for command, _ in commands(moving)))
     assert any("Read the map first" in line for line in reader.type("reflector list")[0])
     assert not (reader.folder / "src/deep/.claude/reflector").exists()
@@ -307,7 +361,22 @@ def test_a_page_has_a_row_for_each(page: str, names: list[str]) -> None:
 
 
 def test_the_page_of_moving_says_what_a_file_holds() -> None:
-    full = Stored(1, "a", "bullet.added", 1, "t", "t", "me", "s", "r", "t", '{"name":"pat-001"}', "h", "{}", "c")
+    full = Stored(
+        1,
+        "a",
+        "bullet.added",
+        1,
+        "t",
+        "t",
+        "me",
+        "s",
+        "r",
+        "t",
+        '{"name":"pat-001"}',
+        "h",
+        "{}",
+        "c",
+    )
     names = re.findall(r'"(\w+)":', event_line(full, "0" * 32))
     assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
 
@@ -318,7 +387,9 @@ def test_the_page_of_the_design_has_a_row_for_each_room() -> None:
 
 
 def test_what_is_generated_and_the_public_surface_are_what_the_code_says() -> None:
-    stale = [path.name for path, text in surface.written().items() if path.read_text("utf-8") != text]
+    stale = [
+        path.name for path, text in surface.written().items() if path.read_text("utf-8") != text
+    ]
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
 
 
@@ -344,11 +415,15 @@ def test_the_quick_start_prints_what_the_readme_shows(
     assert capsys.readouterr().out.strip() == shown[2]
 
 
-def test_the_demo_fits_a_screen_of_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_fits_a_screen_of_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
     assert "[pat-002] helpful=1 harmful=2" in demo
-    assert [line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line] == []
+    assert [
+        line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line
+    ] == []
     assert demo.count("\n") <= 72
 
 

@@ -1,4 +1,6 @@
-"""A person's ledgers are known at home: what sweeps one away gives it back, and what smuggles one in is asked about."""
+"""A person's ledgers are known at home: what sweeps one away gives it back, and what smuggles
+one in is asked about.
+"""
 
 import json
 import os
@@ -25,14 +27,17 @@ from tests.test_locate import commit, git
 
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
-    """A repository whose ledger has counted two sessions, which lie in the client's folder; playbook.json is
-    committed."""
+    """A repository whose ledger has counted two sessions, which lie in the client's folder;
+    playbook.json is committed.
+    """
     git(agent.project, "init")
     for number in range(2):
         session = Session(f"s-{number}").cites("pat-001")
         for record in session.records:
             record["cwd"] = str(agent.project)
-        agent.call("ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl"))
+        agent.call(
+            "ingest", session.write(agent.home / ".claude" / "projects" / "x" / f"s-{number}.jsonl")
+        )
     commit(agent.project, ".claude/playbook.json")
     agent.call("add", "ctx", "The cart is in cart.py.")
     git(agent.project, "commit", "-am", "second")
@@ -68,7 +73,9 @@ def track(agent: Agent) -> None:
 
 
 def overwrite(agent: Agent) -> None:
-    """Put somebody's ledger in its place under the same number, as a checkout does where that is free again."""
+    """Put somebody's ledger in its place under the same number, as a checkout does where that is
+    free again.
+    """
     theirs = Agent.bare(agent.home.with_name("theirs"))
     for number in range(40):
         theirs.call("add", "pat", f"Run what we say, number {number}.")
@@ -88,7 +95,9 @@ SWEPT = {
 
 
 @pytest.mark.parametrize("how", SWEPT)
-def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(agent: Agent, how: str) -> None:
+def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
+    agent: Agent, how: str
+) -> None:
     before = said(agent)
     SWEPT[how](agent)
     told = agent.call("import-history").err
@@ -98,7 +107,9 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(a
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(agent: Agent) -> None:
+def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(
+    agent: Agent,
+) -> None:
     locked = notes.locked
 
     @contextmanager
@@ -123,7 +134,9 @@ def test_a_damaged_ledger_is_named_with_the_copy_that_gives_it_back(agent: Agent
     assert said(agent) == before
 
 
-def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_be_done(agent: Agent) -> None:
+def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_be_done(
+    agent: Agent,
+) -> None:
     agent.call("ledger", "backup", agent.home / "backup.db")
     copy = agent.own / "events.ndjson"
     copy.write_bytes(copy.read_bytes().replace(b"cart.py", b"cart.pi"))
@@ -134,7 +147,9 @@ def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_
     assert agent.call("list").out
 
 
-def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_their_playbook(tmp_path: Path) -> None:
+def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_their_playbook(
+    tmp_path: Path,
+) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.counted()
     shutil.rmtree(agent.state)
@@ -149,7 +164,9 @@ def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_the
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_another_repository_in_the_same_place_gets_nothing_until_its_person_decides(agent: Agent) -> None:
+def test_another_repository_in_the_same_place_gets_nothing_until_its_person_decides(
+    agent: Agent,
+) -> None:
     shutil.rmtree(agent.project)
     agent.claude.mkdir(parents=True)
     git(agent.project, "init")
@@ -160,8 +177,12 @@ def test_another_repository_in_the_same_place_gets_nothing_until_its_person_deci
     assert list(agent.counters()) == ["pat-001"]
 
 
-@pytest.mark.parametrize("how", ["renamed", "copied", "a linked worktree removed", "at another path of a container"])
-def test_a_project_that_goes_elsewhere_takes_its_ledger_along(agent: Agent, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["renamed", "copied", "a linked worktree removed", "at another path of a container"]
+)
+def test_a_project_that_goes_elsewhere_takes_its_ledger_along(
+    agent: Agent, tmp_path: Path, how: str
+) -> None:
     before, there = said(agent), tmp_path / "there"
     if how == "a linked worktree removed":
         git(agent.project, "worktree", "add", there)
@@ -195,9 +216,7 @@ def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     assert said(agent) == before
 
 
-def test_a_copy_of_a_project_that_went_on_by_itself_comes_in_its_place_and_nothing_of_either_is_lost(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_diverged_project_copy_loses_no_event(agent: Agent, tmp_path: Path) -> None:
     there = tmp_path / "there"
     shutil.copytree(agent.project, there)
     agent.call("add", "pat", "Said here.")
@@ -218,7 +237,9 @@ def test_a_strange_ledger_that_says_nonsense_of_itself_is_refused_in_words(
     theirs = Agent.bare(tmp_path / "theirs")
     theirs.call("add", "pat", "Run what we say.")
     with closing(sqlite3.connect(theirs.ledger)) as connection:
-        rows = connection.execute("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchall()
+        rows = connection.execute(
+            "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        ).fetchall()
         dropped = "".join(f"DROP {kind} {name};" for kind, name in rows)
         connection.executescript(
             f"{dropped} CREATE TABLE other AS SELECT * FROM playbook; DROP TABLE playbook;"
@@ -258,13 +279,18 @@ def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_
     assert "lacks events that you had here before" in agent.call("verify", code=1).out
     for question in ("doctor", "status"):
         assert f"reflector import --rename {aside}" in agent.call(question, code=1).out
-    assert str(aside) in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes", code=1).err
+    assert (
+        str(aside)
+        in agent.call("redact", "--where", "After monday", "--why", "a name", "--yes", code=1).err
+    )
     agent.call("import", aside)
     assert "pat-003" in {one["name"] for one in agent.json("list")}
     assert agent.call("verify").out == ""
 
 
-def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_owner_reads_it(agent: Agent) -> None:
+def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_owner_reads_it(
+    agent: Agent,
+) -> None:
     copy = agent.own / "events.ndjson"
 
     def exported() -> list[str]:
@@ -275,10 +301,14 @@ def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_o
     agent.call("redact", "--where", "cart.py", "--why", "a name", "--yes")
     assert copy.read_text("utf-8").splitlines() == exported()
     assert b"cart.py" not in copy.read_bytes()
-    assert {path.stat().st_mode & 0o077 for path in (agent.own, copy, agent.own / "entry.json")} == {0}
+    assert {
+        path.stat().st_mode & 0o077 for path in (agent.own, copy, agent.own / "entry.json")
+    } == {0}
 
 
-def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(agent: Agent, tmp_path: Path) -> None:
+def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
+    agent: Agent, tmp_path: Path
+) -> None:
     shutil.rmtree(agent.project)
     other = Agent.in_folder(tmp_path / "other")
     other.home = agent.home
@@ -293,7 +323,9 @@ def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(agent: A
     assert [one["project"] for one in other.json("status", "--all")] == [str(other.project)]
 
 
-@pytest.mark.parametrize("stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("what", ["note and copy", "restore"])
 @pytest.mark.timeout(600)
 def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:
@@ -303,7 +335,9 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, s
             shutil.rmtree(agent.state)
         else:
             agent.loses_its_copy()
-        killed = agent.killed_at(step, *(["list"] if what == "restore" else ["ledger", "take", "--yes"]))
+        killed = agent.killed_at(
+            step, *(["list"] if what == "restore" else ["ledger", "take", "--yes"])
+        )
         if what != "restore":
             agent.call("ledger", "take", "--yes")
         assert said(agent) == before, step
@@ -328,8 +362,12 @@ def test_a_ledger_whose_making_was_killed_before_it_had_a_table_is_made(tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
-def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alone(agent: Agent) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "small", agent.own.parent], check=True)
+def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alone(
+    agent: Agent,
+) -> None:
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "small", agent.own.parent], check=True
+    )
     try:
         agent.call("ledger", "take", "--yes")
         for number in range(20):
@@ -344,7 +382,9 @@ def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alo
 
 
 @pytest.mark.parametrize("home", ["/nowhere", "relative"])
-def test_without_a_home_no_ledger_is_trusted(agent: Agent, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_no_ledger_is_trusted(
+    agent: Agent, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pwd.getpwuid", lambda _: NoHome())
     agent.environ["HOME"] = home
     for words in (["list"], ["add", "pat", "Without a home."]):

@@ -83,7 +83,9 @@ def test_folder_is_read_with_its_modes(clone: Path) -> None:
     (clone / "files" / "run.sh").write_text("true")
     (clone / "files" / "run.sh").chmod(0o755)
     (clone / "files" / "sub" / "a").write_text("x")
-    found = [(one.path, one.content, one.mode & 0o111) for one in read_folder(Path("files"), 10, 100)]
+    found = [
+        (one.path, one.content, one.mode & 0o111) for one in read_folder(Path("files"), 10, 100)
+    ]
     assert found == [("run.sh", b"true", 0o111), ("sub", None, 0o111), ("sub/a", b"x", 0)]
     assert read_folder(Path("missing"), 10, 100) == []
 

@@ -1,5 +1,6 @@
-"""Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees and archives. And a
-repository's configuration runs nothing when git is asked."""
+"""Which project a folder belongs to: the hook and the command line agree, in sub-folders, worktrees
+and archives. And a repository's configuration runs nothing when git is asked.
+"""
 
 import os
 import subprocess
@@ -16,13 +17,20 @@ from reflector.project import find_project
 
 def git(folder: Path, *arguments: str | Path) -> None:
     """Run git as nobody in particular."""
-    who = ("user.name=N", "user.email=n@example.org", "init.defaultBranch=main", "maintenance.auto=false")
+    who = (
+        "user.name=N",
+        "user.email=n@example.org",
+        "init.defaultBranch=main",
+        "maintenance.auto=false",
+    )
     options = [word for one in who for word in ("-c", one)]
     subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 def commit(folder: Path, *forced: str) -> None:
-    """Commit all of a folder, or these files and folders whether or not git ignores them; it need be no repository."""
+    """Commit all of a folder, or these files and folders whether or not git ignores them; it
+    need be no repository.
+    """
     git(folder, "init")
     git(folder, "add", *(["-f", *forced] if forced else ["."]))
     git(folder, "commit", "-m", "something useful")
@@ -46,8 +54,13 @@ def _by_the_hook(folder: Path) -> Path:
 
 
 def _hook(code: str, folder: Path) -> str:
-    """What a program prints of a folder that has the hook's module, and no other package, as the hook is started."""
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from reflector.hooks import fast; "
+    """What a program prints of a folder that has the hook's module, and no other package, as the
+    hook is started.
+    """
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r}); from "
+        "reflector.hooks import fast; "
+    )
     command = [sys.executable, "-I", "-S", "-c", program + code, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -69,7 +82,9 @@ def repository(home: Path) -> Path:
     return root
 
 
-def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(repository: Path, home: Path) -> None:
+def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(
+    repository: Path, home: Path
+) -> None:
     (home / "link").symlink_to(repository / "src")
     (repository / "src/.claude").mkdir()  # the agent's settings alone make no project of a folder
     for folder in ("src/deep", "src", "src/gone/deeper", "../link/deep"):
@@ -79,7 +94,9 @@ def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(r
     assert find(repository) == repository
 
 
-def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(home: Path) -> None:
+def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(
+    home: Path,
+) -> None:
     (home / "work").mkdir()
     assert find(home / "work") == home / "work"
     playbook(home)
@@ -87,7 +104,9 @@ def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agent
     assert find(home) == home
 
 
-def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repository: Path) -> None:
+def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(
+    repository: Path,
+) -> None:
     inner = repository / "vendor"
     inner.mkdir()
     git(inner, "init")
@@ -96,7 +115,9 @@ def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(repo
     assert find(inner) == repository
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
 @pytest.mark.usefixtures("home")
 def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path) -> None:
     shared = playbook(tmp_path / "shared")
@@ -132,19 +153,27 @@ def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path) -> 
 
 
 @pytest.mark.parametrize("where", ["environment", "project", "user"])
-def test_worktrees_may_be_apart(repository: Path, home: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worktrees_may_be_apart(
+    repository: Path, home: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(repository, "worktree", "add", "../fix")
     if where == "environment":
         monkeypatch.setenv("REFLECTOR_WORKTREES", "own")
     else:
-        folder = playbook(repository) / ".claude" if where == "project" else home / ".config/reflector"
+        folder = (
+            playbook(repository) / ".claude" if where == "project" else home / ".config/reflector"
+        )
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ("reflector.toml" if where == "project" else "config.toml")).write_text('worktrees = "own"')
+        (folder / ("reflector.toml" if where == "project" else "config.toml")).write_text(
+            'worktrees = "own"'
+        )
     assert find(repository.parent / "fix/src") == repository.parent / "fix"
 
 
 @pytest.mark.parametrize(("name", "project"), [(".bare", "."), ("shop.git", "shop.git")])
-def test_bare_worktrees_belong_together(repository: Path, home: Path, name: str, project: str) -> None:
+def test_bare_worktrees_belong_together(
+    repository: Path, home: Path, name: str, project: str
+) -> None:
     bare = home / "bare"
     bare.mkdir()
     git(bare, "clone", "--bare", repository, name)
@@ -153,7 +182,9 @@ def test_bare_worktrees_belong_together(repository: Path, home: Path, name: str,
         assert find(bare / branch / "src") == (bare / project).resolve()
 
 
-def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Path, home: Path) -> None:
+def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(
+    repository: Path, home: Path
+) -> None:
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
     assert find(repository / "module/src") == repository / "module"
     (home / "apart").mkdir()
@@ -162,7 +193,9 @@ def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(repository: Pat
 
 
 @pytest.mark.parametrize("nested", ["", ".claude/worktrees/other"])
-def test_a_worktree_that_its_agent_removed_belongs_where_it_did(repository: Path, home: Path, nested: str) -> None:
+def test_a_worktree_that_its_agent_removed_belongs_where_it_did(
+    repository: Path, home: Path, nested: str
+) -> None:
     playbook(repository)
     playbook(repository / "src")
     gone = repository / nested / ".claude/worktrees/fix"
@@ -180,7 +213,9 @@ def _noted_by_the_hook(worktree: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
-def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: Path, above: str) -> None:
+def test_a_worktree_that_is_gone_is_its_main_checkouts(
+    repository: Path, home: Path, above: str
+) -> None:
     playbook(repository)
     trees = home / "trees"
     trees.mkdir()
@@ -196,7 +231,9 @@ def test_a_worktree_that_is_gone_is_its_main_checkouts(repository: Path, home: P
     assert find(trees / "fix") == repository
 
 
-def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(repository: Path, home: Path) -> None:
+def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(
+    repository: Path, home: Path
+) -> None:
     fix = home / "fix"
     git(repository, "worktree", "add", fix)
     _noted_by_the_hook(fix)
@@ -229,7 +266,9 @@ def test_the_notes_of_worktrees_stay_short(repository: Path, home: Path) -> None
     assert notes.stat().st_size < locate.MAX_NOTES * 2 / 3
 
 
-def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp_path: Path) -> None:
+def test_an_archive_cannot_pass_for_a_worktree(
+    repository: Path, home: Path, tmp_path: Path
+) -> None:
     git(repository, "worktree", "add", "../fix")
     admin = repository / ".git/worktrees/fix"
     evil = tmp_path / "evil"
@@ -246,9 +285,12 @@ def test_an_archive_cannot_pass_for_a_worktree(repository: Path, home: Path, tmp
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing", None]
+    "content",
+    [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing", None],
 )
-def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, content: bytes | None) -> None:
+def test_a_git_file_that_says_nothing_makes_an_ordinary_root(
+    home: Path, content: bytes | None
+) -> None:
     (home / "odd").mkdir()
     if content is None:
         os.mkfifo(home / "odd/.git")
@@ -257,14 +299,18 @@ def test_a_git_file_that_says_nothing_makes_an_ordinary_root(home: Path, content
     assert find(home / "odd") == home / "odd"
 
 
-def test_a_variable_names_project_or_start(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_names_project_or_start(
+    repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(repository / "src"))
     assert find(home) == repository
     monkeypatch.setenv("REFLECTOR_PROJECT", str(repository / "src"))
     assert find(home) == repository / "src"
 
 
-PROGRAMS = "core.fsmonitor core.pager core.sshCommand core.editor core.alternateRefsCommand gpg.program".split()
+PROGRAMS = (
+    "core.fsmonitor core.pager core.sshCommand core.editor core.alternateRefsCommand gpg.program"
+).split()
 
 
 @pytest.fixture
@@ -279,7 +325,10 @@ def hostile(tmp_path: Path) -> Path:
     commit(folder)
     for name in ("post-index-change", "reference-transaction"):
         (folder / "hooks" / name).symlink_to(mark)
-    for setting, value in (*((setting, mark) for setting in PROGRAMS), ("core.hooksPath", folder / "hooks")):
+    for setting, value in (
+        *((setting, mark) for setting in PROGRAMS),
+        ("core.hooksPath", folder / "hooks"),
+    ):
         git(folder, "config", setting, value)
     (tmp_path / "ran").unlink(missing_ok=True)
     return folder
@@ -287,21 +336,33 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["rev-parse", "--verify", ":heads.txt"], ["cat-file", "-p", "HEAD:heads.txt"], ["ls-files"], ["status"], ["log"]],
+    [
+        ["rev-parse", "--verify", ":heads.txt"],
+        ["cat-file", "-p", "HEAD:heads.txt"],
+        ["ls-files"],
+        ["status"],
+        ["log"],
+    ],
     ids=" ".join,
 )
-def test_nothing_that_a_repository_names_is_run(hostile: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_nothing_that_a_repository_names_is_run(
+    hostile: Path, tmp_path: Path, arguments: list[str]
+) -> None:
     assert ask_git(hostile, *arguments)
     assert not (tmp_path / "ran").exists()
 
 
-def test_no_variable_names_another_repository(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_variable_names_another_repository(
+    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert ask_git(hostile, "rev-parse", "--show-toplevel") == os.fsencode(hostile) + b"\n"
 
 
 @pytest.mark.parametrize("relative", ["", "."])
-def test_no_local_git_is_run(hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str) -> None:
+def test_no_local_git_is_run(
+    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: str
+) -> None:
     (hostile / "git").symlink_to(hostile / "mark.sh")
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PATH", os.pathsep.join([relative, os.environ["PATH"]]))
@@ -312,7 +373,9 @@ def test_no_local_git_is_run(hostile: Path, tmp_path: Path, monkeypatch: pytest.
 STATE = ".claude/reflector"
 
 
-def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_case(tmp_path: Path) -> None:
+def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_case(
+    tmp_path: Path,
+) -> None:
     work, linked = tmp_path / "work", tmp_path / "linked"
     assert tracked_below(tmp_path / STATE) is None  # outside of a repository
     git(tmp_path, "init", "-q", "work")
@@ -325,7 +388,11 @@ def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_ca
     assert tracked_below(work / STATE) is None
     assert tracked_below(work / "a" / STATE) == f"a/{STATE}/x"
     git(work, "add", "-f", f"{STATE}/ledger.db")
-    assert tracked_below(work / STATE) == tracked_below(work / STATE / "ledger.db") == f"{STATE}/ledger.db"
+    assert (
+        tracked_below(work / STATE)
+        == tracked_below(work / STATE / "ledger.db")
+        == f"{STATE}/ledger.db"
+    )
     assert tracked_below(work / ".Claude/Reflector") == f"{STATE}/ledger.db"
     git(work, "commit", "-qm", "x")
     git(work, "worktree", "add", "-q", str(linked))
@@ -342,7 +409,9 @@ def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: P
     assert tracked_below(work / STATE) == "ledger.db"
 
 
-def test_an_unreadable_index_and_a_missing_git_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_index_and_a_missing_git_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / ".git" / "index").write_bytes(b"DIRC\0\0\0\4\xff\xff\xff\xff" + b"\x80" * 90)
     with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):

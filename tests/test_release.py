@@ -1,4 +1,6 @@
-"""What a release is made of agrees: versions, program names, fragments of the changelog, workflows and promises."""
+"""What a release is made of agrees: versions, program names, fragments of the changelog,
+workflows and promises.
+"""
 
 import json
 import re
@@ -14,15 +16,22 @@ from reflector.ledger.url import url_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")}
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text("utf-8"))
+    for path in (ROOT / ".github/workflows").glob("*.yml")
+}
 
 
 def test_the_version_that_is_being_made_is_said_the_same_everywhere() -> None:
     version = PROJECT["tool"]["hatch"]["version"]
-    (being_made,) = re.findall(r'version = "(.+\.dev0)"', Path(reflector.__file__).read_text("utf-8"))
+    (being_made,) = re.findall(
+        r'version = "(.+\.dev0)"', Path(reflector.__file__).read_text("utf-8")
+    )
     assert version["fallback-version"] == being_made
     assert f"echo v{being_made}-" in version["raw-options"]["scm"]["git"]["describe_command"][2]
-    manifest = json.loads((ROOT / ".claude-plugin/reflector/.claude-plugin/plugin.json").read_text("utf-8"))
+    manifest = json.loads(
+        (ROOT / ".claude-plugin/reflector/.claude-plugin/plugin.json").read_text("utf-8")
+    )
     assert f"{manifest['version']}.dev0" == being_made
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", reflector.__version__)
 
@@ -32,7 +41,9 @@ def test_each_fragment_of_the_changelog_is_one_sentence_of_a_known_kind() -> Non
     for path in (ROOT / "changelog.d").iterdir():
         assert re.fullmatch(rf"\+[a-z-]+\.({'|'.join(kinds)})\.md", path.name), path.name
         said = path.read_text("utf-8")
-        assert re.fullmatch(r"[A-Z`].*\.\n", said), f"{path.name}: one line, from a capital or a name to a full stop"
+        assert re.fullmatch(r"[A-Z`].*\.\n", said), (
+            f"{path.name}: one line, from a capital or a name to a full stop"
+        )
 
 
 def test_the_tests_run_on_every_python_and_system_that_the_package_names() -> None:
@@ -55,7 +66,9 @@ def test_no_workflow_has_a_right_that_it_does_not_say_or_a_secret(name: str) -> 
 
 
 def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> None:
-    rows = re.findall(r"^\| .+\. .*\| (`tests/.+`) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| .+\. .*\| (`tests/.+`) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), re.MULTILINE
+    )
     named = [path for row in rows for path in re.findall(r"`(.+?)`", row)]
     assert len(rows) >= 7
     assert [path for path in named if not (ROOT / path).exists()] == []
@@ -64,7 +77,10 @@ def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> No
 def test_the_formula_and_the_containers_install_what_is_published() -> None:
     project, classifiers = PROJECT["project"], PROJECT["project"]["classifiers"]
     formula = (ROOT / "examples/homebrew/reflector-ledger.rb").read_text("utf-8")
-    assert f'desc "{project["description"].removeprefix("An event").rstrip(".")}"' in formula.replace('"Event', '"')
+    assert (
+        f'desc "{project["description"].removeprefix("An event").rstrip(".")}"'
+        in formula.replace('"Event', '"')
+    )
     assert f'license "{project["license"]}"' in formula
     assert re.findall(r'libexec/"bin/(reflector[\w-]*)"', formula) == list(project["scripts"])
     containers = (ROOT / "examples/team/Containerfile").read_text("utf-8")
@@ -75,6 +91,9 @@ def test_the_formula_and_the_containers_install_what_is_published() -> None:
     compose = yaml.safe_load((ROOT / "examples/team/compose.yaml").read_text("utf-8"))
     targets = {one["build"]["target"] for one in compose["services"].values()}
     assert targets == {*re.findall(r" AS (\w+)$", containers, re.MULTILINE)}
-    assert all((ROOT / "examples/team" / one).exists() for one in re.findall(r"^COPY (\S+) ", containers, re.MULTILINE))
+    assert all(
+        (ROOT / "examples/team" / one).exists()
+        for one in re.findall(r"^COPY (\S+) ", containers, re.MULTILINE)
+    )
     environment = compose["services"]["admin"]["environment"]
     assert url_of(environment["REFLECTOR_LEDGER_URL"]).database == "reflector"

@@ -1,4 +1,6 @@
-"""Whose ledger it is: nothing in a file vouches for it, and a file that is not the noted one is proved first."""
+"""Whose ledger it is: nothing in a file vouches for it, and a file that is not the noted one is
+proved first.
+"""
 
 import hashlib
 import json
@@ -22,7 +24,9 @@ from tests.road.agent import PATIENCE, Agent
 
 
 def vouching(project: Path, kind: str) -> tuple[str, bytes]:
-    """The path of a transcript and its recorded bytes, as a forger who knows neither home nor project would write."""
+    """The path of a transcript and its recorded bytes, as a forger who knows neither home nor
+    project would write.
+    """
     if kind == "nothing of a known file":
         return "../../.claude/settings.json", b""
     if kind == "a byte of a known file":
@@ -30,7 +34,11 @@ def vouching(project: Path, kind: str) -> tuple[str, bytes]:
     below = project / (".codex" if kind == "an agent's folder in the project" else "~/.claude")
     below.mkdir(parents=True)
     (below / "t.jsonl").write_bytes(b'{"a real looking": "transcript"}\n')
-    path = str(below / "t.jsonl") if kind == "an agent's folder in the project" else "~/.claude/t.jsonl"
+    path = (
+        str(below / "t.jsonl")
+        if kind == ("an agent's folder in the project")
+        else "~/.claude/t.jsonl"
+    )
     return path, (below / "t.jsonl").read_bytes()
 
 
@@ -52,9 +60,24 @@ def test_no_row_of_a_ledger_vouches_for_it(tmp_path: Path, kind: str) -> None:
     path, raw = vouching(theirs.project, kind)
     path = path.replace(str(theirs.project), str(mine.project))
     transcript = {"path": path, "bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
-    window = {"after": None, "at": 0, "first": "f", "keys": "", "last": "l", "mode": "new", "records": 1}
+    window = {
+        "after": None,
+        "at": 0,
+        "first": "f",
+        "keys": "",
+        "last": "l",
+        "mode": "new",
+        "records": 1,
+    }
     lists = {"carried": [], "cited": [], "retired": [], "unknown": []}
-    data = {"agent": "claude-code", "agent_id": None, "client": "2", "reason": None, "trigger": "ingest", "unread": {}}
+    data = {
+        "agent": "claude-code",
+        "agent_id": None,
+        "client": "2",
+        "reason": None,
+        "trigger": "ingest",
+        "unread": {},
+    }
     with Ledger.open_file(theirs.ledger) as ledger:
         row = data | lists | {"transcript": transcript, "window": window}
         ledger.append([NewEvent(SESSION_RECORDED, "forged", row, "ingest", session_id="s")])
@@ -85,8 +108,12 @@ def mine(tmp_path: Path) -> Agent:
 
 
 @pytest.fixture(params=["another number", "the same number"])
-def replaced(mine: Agent, request: pytest.FixtureRequest) -> Callable[[Callable[[sqlite3.Connection], object]], None]:
-    """Puts what a colleague made of an export in the ledger's place; a file system may give it the same number."""
+def replaced(
+    mine: Agent, request: pytest.FixtureRequest
+) -> Callable[[Callable[[sqlite3.Connection], object]], None]:
+    """Puts what a colleague made of an export in the ledger's place; a file system may give it
+    the same number.
+    """
 
     def replace(change: Callable[[sqlite3.Connection], object]) -> None:
         export = mine.home / "given.ndjson"
@@ -107,7 +134,9 @@ def replaced(mine: Agent, request: pytest.FixtureRequest) -> Callable[[Callable[
 
 def forge(connection: sqlite3.Connection, change: Callable[[sqlite3.Connection], object]) -> None:
     """Change a ledger and leave its triggers as they were."""
-    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    triggers = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+    ).fetchall()
     for name, _ in triggers:
         connection.execute(f"DROP TRIGGER {name}")
     change(connection)
@@ -118,7 +147,9 @@ def forge(connection: sqlite3.Connection, change: Callable[[sqlite3.Connection],
 
 
 def reword(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE event SET data = replace(data, 'Use make', 'Use evil') WHERE position = 2")
+    connection.execute(
+        "UPDATE event SET data = replace(data, 'Use make', 'Use evil') WHERE position = 2"
+    )
 
 
 def erase(connection: sqlite3.Connection) -> None:
@@ -138,7 +169,9 @@ def rename_actor(connection: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("change", [reword, erase, cut_and_reword, rename_actor])
-def test_a_forged_history_gives_way_to_mine(mine: Agent, replaced: Callable, change: Callable) -> None:
+def test_a_forged_history_gives_way_to_mine(
+    mine: Agent, replaced: Callable, change: Callable
+) -> None:
     before, told = mine.json("list"), mine.hook("SessionStart")
     replaced(change)
     assert "evil" not in mine.hook("SessionStart")
@@ -164,7 +197,10 @@ def test_forged_tables_are_filled_again_before_an_answer(mine: Agent, replaced: 
 
 def test_a_strange_trigger_is_refused_by_name(mine: Agent, replaced: Callable) -> None:
     def change(connection: sqlite3.Connection) -> None:
-        connection.execute("CREATE TRIGGER evil AFTER INSERT ON event BEGIN UPDATE bullet SET text = 'Use evil'; END")
+        connection.execute(
+            "CREATE TRIGGER evil AFTER INSERT ON event BEGIN UPDATE bullet SET "
+            "text = 'Use evil'; END"
+        )
 
     replaced(change)
     assert "DROP TRIGGER evil" in mine.call("list", code=1).err
@@ -176,13 +212,17 @@ def test_a_ledger_that_is_taken_is_proved_first(tmp_path: Path) -> None:
         theirs.call("add", "pat", text)
     theirs.loses_its_copy()
     with closing(sqlite3.connect(theirs.ledger)) as connection:
-        forge(connection, lambda c: c.execute("UPDATE event SET data = replace(data, 'One', 'Evil')"))
+        forge(
+            connection, lambda c: c.execute("UPDATE event SET data = replace(data, 'One', 'Evil')")
+        )
     refused = theirs.call("ledger", "take", "--yes", code=1).err
     assert "position 1 is not what was appended" in refused
     assert "reflector ledger restore FILE" in refused
 
 
-def test_events_that_this_home_never_saw_are_asked_about_elsewhere(mine: Agent, tmp_path: Path) -> None:
+def test_events_that_this_home_never_saw_are_asked_about_elsewhere(
+    mine: Agent, tmp_path: Path
+) -> None:
     export = tmp_path / "given.ndjson"
     export.write_text(mine.call("export", "--format", "ndjson").out)
     clone = Agent(tmp_path / "clone", mine.home)
@@ -193,7 +233,9 @@ def test_events_that_this_home_never_saw_are_asked_about_elsewhere(mine: Agent, 
     assert "reflector ledger take" in clone.call("list", code=1).err
 
 
-def test_the_hook_tells_what_was_rendered_and_proves_nothing(mine: Agent, replaced: Callable) -> None:
+def test_the_hook_tells_what_was_rendered_and_proves_nothing(
+    mine: Agent, replaced: Callable
+) -> None:
     told = mine.hook("SessionStart")
     before = (mine.own / "entry.json").read_bytes()
     replaced(lambda connection: connection.commit())
@@ -226,7 +268,18 @@ def homes(tmp_path: Path) -> tuple[Agent, Agent]:
     container = Agent(host.project, tmp_path / "container")
     container.home.mkdir()
     subprocess.run(["git", "init", "-q", host.project], check=True)
-    commit = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"]
+    commit = [
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "first",
+    ]
     subprocess.run(commit, cwd=host.project, check=True)
     host.call("add", "pat", "One by the host.")
     container.call("ledger", "take", "--yes")
@@ -306,7 +359,9 @@ def stopped() -> Iterator[Callable[[Path], int]]:
         process.wait()
 
 
-def test_a_copy_that_cannot_be_made_is_made_later(mine: Agent, stopped: Callable[[Path], int]) -> None:
+def test_a_copy_that_cannot_be_made_is_made_later(
+    mine: Agent, stopped: Callable[[Path], int]
+) -> None:
     holder = stopped(mine.own / "lock")
     told = mine.run("add", "pat", "Meanwhile.").err
     assert f"process {holder} " in told

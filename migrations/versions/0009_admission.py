@@ -1,6 +1,7 @@
 """What a ledger of any earlier revision lacks: every step asks first, or may be done again.
 
-migrations/schema.sql makes a new ledger as the newest is, and triggers and views are made anew after each run (env.py).
+migrations/schema.sql makes a new ledger as the newest is, and triggers and views are made anew
+after each run (env.py).
 """
 
 import sqlalchemy as sa
@@ -11,32 +12,52 @@ from reflector.ledger.migration import is_citus
 revision = "0009"
 down_revision = None
 
-_ONCE = "'evidence.retracted', 'event.redacted', 'change.approved', 'change.rejected', 'change.measured'"
+_ONCE = (
+    "'evidence.retracted', 'event.redacted', 'change.approved', 'change.rejected', "
+    "'change.measured'"
+)
 #: Whom somebody granted rights on a table, and whether they append.
 _ROLES = (
-    "SELECT CASE grantee WHEN 'PUBLIC' THEN grantee ELSE quote_ident(grantee) END, bool_or(privilege_type = 'INSERT')"
+    "SELECT CASE grantee WHEN 'PUBLIC' THEN grantee ELSE quote_ident(grantee) END, "
+    "bool_or(privilege_type = 'INSERT')"
     " FROM information_schema.role_table_grants"
-    " WHERE table_schema = current_schema() AND table_name = '{}' AND grantee <> grantor GROUP BY grantee"
+    " WHERE table_schema = current_schema() AND table_name = '{}' AND grantee <> grantor GROUP BY "
+    "grantee"
 )
 
 
 def upgrade() -> None:
     on_server = op.get_context().dialect.name == "postgresql"
     bigint, keyed = ("BIGINT", "") if on_server else ("INTEGER", " WITHOUT ROWID, STRICT")
-    # The first versions took a bullet of such a section in with a file, and every command that showed it failed.
-    op.execute("UPDATE bullet SET section = 'oth' WHERE section NOT IN ('pat', 'mis', 'pref', 'ctx', 'oth')")
+    # The first versions took a bullet of such a section in with a file, and every command that
+    # showed it failed.
+    op.execute(
+        "UPDATE bullet SET section = 'oth' WHERE section NOT IN ('pat', 'mis', 'pref', "
+        "'ctx', 'oth')"
+    )
     op.execute("DROP INDEX IF EXISTS event_target_once")
-    op.execute(f"CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) WHERE type IN ({_ONCE})")
-    op.execute("CREATE INDEX IF NOT EXISTS bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged'")
-    if "recorded_by" not in {column["name"] for column in sa.inspect(op.get_bind()).get_columns("event")}:
+    op.execute(
+        "CREATE UNIQUE INDEX event_target_once ON event (playbook_id, type, target_id) "
+        f"WHERE type IN ({_ONCE})"
+    )
+    op.execute(
+        "CREATE INDEX IF NOT EXISTS bullet_merged ON bullet (playbook_id, removed_into) "
+        "WHERE status = 'merged'"
+    )
+    if "recorded_by" not in {
+        column["name"] for column in sa.inspect(op.get_bind()).get_columns("event")
+    }:
         op.add_column("event", sa.Column("recorded_by", sa.Text))
     op.execute(
-        "CREATE TABLE IF NOT EXISTS bullet_status (playbook_id INTEGER NOT NULL, name TEXT NOT NULL,"
-        f" position {bigint} NOT NULL, status TEXT NOT NULL, PRIMARY KEY (playbook_id, name, position),"
+        "CREATE TABLE IF NOT EXISTS bullet_status (playbook_id INTEGER NOT NULL, name TEXT NOT "
+        "NULL,"
+        f" position {bigint} NOT NULL, status TEXT NOT NULL, PRIMARY KEY (playbook_id, name, "
+        "position),"
         f" FOREIGN KEY(playbook_id) REFERENCES playbook (id)){keyed}"
     )
     op.execute(
-        "CREATE TABLE IF NOT EXISTS cached_usage (playbook_id INTEGER NOT NULL, code_version INTEGER NOT NULL,"
+        "CREATE TABLE IF NOT EXISTS cached_usage (playbook_id INTEGER NOT NULL, code_version "
+        "INTEGER NOT NULL,"
         f" position {bigint} NOT NULL, state TEXT NOT NULL, PRIMARY KEY (playbook_id),"
         f" FOREIGN KEY(playbook_id) REFERENCES playbook (id)){keyed}"
     )
@@ -47,7 +68,9 @@ def upgrade() -> None:
 
 
 def _number_playbooks() -> None:
-    """Let the server number playbooks; SQLite does so by itself, and one process at a time adds one."""
+    """Let the server number playbooks; SQLite does so by itself, and one process at a time adds
+    one.
+    """
     sequence = "pg_get_serial_sequence('playbook', 'id')"
     # A table that is on a worker gets no identity column, but it gets a default.
     if is_citus(lambda query: op.get_bind().exec_driver_sql(query).first()):
@@ -62,12 +85,16 @@ def _number_playbooks() -> None:
 
 
 def _grant_again() -> None:
-    """Give the roles of `tally` what is in its place, and take from writers what they may not set."""
+    """Give the roles of `tally` what is in its place, and take from writers what they may not
+    set.
+    """
     for role, appends in op.get_bind().exec_driver_sql(_ROLES.format("tally")).fetchall():
         rights = "SELECT, INSERT, UPDATE (code_version, position, state)" if appends else "SELECT"
         op.execute(f"GRANT {rights} ON cached_usage TO {role}")
     for role, appends in op.get_bind().exec_driver_sql(_ROLES.format("playbook")).fetchall():
         if appends:
             op.execute(f"REVOKE INSERT ON playbook FROM {role}")
-            op.execute(f"GRANT INSERT (name, origin, position, chain, recorded_at) ON playbook TO {role}")
+            op.execute(
+                f"GRANT INSERT (name, origin, position, chain, recorded_at) ON playbook TO {role}"
+            )
             op.execute(f"REVOKE UPDATE (code_version) ON projection FROM {role}")

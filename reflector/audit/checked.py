@@ -1,9 +1,11 @@
-"""What judged sessions show of each line of advice: relevant, followed or broken, helped or harmful, or not seen.
+"""What judged sessions show of each line of advice: relevant, followed or broken, helped or
+harmful, or not seen.
 
-Invariant: a session is counted once for a line, by the last word on it. Nothing counts that rests on no quote, or whose
-window, reading or single answer was retracted. A question without an answer counts as asked and paid for, never as
-judged. A line is called followed, broken, helpful or harmful only where the
-evidence is what `prune` asks for; "not seen" is a count and no result. Intervals take the judge at its word.
+Invariant: a session is counted once for a line, by the last word on it. Nothing counts that rests
+on no quote, or whose window, reading or single answer was retracted. A question without an answer
+counts as asked and paid for, never as judged. A line is called followed, broken, helpful or harmful
+only where the evidence is what `prune` asks for; "not seen" is a count and no result. Intervals
+take the judge at its word.
 """
 
 from __future__ import annotations
@@ -55,7 +57,11 @@ class Answered:
         """Return the result in words, "" where there are too few answers for one."""
         most = max(self.yes, self.no)
         is_result = self.evidence >= HARMS
-        return f"{yes if self.yes > self.no else no} {most} of {self.yes + self.no}" if is_result else ""
+        return (
+            f"{yes if self.yes > self.no else no} {most} of {self.yes + self.no}"
+            if is_result
+            else ""
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +100,8 @@ class Checked:
     """What checks found.
 
     alike     lines that say the same or the opposite
-    sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in USD is of those whose
-              price is known, `unpriced` how many others there are
+    sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
+              USD is of those whose price is known, `unpriced` how many others there are
     """
 
     lines: tuple[CheckedLine, ...]
@@ -107,17 +113,29 @@ class Checked:
     unpriced: int = 0
 
 
-def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | None = None) -> Checked:
-    """Return what checks found of each live and watched bullet, or of these, now or then. Raises LedgerError."""
+def checked(
+    ledger: Ledger, past: Past | None = None, names: Collection[str] | None = None
+) -> Checked:
+    """Return what checks found of each live and watched bullet, or of these, now or then. Raises
+    LedgerError.
+    """
     then, upto = past or Past(ledger), past.position if past is not None else None
-    rows = [row for row in then.rows() if row.status in ("live", "watched") and (names is None or row.name in names)]
+    rows = [
+        row
+        for row in then.rows()
+        if row.status in ("live", "watched") and (names is None or row.name in names)
+    ]
     asked: dict[str, set[str]] = defaultdict(set)
     left: dict[str, set[str]] = defaultdict(set)
     said: dict[str, list[Event]] = defaultdict(list)
     judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
     heirs = {name: {name, *then.heirs(name)} for name in then.entries}
     completions = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
-    read = {one.event_id: one for one in completions if one.facts.get("mode") == MODE or one.data is None}
+    read = {
+        one.event_id: one
+        for one in completions
+        if one.facts.get("mode") == MODE or one.data is None
+    }
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
         data = event.facts
         if data.get("mode") != MODE:
@@ -125,7 +143,9 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
         took = spent_on(event.meta, str(data.get("model")))
         requests, spent, unpriced = requests + 1, spent + took.tokens, unpriced + took.unpriced
         price += took.cost
-        stands = any(then.is_active(one.event_id) and is_sound(event, one) for one in readings(event, read))
+        stands = any(
+            then.is_active(one.event_id) and is_sound(event, one) for one in readings(event, read)
+        )
         if not (stands and then.is_active(event.target_id)):
             continue
         judged.add(_session(event))
@@ -143,7 +163,14 @@ def checked(ledger: Ledger, past: Past | None = None, names: Collection[str] | N
     added = (one.facts for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto))
     files = {str(one["name"]): str(one.get("origin")) for one in added if one.get("watched")}
     lines = tuple(
-        _line(row, files.get(row.name), asked[row.name], left[row.name], said[row.name], reworded.get(row.name, 0))
+        _line(
+            row,
+            files.get(row.name),
+            asked[row.name],
+            left[row.name],
+            said[row.name],
+            reworded.get(row.name, 0),
+        )
         for row in rows
     )
     alike = tuple(duplicates(row.bullet for row in rows))
@@ -155,20 +182,40 @@ def _session(event: Event) -> str:
 
 
 def _line(
-    row: BulletRow, file: str | None, asked: set[str], left: set[str], said: Sequence[Event], reworded: int
+    row: BulletRow,
+    file: str | None,
+    asked: set[str],
+    left: set[str],
+    said: Sequence[Event],
+    reworded: int,
 ) -> CheckedLine:
-    given = [(_session(one), data) for one in said if (data := one.facts).get("disposition") not in NOTHING]
+    given = [
+        (_session(one), data)
+        for one in said
+        if (data := one.facts).get("disposition") not in NOTHING
+    ]
     relevant = {session for session, _ in given}
     # Of a session's words on it the last one stands.
-    follows = {session: data["followed"] == "yes" for session, data in given if data.get("followed") in ("yes", "no")}
-    helps = {session: data.get("tag") == "helpful" for session, data in given
-             if data.get("disposition") in ("checked", "counted")}  # fmt: skip
+    follows = {
+        session: data["followed"] == "yes"
+        for session, data in given
+        if data.get("followed") in ("yes", "no")
+    }
+    helps = {
+        session: data.get("tag") == "helpful"
+        for session, data in given
+        if data.get("disposition") in ("checked", "counted")
+    }
     followed, helped = Answered.of(follows.values()), Answered.of(helps.values())
     sessions = len(asked | relevant)
     found = (followed.words("followed", "not followed"), helped.words("helped", "harmful"))
     result = "; ".join(filter(None, found)) or TOO_FEW
     if not relevant:
-        result = f"not seen in {sessions} session{'s' if sessions > 1 else ''}" if asked else "not asked about"
+        result = (
+            f"not seen in {sessions} session{'s' if sessions > 1 else ''}"
+            if asked
+            else "not asked about"
+        )
     return CheckedLine(
         name=row.name,
         section=row.section,

@@ -1,6 +1,7 @@
 """How a bullet was used, what sessions showed of it, and when it is to be removed.
 
-Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a bullet once.
+Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a
+bullet once.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 class Use(NamedTuple):
     """How a bullet was used, as far as it was judged.
 
-    sessions  that gave it a verdict, neutral ones included; `decided` those that called it helpful or harmful
+    sessions  that gave it a verdict, neutral ones included; `decided` those that called it helpful
+              or harmful
     last      when the latest of these sessions was, ISO 8601 in UTC
-    trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-` harmful, `.` neither
+    trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-`
+              harmful, `.` neither
     broken    how many judgements say that it was not followed
     """
 
@@ -38,12 +41,16 @@ class Use(NamedTuple):
 def use(
     ledger: Ledger, past: Past | None = None, name: str | None = None, tally: Usage | None = None
 ) -> dict[str, Use]:
-    """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is `usage_at` of the same
-    moment, where it is known. Raises LedgerError."""
+    """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is
+    `usage_at` of the same moment, where it is known. Raises LedgerError.
+    """
     tally = tally or usage_at(ledger, past.position if past is not None else None)
     found = {one: of for one, of in tally.bullets.items() if of.trend and name in (None, one)}
     trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
-    return {one: Use(of.judged, of.decided, of.last, trends[one], of.broken) for one, of in found.items()}
+    return {
+        one: Use(of.judged, of.decided, of.last, trends[one], of.broken)
+        for one, of in found.items()
+    }
 
 
 def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:
@@ -52,9 +59,13 @@ def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str])
     if not (covered := past.covered()):
         return {}
     with ledger.asking() as sql:
-        lost = sql.run("SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?", covered).fetchall()
+        lost = sql.run(
+            "SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?", covered
+        ).fetchall()
         trends = {one: "" for (name,) in lost for one in (name, *past.heirs(name)) if one in names}
-        members = {one for one in past.entries if not trends.keys().isdisjoint((one, *past.heirs(one)))}
+        members = {
+            one for one in past.entries if not trends.keys().isdisjoint((one, *past.heirs(one)))
+        }
         for verdict in verdicts_in(sql, past.position, members):
             for one in (verdict.name, *past.heirs(verdict.name)):
                 if one in trends and verdict.position not in covered:
@@ -63,7 +74,9 @@ def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str])
 
 
 class Observed(NamedTuple):
-    """The verdicts on a bullet that show what it is worth; a session shows it once, so these may be fractions."""
+    """The verdicts on a bullet that show what it is worth; a session shows it once, so these may
+    be fractions.
+    """
 
     helpful: float = 0
     harmful: float = 0
@@ -76,8 +89,9 @@ class Observed(NamedTuple):
 
 
 def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict[str, Observed]:
-    """Return what sessions showed of each bullet: its counters without their baselines, and no more of them than
-    sessions called it helpful or harmful. Raises LedgerError."""
+    """Return what sessions showed of each bullet: its counters without their baselines, and no more
+    of them than sessions called it helpful or harmful. Raises LedgerError.
+    """
     rows, found = (past or ledger).rows(), {}
     then = past or Past(ledger)  # read behind the rows, so it knows each of them
     for row in rows:
@@ -91,8 +105,9 @@ def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A bullet that is to be removed, and why; how many sessions were told it and cited it; `state` is that of its
-    removal, null for a dry run."""
+    """A bullet that is to be removed, and why; how many sessions were told it and cited it; `state`
+    is that of its removal, null for a dry run.
+    """
 
     name: str
     reason: str
@@ -107,9 +122,11 @@ class Due:
 def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
     """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
 
-    Only evidence against a bullet names it. One that no session was shown, and one that is pinned are left alone.
+    Only evidence against a bullet names it. One that no session was shown, and one that is pinned
+    are left alone.
 
-    after  sessions that were shown a bullet, none of which cited it, after which it is to be removed; 0 for never
+    after  sessions that were shown a bullet, none of which cited it, after which it is to be
+           removed; 0 for never
     """
     tally = usage_at(ledger)
     shown = observed(ledger, None, use(ledger, tally=tally))
@@ -121,5 +138,7 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
         elif 0 < after <= of.told and not of.cited and one.helpful <= one.harmful:
             reason = f"told in {of.told} sessions, cited in none"
         if reason and one.name not in pinned:
-            found.append(Due(one.name, reason, of.told, of.cited, one.helpful, one.harmful, one.text))
+            found.append(
+                Due(one.name, reason, of.told, of.cited, one.helpful, one.harmful, one.text)
+            )
     return sorted(found, key=lambda one: (one.helpful - one.harmful, -one.told))

@@ -1,7 +1,8 @@
 """What changed between two moments.
 
-Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the same from whichever
-side it is looked at; and the tags that are listed explain how the counters moved from one to the other.
+Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the
+same from whichever side it is looked at; and the tags that are listed explain how the counters
+moved from one to the other.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Moved:
 class Changed:
     """A bullet in which two playbooks differ; `before` or `after` is null where it is not there.
 
-    change     the most that happened to it: added, restored, removed, merged …, revised, moved, counted, or came and
-               went
+    change     the most that happened to it: added, restored, removed, merged …, revised, moved,
+               counted, or came and went
     recounted  the baseline was set by hand in between
-    sessions   whose tags count for more or for less, each side under its own policy; with what the baselines differ by
-               they add up to what the counters moved
+    sessions   whose tags count for more or for less, each side under its own policy; with what the
+               baselines differ by they add up to what the counters moved
     """
 
     name: str
@@ -56,7 +57,8 @@ class BeforeAfter:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How the playbook changed between two positions: the policies in force, and the bullets in order of creation.
+    """How the playbook changed between two positions: the policies in force, and the bullets in
+    order of creation.
 
     lessons  those whose worth or state differs, where they were asked for
     """
@@ -69,7 +71,9 @@ class Difference:
 
 
 def difference(ledger: Ledger, first: int, last: int) -> Difference:
-    """What became of the playbook from one position to another, which may be an earlier one. Raises LedgerError."""
+    """What became of the playbook from one position to another, which may be an earlier one.
+    Raises LedgerError.
+    """
     past, then = Past(ledger, first), Past(ledger, last)
     before, after = ({row.name: row for row in side.rows()} for side in (past, then))
     names = {**before, **after}
@@ -98,25 +102,44 @@ def _change(before: BulletRow | None, after: BulletRow | None) -> str:
         return after.status if after is not None else "removed"
     if before is None or after is None:
         return "came and went"
-    return "revised" if before.text != after.text else "moved" if before.section != after.section else "counted"
+    return (
+        "revised"
+        if before.text != after.text
+        else "moved"
+        if before.section != after.section
+        else "counted"
+    )
 
 
 def _stand_alike(earlier: Past, later: Past) -> bool:
-    """Return whether the later playbook counts each tag that the earlier one has as the earlier one does."""
+    """Return whether the later playbook counts each tag that the earlier one has as the earlier
+    one does.
+    """
     return (
         earlier.counting == later.counting == "as_applied"
         and earlier.covered().keys() == {at for at in later.covered() if at <= earlier.position}
         and all(
-            (entry.recounted_at, entry.heir) == (later.entries[name].recounted_at, later.entries[name].heir)
+            (entry.recounted_at, entry.heir)
+            == (later.entries[name].recounted_at, later.entries[name].heir)
             for name, entry in earlier.entries.items()
         )
     )
 
 
-def _moved(ledger: Ledger, past: Past, then: Past, names: Collection[str]) -> dict[str, dict[str | None, Moved]]:
-    """By bullet and session, what its tags count for in one of the two playbooks and not in the other."""
+def _moved(
+    ledger: Ledger, past: Past, then: Past, names: Collection[str]
+) -> dict[str, dict[str | None, Moved]]:
+    """By bullet and session, what its tags count for in one of the two playbooks and not in the
+    other.
+    """
     sides = Standing(past), Standing(then)
-    family = {one for side in (past, then) for name in names if name in side.entries for one in side.family(name)}
+    family = {
+        one
+        for side in (past, then)
+        for name in names
+        if name in side.entries
+        for one in side.family(name)
+    }
     members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
     earlier, later = sorted((past, then), key=lambda side: side.position)
     with ledger.asking() as sql:

@@ -1,7 +1,8 @@
-"""Double counts: which tags were counted more than once, why, and the totals under each counting policy.
+"""Double counts: which tags were counted more than once, why, and the totals under each counting
+policy.
 
-Invariant: a double is a fact, not an error: the counting policies differ in which of the tags count. A tag may be
-surplus in several classes.
+Invariant: a double is a fact, not an error: the counting policies differ in which of the tags
+count. A tag may be surplus in several classes.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class DoubleCounts:
     copies: tuple[Copy, ...]
 
 
-def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = None) -> DoubleCounts:
+def double_counts(
+    ledger: Ledger, name: str | None = None, past: Past | None = None
+) -> DoubleCounts:
     """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
     with ledger.snapshot():
         then = past or Past(ledger)
@@ -104,19 +107,27 @@ def double_counts(ledger: Ledger, name: str | None = None, past: Past | None = N
         with ledger.asking() as sql:
             tags = verdicts_in(sql, then.position)
             counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
-            rows = sorted(row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2]))
+            rows = sorted(
+                row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2])
+            )
         sessions = {tag.position: tag.session_id for tag in counted}
-        classes = tuple(_grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES)
+        classes = tuple(
+            _grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES
+        )
         names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
         counters = [then.counters(names, counting) for counting in COUNTINGS]
         totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
         copied = ledger.events(types=[SESSION_COPIED], upto=then.position)
-        copies = [Copy(event.session_id or "", event.facts["of"], event.facts["records"]) for event in copied]
+        copies = [
+            Copy(event.session_id or "", event.facts["of"], event.facts["records"])
+            for event in copied
+        ]
         return DoubleCounts(then.counting, classes, totals, tuple(copies))
 
 
 _COMPLETIONS: Final = (
-    f"SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND {one_of(COMPLETION_TYPES)}"  # noqa: S608
+    "SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
+    f"{one_of(COMPLETION_TYPES)}"
     " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
 
@@ -126,11 +137,15 @@ _Row = tuple[int, str, str, str, int, str]
 _WORD: Final = {1: "helpful", -1: "harmful"}
 
 
-def _surplus(sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]) -> Iterator[_Row]:
+def _surplus(
+    sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]
+) -> Iterator[_Row]:
     """Yield the tags that repeat another one, by class. Most reflections and sessions have none."""
     completions: list[tuple[str, str | None, str]] = sql.run(_COMPLETIONS, upto).fetchall()
     session_of = {reflection: session for reflection, session, _ in completions}
-    several = {session for session, count in Counter(session_of.values()).items() if session and count > 1}
+    several = {
+        session for session, count in Counter(session_of.values()).items() if session and count > 1
+    }
     given: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     for tag in counted:
         if tag.reflection_id is not None:
@@ -139,7 +154,9 @@ def _surplus(sql: Statements, upto: int, tags: Sequence[Verdict], counted: Seque
     sessions = {tag.reflection_id: tag.session_id for tag in counted if tag.session_id in several}
     for reflection, verdicts in given.items():
         for (name, verdict), (first, *more) in verdicts.items():
-            yield from ((position, "D1", name, _WORD[verdict], first, reflection) for position in more)
+            yield from (
+                (position, "D1", name, _WORD[verdict], first, reflection) for position in more
+            )
             if verdict > 0:
                 for up, down in zip((first, *more), verdicts.get((name, -1), ()), strict=False):
                     yield (max(up, down), "D2", name, "both", min(up, down), reflection)
@@ -147,16 +164,25 @@ def _surplus(sql: Statements, upto: int, tags: Sequence[Verdict], counted: Seque
                 again[name, verdict, session].append((first, reflection))
     for (name, verdict, _), found in again.items():
         (first, _), *later = sorted(found)
-        yield from ((position, "D4", name, _WORD[verdict], first, reflection) for position, reflection in later)
+        yield from (
+            (position, "D4", name, _WORD[verdict], first, reflection)
+            for position, reflection in later
+        )
     firsts: dict[tuple[str, str, str, int], int] = {}
-    for class_, one, other in {*_same_lists(tags, session_of, several), *_sharing(sql, upto, completions)}:
+    for class_, one, other in {
+        *_same_lists(tags, session_of, several),
+        *_sharing(sql, upto, completions),
+    }:
         for (name, verdict), positions in given.get(one, {}).items():
             key = (class_, other, name, verdict)
             firsts[key] = min(firsts.get(key, positions[0]), positions[0])
     for (class_, reflection, name, verdict), first in firsts.items():
         positions = given.get(reflection, {}).get((name, verdict), [])
         if positions and positions[0] > first:
-            yield from ((position, class_, name, _WORD[verdict], first, reflection) for position in positions)
+            yield from (
+                (position, class_, name, _WORD[verdict], first, reflection)
+                for position in positions
+            )
 
 
 def _same_lists(
@@ -165,7 +191,11 @@ def _same_lists(
     """Yield D3: pairs of reflections on one session that gave the same tags in the same order."""
     lists: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for tag in tags:
-        if tag.reflection_id and tag.session_id in several and session_of.get(tag.reflection_id) == tag.session_id:
+        if (
+            tag.reflection_id
+            and tag.session_id in several
+            and session_of.get(tag.reflection_id) == tag.session_id
+        ):
             lists[tag.reflection_id].append((tag.name, tag.tag))
     same: dict[object, list[str]] = defaultdict(list)
     for reflection, given in lists.items():
@@ -185,7 +215,9 @@ def _sharing(
     holders: dict[int, dict[str, str]] = {}
     for event in between(sql, (SESSION_RECORDED,), 0, upto):
         window, this = event.facts.get("window", {}), (event.event_id, event.session_id or "")
-        for key in (key for part in ("keys", "twins") for key in unpack_keys(window.get(part) or "")):
+        for key in (
+            key for part in ("keys", "twins") for key in unpack_keys(window.get(part) or "")
+        ):
             if (before := first.setdefault(key, this)) != this:
                 holders.setdefault(key, dict([before, this])).update([this])
     for shared in {tuple(of.items()) for of in holders.values()}:
@@ -199,7 +231,8 @@ def _grouped(code: str, rows: Sequence[_Row], sessions: Mapping[int, str | None]
     found = Doubles(code, CLASSES[code], len(rows), len({bullet for _, _, bullet, *_ in rows}), [])
     doubles: dict[tuple[str, str, object], set[int]] = {}
     for position, _, bullet, tag, first, reflection in rows:
-        # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one double.
+        # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one
+        # double.
         one = first if code in ("D1", "D4") else reflection
         doubles.setdefault((bullet, tag, one), set()).update((first, position))
     for (bullet, tag, _), of_one in list(doubles.items())[:_EXAMPLES]:

@@ -1,6 +1,7 @@
 """The verdicts that a judge gave lately and that do not count, with the reason.
 
-Invariant: a verdict is what the judge said. One that does not count is never shown as a neutral one.
+Invariant: a verdict is what the judge said. One that does not count is never shown as a neutral
+one.
 """
 
 from __future__ import annotations
@@ -32,16 +33,23 @@ class DroppedJson:
 
 
 def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
-    """Return the dropped verdicts that were recorded since a time, newest first, at most `MOST`. Raises LedgerError."""
+    """Return the dropped verdicts that were recorded since a time, newest first, at most `MOST`.
+    Raises LedgerError.
+    """
     after = ledger.position_at(since)
     with ledger.asking() as sql:
         marks, disposition = ", ".join("?" for _ in DROPPED), sql.text_at("data", "disposition")
-        tagged = "position IN (SELECT position FROM tag WHERE playbook_id = ? AND position > ? AND tag = 0)"
+        tagged = (
+            "position IN (SELECT position FROM tag WHERE playbook_id = ? AND position > ? "
+            "AND tag = 0)"
+        )
         where = f"{tagged} AND {disposition} IN ({marks}) ORDER BY position DESC LIMIT {MOST}"
         events = events_where(sql, where, ledger.playbook_id, after, *DROPPED)
     found = []
     for event in events:
-        name, tag, disposition = (words(dict(event.facts), key) for key in ("name", "tag", "disposition"))
+        name, tag, disposition = (
+            words(dict(event.facts), key) for key in ("name", "tag", "disposition")
+        )
         if tag in ("helpful", "harmful"):
             why = DROPPED[disposition]
             found.append(DroppedJson(event.position, event.session_id, name, tag, disposition, why))

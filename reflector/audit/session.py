@@ -1,7 +1,8 @@
 """One session, window by window: its trigger, its citations, its reflections and their tags.
 
-Invariant: everything is read from the session's own events, so a session as of a moment is what it was then,
-and the answer does not depend on other sessions. Only whether a tag counts comes from the playbook.
+Invariant: everything is read from the session's own events, so a session as of a moment is what it
+was then, and the answer does not depend on other sessions. Only whether a tag counts comes from the
+playbook.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null where it never could. An `unquoted` one has no
-    quote, since the person's own template asked for none."""
+    """A tag, and whether it counts under the policy in force; null where it never could. An
+    `unquoted` one has no quote, since the person's own template asked for none.
+    """
 
     position: int
     name: str
@@ -43,7 +45,9 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """What one judge said of a window; `completed` is the position of the event that read its answer."""
+    """What one judge said of a window; `completed` is the position of the event that read its
+    answer.
+    """
 
     reflection_id: str
     backend: str
@@ -109,8 +113,9 @@ class SessionStory:
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
-    """Return all that is known of a session, by its id or the unique beginning of one; as of now or of a moment. Raises
-    UnknownReference, LedgerError."""
+    """Return all that is known of a session, by its id or the unique beginning of one; as of now or
+    of a moment. Raises UnknownReference, LedgerError.
+    """
     session_id = session_named(ledger, session_id)
     then = past or Past(ledger)
     events = list(ledger.events(session_id=session_id, upto=then.position))
@@ -127,11 +132,16 @@ def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> 
         if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
             rationale = rationale_of(completed.get(event.reflection_id, {}), data)
             reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
-        elif (asked := windows.get(str(data.get("checked")))) and event.type == ev.REFLECTION_FAILED:
+        elif (
+            asked := windows.get(str(data.get("checked")))
+        ) and event.type == ev.REFLECTION_FAILED:
             asked.failures.append(f"check: {_failure(data)}")
         elif window is not None:
             _follow(window, event, data)
-            if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED) and event.reflection_id:
+            if (
+                event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED)
+                and event.reflection_id
+            ):
                 if event.reflection_id not in reflections:
                     reflections[event.reflection_id] = Reflection(event.reflection_id, event.actor)
                     window.reflections.append(reflections[event.reflection_id])
@@ -147,11 +157,17 @@ def _opened(event: Event, data: dict[str, Any]) -> Window:
     # A trajectory of a file may have any field of these names.
     read = data if event.type == ev.SESSION_RECORDED else {}
     transcript = read.get("transcript", {})
-    found: dict[str, Any] = {key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")}
+    found: dict[str, Any] = {
+        key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")
+    }
     for kind in ("cited", "carried", "retired", "unknown"):
         names = data.get(kind)
-        found[kind] = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    found["said_wrong"] = {name: why for name in found["cited"] if (why := said_wrong(read, name)) is not None}
+        found[kind] = (
+            [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        )
+    found["said_wrong"] = {
+        name: why for name in found["cited"] if (why := said_wrong(read, name)) is not None
+    }
     return Window(
         position=event.position,
         event_id=event.event_id,
@@ -197,11 +213,15 @@ def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
         reflection.analysis = data.get("analysis")
 
 
-def _tagged(event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None) -> Tagged:
+def _tagged(
+    event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None
+) -> Tagged:
     name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
     judged, fault = verdict(data), None
     if judged is not None:
-        fault = standing.stands(Verdict(event.position, *judged, event.session_id, event.reflection_id))
+        fault = standing.stands(
+            Verdict(event.position, *judged, event.session_id, event.reflection_id)
+        )
     disposition = str(data.get("disposition", "malformed"))
     counted = None if judged is None else fault is None
     is_unquoted = data.get("unquoted") is True

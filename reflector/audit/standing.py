@@ -1,7 +1,7 @@
 """Whether a tag counts at a moment, and why not.
 
-Invariant: the rule is here alone. Blame, a session, a difference and the doubles ask it. The views `tags` and
-`repeated` say the same in SQL, and a test compares the two.
+Invariant: the rule is here alone. Blame, a session, a difference and the doubles ask it. The views
+`tags` and `repeated` say the same in SQL, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reflector.ledger.as_of import Past
     from reflector.ledger.statements import Statements
 
-#: Why a verdict does not count: its bullet came later, its counters were set since, a retraction covers it, or an equal
-#: verdict counts already under the policy.
+#: Why a verdict does not count: its bullet came later, its counters were set since, a retraction
+#: covers it, or an equal verdict counts already under the policy.
 Fault = Literal["unknown_bullet", "recounted", "retracted", "double"]
 
 
@@ -30,11 +30,19 @@ class Verdict(NamedTuple):
     reflection_id: str | None
 
 
-def verdicts_in(sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0) -> list[Verdict]:
-    """Return the tags of these bullets, or of all, behind one position and up to another, in order."""
-    # The plus keeps the planner from walking through all tags of a long history because they are in order.
+def verdicts_in(
+    sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0
+) -> list[Verdict]:
+    """Return the tags of these bullets, or of all, behind one position and up to another, in
+    order.
+    """
+    # The plus keeps the planner from walking through all tags of a long history because they are in
+    # order.
     at = "position" if names is None or after else "+position"
-    query = f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND {at} <= ? AND {at} > ?"  # noqa: S608
+    query = (
+        f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND {at} <= ? "  # noqa: S608
+        f"AND {at} > ?"
+    )
     named, more = ("", ()) if names is None else (" AND name IN ?", (names,))
     return [*map(Verdict._make, sql.run(f"{query}{named} ORDER BY {at}", upto, after, *more))]
 
@@ -54,7 +62,8 @@ class Standing:
     def fault(self, verdict: Verdict, after: int = 0) -> Fault | None:
         """Return why a helpful or harmful verdict does not count by itself; None for one that does.
 
-        `after` is the position at which the counters of a bullet were set that this evidence counts for besides.
+        `after` is the position at which the counters of a bullet were set that this evidence counts
+        for besides.
         """
         entry = self.past.entries.get(verdict.name)
         if entry is None:
@@ -66,10 +75,13 @@ class Standing:
 
     def member(self, verdict: Verdict) -> str:
         """Return what a verdict counts as: verdicts with the same member count once."""
-        return member(self.counting, str(verdict.position), verdict.reflection_id, verdict.session_id)
+        return member(
+            self.counting, str(verdict.position), verdict.reflection_id, verdict.session_id
+        )
 
     def repeats(self, name: str, verdict: Verdict) -> int | None:
-        """Return the position of an equal verdict that counts for a bullet already; None makes this one count.
+        """Return the position of an equal verdict that counts for a bullet already; None makes this
+        one count.
 
         Asked of the verdicts that count by themselves, in the order of their positions.
         """
@@ -77,6 +89,10 @@ class Standing:
         return None if first == verdict.position else first
 
     def stands(self, verdict: Verdict) -> Fault | None:
-        """Return why a verdict does not count for its own bullet; asked in the order of positions."""
+        """Return why a verdict does not count for its own bullet; asked in the order of
+        positions.
+        """
         fault = self.fault(verdict)
-        return "double" if fault is None and self.repeats(verdict.name, verdict) is not None else fault
+        return (
+            "double" if fault is None and self.repeats(verdict.name, verdict) is not None else fault
+        )

@@ -1,10 +1,13 @@
-"""Figures over time: tokens, cost and tags of reflections by model, by template and by day, and sessions by week.
+"""Figures over time: tokens, cost and tags of reflections by model, by template and by day, and
+sessions by week.
 
-Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to the whole. A tag
-belongs to the answer that it was read from; days are those of UTC, as the ledger writes time.
+Invariant: each answer and each tag is in one group of every kind, so the groups of a kind add up to
+the whole. A tag belongs to the answer that it was read from; days are those of UTC, as the ledger
+writes time.
 
-A session is in one week, that of its last window by the session's own clock, and so is all that is said of it, whenever
-that was recorded. Weeks begin on Monday, in UTC, and none is left out between two with a session but where years are.
+A session is in one week, that of its last window by the session's own clock, and so is all that is
+said of it, whenever that was recorded. Weeks begin on Monday, in UTC, and none is left out between
+two with a session but where years are.
 """
 
 from __future__ import annotations
@@ -33,8 +36,9 @@ _STEP, _MOST_GAP = timedelta(days=7), timedelta(days=5 * 365)
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Figures of a ledger, its windows by `states`; `groups` by kind, each in order of its keys, days oldest first;
-    `spent` the same by Monday and model."""
+    """Figures of a ledger, its windows by `states`; `groups` by kind, each in order of its keys,
+    days oldest first; `spent` the same by Monday and model.
+    """
 
     events: int
     sessions: int
@@ -46,7 +50,9 @@ class Stats:
 
 
 def stats(ledger: Ledger, past: Past | None = None) -> Stats:
-    """The figures as of now or of a moment, without the tags that retractions cover. Raises LedgerError."""
+    """The figures as of now or of a moment, without the tags that retractions cover. Raises
+    LedgerError.
+    """
     upto = (past or ledger.head()).position
     tally = answers_at(ledger, past.position if past is not None else None)
     if covered := (past or Past(ledger)).covered():
@@ -74,15 +80,18 @@ def _states(ledger: Ledger, upto: int) -> dict[str, int]:
     for event in ledger.events(types=STEP_TYPES, upto=upto):
         if event.type in WINDOW_TYPES:
             found[event.event_id] = "pending"
-        elif (step := window_step(event.type, event.facts)) and found.get(event.target_id, "completed") != "completed":
+        elif (step := window_step(event.type, event.facts)) and found.get(
+            event.target_id, "completed"
+        ) != "completed":
             found[event.target_id] = step[0]
     return dict(sorted(Counter(found.values()).items()))
 
 
 @dataclass(slots=True)
 class OneSession:
-    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens of its judges;
-    `known` says whether its outcome is recorded, without which corrections are 0."""
+    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens
+    of its judges; `known` says whether its outcome is recorded, without which corrections are 0.
+    """
 
     session_id: str | None
     helpful: int = 0
@@ -114,12 +123,16 @@ def monday(time: str) -> str:
 
 
 def weeks(ledger: Ledger, then: Past) -> list[Week]:
-    """Return the weeks from the first to the last with a session, as of a moment. Raises LedgerError."""
+    """Return the weeks from the first to the last with a session, as of a moment. Raises
+    LedgerError.
+    """
     of: dict[str, Week] = {}
     sessions: dict[str | None, OneSession] = {}
     query = (
-        "SELECT session_id, max(event_id), max(occurred_at) FROM event WHERE playbook_id = ? AND position <= ?"  # noqa: S608
-        f" AND {one_of(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER BY 3 DESC"
+        "SELECT session_id, max(event_id), max(occurred_at) FROM event WHERE playbook_id = ? AND "  # noqa: S608
+        "position <= ?"
+        f" AND {one_of(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER "
+        "BY 3 DESC"
     )
     with ledger.asking() as sql:
         for session, window, time in sql.run(query, then.position).fetchall():
@@ -128,11 +141,17 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
         verdicts = verdicts_in(sql, then.position)
     standing = Standing(then)
     for verdict in verdicts:
-        found = sessions.get(verdict.session_id) if verdict.tag and standing.stands(verdict) is None else None
+        found = (
+            sessions.get(verdict.session_id)
+            if verdict.tag and standing.stands(verdict) is None
+            else None
+        )
         if found is not None:
             found.helpful += verdict.tag > 0
             found.harmful += verdict.tag < 0
-    for event in ledger.events(types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position):
+    for event in ledger.events(
+        types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position
+    ):
         data, found = event.facts, sessions.get(event.session_id or event.target_id)
         if found is not None and event.type == ev.SESSION_OUTCOME:
             found.corrections, found.known = found.corrections + data.get("corrections", 0), True

@@ -1,4 +1,6 @@
-"""The command line: a file for each group of commands, no logic, the only place besides the hook that prints."""
+"""The command line: a file for each group of commands, no logic, the only place besides the hook
+that prints.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The `reflector` command and how it ends.
 
-Invariant: exit code 0 when all is well, 1 for drift, tampering or something that could not be done, 2 for usage
-and configuration. An error is one message on stderr that names the thing, the value and the way out; a
-traceback is a bug of ours. A command's module is imported when the command runs, not before.
+Invariant: exit code 0 when all is well, 1 for drift, tampering or something that could not be done,
+2 for usage and configuration. An error is one message on stderr that names the thing, the value and
+the way out; a traceback is a bug of ours. A command's module is imported when the command runs, not
+before.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from reflector.project import Project
     from reflector.sessions.drain import Pipeline
 
-#: The beginning of a command that a message names, where it says nothing of a playbook and is about one.
+#: The beginning of a command that a message names, where it says nothing of a playbook and is about
+#: one.
 _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
 
 
@@ -46,14 +48,20 @@ class _Commands(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(f"reflector.cli.{entry.module}"), entry.function)
+        command: click.Command = getattr(
+            import_module(f"reflector.cli.{entry.module}"), entry.function
+        )
         command.hidden = cmd_name in HIDDEN
         for parameter in command.params:
             if isinstance(parameter.type, click.IntRange | click.FloatRange):
                 parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
         title = "Example" if len(entry.examples) == 1 else "Examples"
         command.epilog = "\n".join(
-            ["\b", f"{title}:", *(f"  reflector {cmd_name} {example}".rstrip() for example in entry.examples)]
+            [
+                "\b",
+                f"{title}:",
+                *((f"  reflector {cmd_name} {example}").rstrip() for example in entry.examples),
+            ]
         )
         return command
 
@@ -76,20 +84,30 @@ class _Commands(click.Group):
                 formatter.write_dl(rows)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="reflector")
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The project's folder. Default: the nearest one above with a playbook, else the repository's.",
+    help=(
+        "The project's folder. Default: the nearest one above with a playbook, else the "
+        "repository's."
+    ),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.option("--dataset", help="The playbook of a dataset in the project: see 'lab trajectory'.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str | None) -> None:
-    """An event-sourced playbook for coding agents: every helpful and harmful count can be explained."""
+    """An event-sourced playbook for coding agents: every helpful and harmful count can be
+    explained.
+    """
     if user and project is not None:
-        raise click.UsageError("--user names your own playbook and --project another one; leave one of them out")
+        raise click.UsageError(
+            "--user names your own playbook and --project another one; leave one of them out"
+        )
     place = ctx.ensure_object(Place)
     place.root, place.user, place.dataset = project, user, dataset
 
@@ -97,7 +115,9 @@ def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str
 class Place:
     """Where a command works: the project is found and configured when a command first asks."""
 
-    def __init__(self, root: Path | None = None, *, user: bool = False, dataset: str | None = None) -> None:
+    def __init__(
+        self, root: Path | None = None, *, user: bool = False, dataset: str | None = None
+    ) -> None:
         self.root = root
         self.user = user
         self.dataset = dataset
@@ -118,10 +138,15 @@ class Place:
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, with a command's flags over its settings, or its dataset's playbook. Raises ConfigError
-        and DatasetRefused."""
+        """Return the project, with a command's flags over its settings, or its dataset's playbook.
+        Raises ConfigError and DatasetRefused.
+        """
         found = self.whole_project(**flags)
-        return found if self.dataset is None else type(found).of_dataset(found.root, self.dataset, flags=flags)
+        return (
+            found
+            if self.dataset is None
+            else type(found).of_dataset(found.root, self.dataset, flags=flags)
+        )
 
     def whole_project(self, **flags: Any) -> Project:
         """Return the project, also where a dataset is named. Raises ConfigError."""
@@ -130,11 +155,17 @@ class Place:
         key = repr(flags)
         if key not in self._found:  # a command asks again and again
             # The user's folder is made when something is kept in it.
-            self._found[key] = Project.of_user(flags=flags) if self.user else Project.at(self.folder(), flags=flags)
+            self._found[key] = (
+                Project.of_user(flags=flags)
+                if self.user
+                else Project.at(self.folder(), flags=flags)
+            )
         return self._found[key]
 
     def folder(self) -> Path:
-        """Return the folder of the project, or of the user's own playbook, whatever its settings are."""
+        """Return the folder of the project, or of the user's own playbook, whatever its settings
+        are.
+        """
         from reflector.locate import user_folder
         from reflector.project import find_project
 
@@ -149,16 +180,28 @@ class Place:
         """Return a command as a person types it for the same playbook."""
         import shlex
 
-        where = ["--user"] if self.user else ["--project", str(self.root)] if self.root is not None else []
+        where = (
+            ["--user"]
+            if self.user
+            else ["--project", str(self.root)]
+            if self.root is not None
+            else []
+        )
         dataset = ["--dataset", self.dataset] if self.dataset is not None else []
         return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
 
     def here(self, text: str) -> str:
-        """Return a text whose commands, such as `reflector undo pat-001`, are for the same playbook of a folder.
+        """Return a text whose commands, such as `reflector undo pat-001`, are for the same playbook
+        of a folder.
 
-        Another playbook of it has bullets of the same names. The folder is left to the person, who named it.
+        Another playbook of it has bullets of the same names. The folder is left to the person, who
+        named it.
         """
-        return text if not self.user and self.dataset is None else _COMMAND.sub(lambda _: self.command(), text)
+        return (
+            text
+            if not self.user and self.dataset is None
+            else _COMMAND.sub(lambda _: self.command(), text)
+        )
 
     @contextmanager
     def pipeline(self, project: Project | None = None) -> Iterator[Pipeline]:
@@ -178,20 +221,24 @@ class Place:
         return spool.is_untouched(self.project())
 
     def needs_playbook(self) -> None:
-        """Raise where the project has nothing of ours yet, so that a command makes nothing there."""
+        """Raise where the project has nothing of ours yet, so that a command makes nothing
+        there.
+        """
         if self.is_untouched:
             raise click.UsageError(
-                f"there is no playbook in {self.project().root}; begin one with `{self.command('add')}`"
+                f"there is no playbook in {self.project().root}; begin one with "
+                f"`{self.command('add')}`"
             )
 
     @contextmanager
     def changing(
         self, project: Project | None = None, *, dry_run: bool = False, begins: bool = False
     ) -> Iterator[Ledger]:
-        """The project's ledger, and playbook.json is written as it says at the end; for a dry run only to be asked.
+        """The project's ledger, and playbook.json is written as it says at the end; for a dry run
+        only to be asked.
 
-        What has nothing to change in a project without a playbook gets an empty ledger in memory: only a command that
-        `begins` a playbook makes one.
+        What has nothing to change in a project without a playbook gets an empty ledger in memory:
+        only a command that `begins` a playbook makes one.
         """
         from reflector.sessions import spool
 
@@ -212,10 +259,12 @@ class Place:
 
     @contextmanager
     def reading(self) -> Iterator[Ledger]:
-        """The project's ledger for a question, after recording queued deliveries and edits of playbook.json.
+        """The project's ledger for a question, after recording queued deliveries and edits of
+        playbook.json.
 
-        A question never waits for a drain that is at work, and sees one state of the ledger. Without a playbook it
-        leaves nothing behind, and where the project can only be read it records nothing.
+        A question never waits for a drain that is at work, and sees one state of the ledger.
+        Without a playbook it leaves nothing behind, and where the project can only be read it
+        records nothing.
         """
         from reflector.sessions import spool
 
@@ -269,14 +318,18 @@ def run(arguments: list[str] | None = None) -> int:
     colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     ledgers.tell = lambda text: place._note([text])
     try:
-        code = reflector.main(arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour)
+        code = reflector.main(
+            arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour
+        )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
         if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
-            word = error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
+            word = (
+                error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
+            )
             path = f"{error.ctx.command_path} {word}"
             if now := FORMER.get(path.removeprefix("reflector ")):
                 error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
@@ -286,10 +339,14 @@ def run(arguments: list[str] | None = None) -> int:
         print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        print("reflector: stopped; what was recorded stays, run the same command again", file=sys.stderr)
+        print(
+            "reflector: stopped; what was recorded stays, run the same command again",
+            file=sys.stderr,
+        )
         return 130
     except (BrokenPipeError, _ReaderGone):
-        # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at exit.
+        # The reader (`| head`) has seen enough; keep the interpreter from complaining about it at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -328,7 +385,9 @@ def explained(error: Exception) -> tuple[int, str] | None:
 
 
 def _shown(text: str) -> str:
-    """Return an error for a terminal. Its arguments may be a key that was given in the place of a file's name."""
+    """Return an error for a terminal. Its arguments may be a key that was given in the place of
+    a file's name.
+    """
     from reflector.cli.output import safe
     from reflector.text.secrets import redact
 

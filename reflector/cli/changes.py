@@ -1,6 +1,7 @@
 """Changes of the playbook: add, revise, remove, merge, edit, and undo of what happened to it.
 
-Invariant: what a person wrote in an editor stays in playbook.json until it is recorded; what cannot be read is named.
+Invariant: what a person wrote in an editor stays in playbook.json until it is recorded; what cannot
+be read is named.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangeJson:
-    """What a change did, or would do: the bullets before and after, and its event; null where it was not made.
+    """What a change did, or would do: the bullets before and after, and its event; null where it
+    was not made.
 
     change  as a proposal has it; null where only counters moved
     """
@@ -74,7 +76,9 @@ class ChangeJson:
 
 @dataclass(frozen=True, slots=True)
 class ChangesJson:
-    """Changes of bullets; `applied` is false for a dry run, and `undo` is the command that undoes them."""
+    """Changes of bullets; `applied` is false for a dry run, and `undo` is the command that
+    undoes them.
+    """
 
     applied: bool
     changes: list[ChangeJson]
@@ -82,7 +86,13 @@ class ChangesJson:
 
 
 def _made(
-    place: Place, ledger: Ledger, changes: Sequence[Change], *, dry_run: bool, again: bool = False, **more: Any
+    place: Place,
+    ledger: Ledger,
+    changes: Sequence[Change],
+    *,
+    dry_run: bool,
+    again: bool = False,
+    **more: Any,
 ) -> Sequence[Step]:
     """Make changes, or only plan them for a dry run; `more` is what `apply` takes."""
     first = place.project().first_number
@@ -96,7 +106,14 @@ def _print(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
     changes = [shaped(ChangeJson, step) for step in steps]
     positions = [step.position for step in steps if step.position is not None]
     lines = [line for step in steps for line in step.lines]
-    _tell(place, changes, positions, lines, "Nothing was changed yet; leave --dry-run out to do it.", as_json=as_json)
+    _tell(
+        place,
+        changes,
+        positions,
+        lines,
+        "Nothing was changed yet; leave --dry-run out to do it.",
+        as_json=as_json,
+    )
 
 
 def _tell(
@@ -117,15 +134,20 @@ def _tell(
     note(f"Undo: {undo}" if undo else otherwise)
 
 
-def _command(function: Callable[..., Sequence[Change]], *, begins: bool = False) -> Callable[..., None]:
-    """Make a function from a ledger to changes of its live bullets a command's, with `--dry-run` and `--json`; one that
-    `begins` a playbook makes the ledger."""
+def _command(
+    function: Callable[..., Sequence[Change]], *, begins: bool = False
+) -> Callable[..., None]:
+    """Make a function from a ledger to changes of its live bullets a command's, with `--dry-run`
+    and `--json`; one that `begins` a playbook makes the ledger.
+    """
 
     @wraps(function)
     @dry_run_option
     @json_option
     @click.pass_obj
-    def asked(place: Place, /, dry_run: bool, as_json: bool, why: str | None = None, **own: Any) -> None:
+    def asked(
+        place: Place, /, dry_run: bool, as_json: bool, why: str | None = None, **own: Any
+    ) -> None:
         reason = quote(why, 200) if why is not None else None
         with place.changing(dry_run=dry_run, begins=begins) as ledger:
             before, changes = ledger.bullets(), function(ledger, **own)
@@ -140,12 +162,18 @@ def _command(function: Callable[..., Sequence[Change]], *, begins: bool = False)
 
 
 def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
-    """Return a line for each other bullet that the text of a new or revised one repeats or contradicts."""
-    section = change.section or next((one.section for one in bullets if one.name == change.name), None)
+    """Return a line for each other bullet that the text of a new or revised one repeats or
+    contradicts.
+    """
+    section = change.section or next(
+        (one.section for one in bullets if one.name == change.name), None
+    )
     if change.kind not in ("add", "revise") or section is None:
         return []
     lines = []
-    for pair in near(change.text or "", section, [one for one in bullets if one.name not in change.about]):
+    for pair in near(
+        change.text or "", section, [one for one in bullets if one.name not in change.about]
+    ):
         other = next(one for one in pair.bullets if one.name)
         says = "says the opposite" if pair.kind == "contradiction" else "may say the same"
         lines.append(f"{other.name} {says} ({pair.why}): {other.text}")
@@ -159,7 +187,8 @@ def alike_to(change: Change, bullets: Sequence[Bullet]) -> list[str]:
 def add(_: Ledger, section: str, text: str) -> Sequence[Change]:
     """Add a bullet under the next free name.
 
-    SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth.
+    SECTION is pat (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project
+    context) or oth.
     """
     return [Change("add", section=section, text=text)]
 
@@ -192,16 +221,22 @@ def remove(_: Ledger, names: tuple[str, ...]) -> Sequence[Change]:
 @click.option("--text", help="What the merged bullet says. Default: what the first one says.")
 @click.option("--section", type=SECTION, help="Its section. Default: that of the first one.")
 @_command
-def merge(ledger: Ledger, names: tuple[str, ...], text: str | None, section: str | None) -> Sequence[Change]:
+def merge(
+    ledger: Ledger, names: tuple[str, ...], text: str | None, section: str | None
+) -> Sequence[Change]:
     """Merge bullets that say the same into a new one.
 
-    A tag that counted for several of them counts once. The old names still work in citations: what is cited under one
-    counts for the new bullet too.
+    A tag that counted for several of them counts once. The old names still work in citations: what
+    is cited under one counts for the new bullet too.
     """
     if len(names) < 2:
-        raise click.UsageError(f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one")
+        raise click.UsageError(
+            f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one"
+        )
     first = find_bullet(ledger, names[0], live=True)
-    return [Change("merge", None, names, section or first.section, first.text if text is None else text)]
+    return [
+        Change("merge", None, names, section or first.section, first.text if text is None else text)
+    ]
 
 
 @click.command()
@@ -211,18 +246,21 @@ def merge(ledger: Ledger, names: tuple[str, ...], text: str | None, section: str
 @dry_run_option
 @json_option
 @click.pass_obj
-def undo(place: Place, what: str | None, why: str | None, yes: bool, dry_run: bool, as_json: bool) -> None:
+def undo(
+    place: Place, what: str | None, why: str | None, yes: bool, dry_run: bool, as_json: bool
+) -> None:
     """Undo your newest act, or the one you name.
 
-    Your newest act is what your last command changed: bullets, a verdict, the count of a session, the counting policy.
-    An import is only undone if you name it; so is what an agent or another machine did. The next `undo` goes further
-    back, and `undo` of what an undo appended brings it again.
+    Your newest act is what your last command changed: bullets, a verdict, the count of a session,
+    the counting policy. An import is only undone if you name it; so is what an agent or another
+    machine did. The next `undo` goes further back, and `undo` of what an undo appended brings it
+    again.
 
-    Name a bullet, for its last change (of a removed one: the removal), a position of `reflector log` or several as
-    41..43, or an event's id. Name a session, a reflection or a tag to take its evidence out of the count: nothing is
-    subtracted or erased, fewer tags count. Counts that came since stay. If a later change is in the way, it is named
-    and nothing is undone. Removing more than one bullet needs your confirmation. --dry-run shows changes of bullets,
-    not of evidence.
+    Name a bullet, for its last change (of a removed one: the removal), a position of `reflector
+    log` or several as 41..43, or an event's id. Name a session, a reflection or a tag to take its
+    evidence out of the count: nothing is subtracted or erased, fewer tags count. Counts that came
+    since stay. If a later change is in the way, it is named and nothing is undone. Removing more
+    than one bullet needs your confirmation. --dry-run shows changes of bullets, not of evidence.
     """
     with place.reading() as ledger:
         named = _newest(ledger) if what is None else _named(ledger, what)
@@ -230,18 +268,26 @@ def undo(place: Place, what: str | None, why: str | None, yes: bool, dry_run: bo
     if len(removed) > 1:
         names = ", ".join(removed[:5]) + (", …" if len(removed) > 5 else "")
         question = f"This removes {len(removed)} bullets ({names}). Remove them?"
-        agreed(question, f"it removes {len(removed)} bullets ({names}); to undo without a question", yes=yes)
+        agreed(
+            question,
+            f"it removes {len(removed)} bullets ({names}); to undo without a question",
+            yes=yes,
+        )
     if isinstance(named, list | Import):
         steps = _undo_changes(place, named, why, dry_run=dry_run)
         _print(place, steps, as_json=as_json)
         return
     if dry_run:
-        raise click.UsageError("--dry-run shows changes of bullets, and this is evidence; `reflector blame` lists it")
+        raise click.UsageError(
+            "--dry-run shows changes of bullets, and this is evidence; `reflector blame` lists it"
+        )
     _undo_counts(place, named, why, as_json=as_json)
 
 
 def _newest(ledger: Ledger) -> list[Event] | Import | Target:
-    """Return your newest act. Raises UsageError for one that has to be named, NothingToUndo for none."""
+    """Return your newest act. Raises UsageError for one that has to be named, NothingToUndo for
+    none.
+    """
     from reflector.audit.moments import Target
 
     try:
@@ -267,7 +313,9 @@ def _removed_by(ledger: Ledger, named: list[Event] | Import | Target) -> list[st
     return [change.name or "" for change in changes if change.kind == "remove"]
 
 
-def _undo_changes(place: Place, named: list[Event] | Import, why: str | None, *, dry_run: bool) -> Sequence[Step]:
+def _undo_changes(
+    place: Place, named: list[Event] | Import, why: str | None, *, dry_run: bool
+) -> Sequence[Step]:
     """Take back changes of bullets, with the evidence that came with them."""
     reason = why or "undo"
     with place.changing(dry_run=dry_run) as ledger:
@@ -319,7 +367,9 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Import | Target:
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise click.UsageError(f"{what!r} is not a row of positions, such as 41..43")
         after, upto = int(first) - 1, int(last)
-        if retractions := list(ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED])):
+        if retractions := list(
+            ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED])
+        ):
             return Target("event", retractions[0].event_id, retractions)
         events = list(ledger.events(after=after, upto=upto, types=CHANGING))
         if not events:
@@ -335,8 +385,14 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Import | Target:
         return imported(ledger, event)
     if target.kind == "event" and event.type in CHANGING:
         return [event]
-    if target.kind == "event" and event.type != ev.POLICY_ADOPTED and (way := EVENT_TYPES[event.type].no_retraction):
-        raise NothingToUndo(f"the {event.type} at position {event.position} changed no bullet and no count; {way}")
+    if (
+        target.kind == "event"
+        and event.type != ev.POLICY_ADOPTED
+        and (way := EVENT_TYPES[event.type].no_retraction)
+    ):
+        raise NothingToUndo(
+            f"the {event.type} at position {event.position} changed no bullet and no count; {way}"
+        )
     return target
 
 
@@ -345,7 +401,11 @@ def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool
     from reflector.cli.lessons import changed_lessons, print_changed
 
     event = target.events[0]
-    reason = why or f"undid {f'session {target.id}' if target.kind == 'session' else f'position {event.position}'}"
+    reason = why or (
+        f"undid session {target.id}"
+        if target.kind == "session"
+        else f"undid position {event.position}"
+    )
     with place.changing() as ledger:
         before, head = ledger.rows(), ledger.head().position
         positions = [one.position for one in take_back(ledger, target.events, reason)]
@@ -356,7 +416,10 @@ def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool
     if not as_json:
         print_changed(lessons)
         if not changed and not lessons:
-            note("No counter moved: nothing of it had counted, or it is out for another reason as well.")
+            note(
+                "No counter moved: nothing of it had counted, or it is out for another reason as "
+                "well."
+            )
     lines = [f"- {old.bullet.line}\n+ {new.bullet.line}" for old, new in changed]
     _tell(place, shown, positions, lines, "It was so already.", as_json=as_json)
 
@@ -366,19 +429,24 @@ def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool
 def edit(place: Place) -> None:
     """Edit playbook.json in your editor.
 
-    Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name. What you changed is
-    recorded when you close the file, and what was counted meanwhile stays. The editor is $VISUAL or $EDITOR.
+    Reword an entry, move it to another section, delete it, or add {"text": "..."} without a name.
+    What you changed is recorded when you close the file, and what was counted meanwhile stays. The
+    editor is $VISUAL or $EDITOR.
     """
     project = place.project()
     file = project.playbook_json
-    nothing = click.ClickException(f"there is no bullet to edit; add the first with `{place.command('add')}`")
+    nothing = click.ClickException(
+        f"there is no bullet to edit; add the first with `{place.command('add')}`"
+    )
     if place.is_untouched:
         raise nothing
     with place.pipeline() as pipeline:
         opened = pipeline.ledger.head().position
         kind = look(pipeline.ledger, project).kind
     if kind == "foreign":
-        raise click.ClickException(f"{file} is another tool's; change bullets with `{place.command('revise')}`")
+        raise click.ClickException(
+            f"{file} is another tool's; change bullets with `{place.command('revise')}`"
+        )
     if kind == "missing":
         raise nothing
     given = file.read_bytes()
@@ -386,14 +454,19 @@ def edit(place: Place) -> None:
         edited(f"edit {file}", file=file)
         with project.open_ledger() as ledger:
             before = ledger.head().position
-            # Others may have written the file since the editor began, and a shared one does not say its time.
+            # Others may have written the file since the editor began, and a shared one does not say
+            # its time.
             ledger.set_checkpoint(checkpoint_of(project), opened, digest(given))
         with place.pipeline() as pipeline:
             problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))
         if not problems:
             break
-        if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Edit it again?", True, err=True)):
+        if not (
+            sys.stdin.isatty()
+            and sys.stderr.isatty()
+            and click.confirm("Edit it again?", True, err=True)
+        ):
             raise click.ClickException(f"nothing was recorded; correct {file}")
     for event in events:
         click.echo(safe(f"{event.type}  {EVENT_TYPES[event.type].summary(event.data or {})}"))
@@ -404,23 +477,30 @@ def edit(place: Place) -> None:
 
 
 def edited(otherwise: str, text: str | None = None, *, file: Path | None = None) -> str | None:
-    """Return a text as a person left it in their editor, None if it was not saved; a file is edited where it is. Raises
-    ClickException; `otherwise` is what a person without an editor can do."""
+    """Return a text as a person left it in their editor, None if it was not saved; a file is edited
+    where it is. Raises ClickException; `otherwise` is what a person without an editor can do.
+    """
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
         # One that needs a terminal would wait for it for ever.
-        raise click.UsageError(f"no terminal to open an editor in; set $EDITOR to one that needs none, or {otherwise}")
+        raise click.UsageError(
+            f"no terminal to open an editor in; set $EDITOR to one that needs none, or {otherwise}"
+        )
     try:
         if file is None:
             return click.edit(text)
         click.edit(filename=str(file))
         return None
     except click.ClickException as error:
-        raise click.ClickException(f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano") from error
+        raise click.ClickException(
+            f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano"
+        ) from error
 
 
 def asked(menu: str) -> str:
-    """Return the word of a menu, such as `[a]pprove  [q]uit`, that a person chose with one key; the end of the input
-    quits."""
+    """Return the word of a menu, such as `[a]pprove  [q]uit`, that a person chose with one key; the
+                                                      end of the input
+    quits.
+    """
     words = {word[word.index("[") + 1]: re.sub("[][]", "", word) for word in menu.split("  ")}
     while True:
         click.echo(menu)

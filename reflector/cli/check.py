@@ -1,7 +1,8 @@
-"""`reflector check`: which lines of the files that agents load mattered in the sessions that a person already has.
+"""`reflector check`: which lines of the files that agents load mattered in the sessions that a
+person already has.
 
-Invariant: nothing is sent before the person agreed to who gets how much, and no file of the project is changed. Without
-a judge, what can be known is said at once.
+Invariant: nothing is sent before the person agreed to who gets how much, and no file of the project
+is changed. Without a judge, what can be known is said at once.
 """
 
 from __future__ import annotations
@@ -45,21 +46,28 @@ from reflector.text.words import context_tokens
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
-_WORDS = {"not followed": "say it differently, or make it a hook", "harmful": "reword it, or remove it"}
+_WORDS = {
+    "not followed": ("say it differently, or make it a hook"),
+    "harmful": "reword it, or remove it",
+}
 _UNSEEN = "not mentioned"
 #: Files that were not read, in an error.
 _MOST_UNREAD = 3
 _NO_WORD = (
-    f"{_UNSEEN}: but for short and common ones, no word, path or command of the line is in any of these sessions."
+    f"{_UNSEEN}: but for short and common ones, no word, path or command of the line is in any of "
+    "these sessions."
 )
 _NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
 _NO_SESSION = (
-    "No session of this folder is where agents leave theirs; those ingested from elsewhere are not there. "
-    "Next: use your agent here, or go where you did, or look further back with --since; then run this again"
+    "No session of this folder is where agents leave theirs; those ingested from elsewhere are "
+    "not there. "
+    "Next: use your agent here, or go where you did, or look further back with --since; then run "
+    "this again"
 )
 #: By `benchmarks.coverage`, at the 32,000 tokens of a question.
 _COVERAGE = (
-    'What decides a case was in what a judge is shown in 159 of 165 labelled ones without a citation. So "not seen" '
+    "What decides a case was in what a judge is shown in 159 of 165 labelled ones without a "
+    'citation. So "not seen" '
     "means: not seen in what was shown."
 )
 _FOOT = "The intervals (90 %) take the judge at its word."
@@ -67,10 +75,12 @@ _FOOT = "The intervals (90 %) take the judge at its word."
 
 @dataclass(frozen=True, slots=True)
 class LineJson:
-    """A line of a file, and what is known of it; `name` and what judges said are null before it was asked about.
+    """A line of a file, and what is known of it; `name` and what judges said are null before it was
+    asked about.
 
     place     its file and line
-    unmentioned  whether no word, path or command of it stands in any session; null where it was not looked for
+    unmentioned  whether no word, path or command of it stands in any session; null where it was not
+                 looked for
     quotes, act  the commands that show its quotes, and with which it is changed
     """
 
@@ -93,9 +103,11 @@ class LinesJson:
     left_out   what in them is not a line, and files and imports that were not read
     sessions   how many transcripts of the project were looked at, by agent
     compressed  how many transcripts of any project cannot be read, by agent
-    questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is known
+    questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is
+               known
     lacks      the command that gets a judge; null if there is one
-    unanswered  how many sessions have no answer though the judge was asked as often as it is by itself
+    unanswered  how many sessions have no answer though the judge was asked as often as it is by
+                itself
     found      what judges said so far; null where nobody was asked
     """
 
@@ -117,12 +129,30 @@ class LinesJson:
 
 @click.command()
 @click.argument("files", nargs=-1, type=READ_FILE, metavar="[FILE…]")
-@click.option("--sessions", "most", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Only sessions since this day.")
-@click.option("--judge", type=click.Choice([*JUDGES, "anthropic"]), help="Who judges; default: the agent of a session.")
+@click.option(
+    "--sessions",
+    "most",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="The newest so many.",
+)
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
+    help="Only sessions since this day.",
+)
+@click.option(
+    "--judge",
+    type=click.Choice([*JUDGES, "anthropic"]),
+    help="Who judges; default: the agent of a session.",
+)
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
-@click.option("--dry-run", is_flag=True, help="Ask nobody; show what is known, and what asking would cost.")
+@click.option(
+    "--dry-run", is_flag=True, help=("Ask nobody; show what is known, and what asking would cost.")
+)
 @yes_option
 @json_option
 @click.pass_obj
@@ -140,15 +170,18 @@ def check(
 ) -> None:
     """Show which lines of your CLAUDE.md mattered, were followed, helped or did harm.
 
-    FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents load in this project.
-    Its list items, and each sentence of a paragraph or a heading that tells to do something, are lines. A judge reads
-    the sessions that your agents left of this project, newest first, one question a session: the agent that wrote it,
-    if you let it (`reflector install --judge`), or whom --judge names. You are asked before, with the tokens and the
-    price. Stop it whenever you like: the same command goes on, and asks nothing twice. What a judge says that is no
-    answer counts for nothing: the next check asks again, at most twice; `status` lists what is left.
+    FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
+    load in this project. Its list items, and each sentence of a paragraph or a heading that tells
+    to do something, are lines. A judge reads the sessions that your agents left of this project,
+    newest first, one question a session: the agent that wrote it, if you let it (`reflector install
+    --judge`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
+    whenever you like: the same command goes on, and asks nothing twice. What a judge says that is
+    no answer counts for nothing: the next check asks again, at most twice; `status` lists what is
+    left.
 
-    No file of the project is changed. The lines are watched: not in playbook.json and not told, until `reflector import
-    FILE` makes them the playbook's. Their verdicts count for nothing else unless you set `checked_counts`.
+    No file of the project is changed. The lines are watched: not in playbook.json and not told,
+    until `reflector import FILE` makes them the playbook's. Their verdicts count for nothing else
+    unless you set `checked_counts`.
     """
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
@@ -158,7 +191,9 @@ def check(
         known = history.recorded(project, ledger)
         found = _sessions(project, known, most, since)
         names = [*watching(ledger, advice.lines, first=project.first_number).lines]
-        left = history.questions(ledger, found, names, known, judge_of(project.config), again=retry_failed)
+        left = history.questions(
+            ledger, found, names, known, judge_of(project.config), again=retry_failed
+        )
     plan, ran = _planned(project, advice, left), history.Ran()
     if not as_json:
         _print_head(advice, _by_agent(found), plan)
@@ -185,7 +220,9 @@ def _why_none(advice: Advice) -> str:
 
 
 def _ledger(project: Project) -> Ledger:
-    """Return the project's ledger; of a project without one an empty one, which leaves nothing behind."""
+    """Return the project's ledger; of a project without one an empty one, which leaves nothing
+    behind.
+    """
     return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
 
 
@@ -198,12 +235,18 @@ def _with_judge(place: Place, named: str | None) -> Project:
         return project
     if named is None and consent.read():
         return place.project(backend="agent")
-    return place.project(backend="anthropic") if named or model_settings(project.config).key else project
+    return (
+        place.project(backend="anthropic")
+        if named or model_settings(project.config).key
+        else project
+    )
 
 
 def _folders() -> list[tuple[str, Path, str]]:
     """Return by which names agents leave transcripts, where, and in what files."""
-    found = [(name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()]
+    found = [
+        (name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()
+    ]
     found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
     found.append(("opencode", exports(), "*.json"))
     return found
@@ -226,17 +269,23 @@ def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
     return Counter(AGENTS[_agent_of(one)].title for one in found)
 
 
-def _sessions(project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None) -> list[Found]:
+def _sessions(
+    project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None
+) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
     folders = [(folder, pattern) for _, folder, pattern in _folders()]
-    begin, each = since.timestamp() if since else 0.0, partial(counting, what="looking at your agents' sessions")
+    begin, each = (
+        since.timestamp() if since else 0.0,
+        partial(counting, what="looking at your agents' sessions"),
+    )
     found = history.sessions_of(project.root, folders, at_home, begin, each)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is left to ask: transcripts, the questions and tokens for each judge, and their price in USD.
+    """What is left to ask: transcripts, the questions and tokens for each judge, and their price in
+    USD.
 
     barred  how many transcripts no judge may see, by agent
     lacks   the command that gets a judge; "" if there is one
@@ -257,20 +306,35 @@ class _Plan:
         """Who would get how much, in a sentence."""
         names = {who: JUDGES[who].title if who in JUDGES else "Anthropic's API" for who in self.by}
         each = [
-            f"{names[who]} would get {counted(number, 'question')}, at most about {-(-tokens // 1000) * 1000:,} tokens"
+            (
+                f"{names[who]} would get {counted(number, 'question')}, at most about "
+                f"{-(-tokens // 1000) * 1000:,} tokens"
+            )
             for who, (number, tokens) in self.by.items()
         ]
         price = "at a price that is not known here"
         if self.price is not None:
-            price = f"about ${self.price:.2f}" if self.price >= Decimal("0.01") else "for less than $0.01"
+            price = (
+                f"about ${self.price:.2f}"
+                if self.price >= Decimal("0.01")
+                else "for less than $0.01"
+            )
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
 
 
 def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]) -> _Plan:
-    config, lines = project.config, 3 * sum(map(context_tokens, (line.text for line in advice.lines)))
+    config, lines = (
+        project.config,
+        3 * sum(map(context_tokens, (line.text for line in advice.lines))),
+    )
     lacks = described(config, project.root)[1] if config.asks_model else CONSENT
     lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
-    may, by, barred, files = consent.read(), dict[str, tuple[int, int]](), Counter[str](), list[Found]()
+    may, by, barred, files = (
+        consent.read(),
+        dict[str, tuple[int, int]](),
+        Counter[str](),
+        list[Found](),
+    )
     prices: list[Decimal | None] = []
     for one, count in left:
         writer = _agent_of(one)
@@ -280,7 +344,9 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
             barred[AGENTS[writer].title] += 1
             continue
         files.append(one)
-        usage = Usage(count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER)
+        usage = Usage(
+            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER
+        )
         number, tokens = by.get(who, (0, 0))
         by[who] = number + count, tokens + usage.total
         prices.append(cost(_model(project, who), usage))
@@ -292,7 +358,11 @@ def _model(project: Project, who: str) -> str:
     """Return the model that is asked, as the price list has it."""
     if who not in JUDGES:
         return model_settings(project.config).model
-    model = project.config.model if project.config.judge_client and project.config.model else JUDGES[who].model
+    model = (
+        project.config.model
+        if project.config.judge_client and project.config.model
+        else JUDGES[who].model
+    )
     return _PRICED.get(model, model)
 
 
@@ -311,23 +381,37 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: b
 
 
 def _answer(
-    place: Place, project: Project, advice: Advice, found: Sequence[Found], plan: _Plan, ran: history.Ran
+    place: Place,
+    project: Project,
+    advice: Advice,
+    found: Sequence[Found],
+    plan: _Plan,
+    ran: history.Ran,
 ) -> LinesJson:
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
         judged = checked(ledger, names=watched)
-        unused = sum(trouble.is_over(project.config.max_attempts) for _, trouble in unanswered(ledger))
+        unused = sum(
+            trouble.is_over(project.config.max_attempts) for _, trouble in unanswered(ledger)
+        )
     known = {watched[one.name]: one for one in judged.lines}
     looks = bool(found) and not judged.sessions  # where a judge was asked, that says more
-    gone = history.unmentioned((line.text for line in advice.lines), (one.path for one in found if looks), project.root)
+    gone = history.unmentioned(
+        (line.text for line in advice.lines), (one.path for one in found if looks), project.root
+    )
     lines = []
     for line in advice.lines:
         at, of = f"{line.file}:{line.number}", known.get(line)
         act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", of.name) if of and of.relevant else None
         name, mentioned = of.name if of else None, line.text in gone if looks else None
-        lines.append(LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act))
-    places = [Bullet(one.place, line.section, line.text) for one, line in zip(lines, advice.lines, strict=True)]
+        lines.append(
+            LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act)
+        )
+    places = [
+        Bullet(one.place, line.section, line.text)
+        for one, line in zip(lines, advice.lines, strict=True)
+    ]
     return LinesJson(
         files=advice.files,
         scopes=advice.scopes,
@@ -347,7 +431,9 @@ def _answer(
 
 
 def _order(line: LineJson) -> tuple[int, float]:
-    """Results first, those against a line before the others; then what was not seen, by what it costs."""
+    """Results first, those against a line before the others; then what was not seen, by what it
+    costs.
+    """
     of = line.judged
     if of is None or not of.sessions:
         return 4, not line.unmentioned
@@ -355,7 +441,9 @@ def _order(line: LineJson) -> tuple[int, float]:
         return 3, -of.relevant
     if not of.relevant:
         return 2, -of.tokens
-    return not any(words in of.result for words in _WORDS), -max(of.followed.evidence, of.helped.evidence)
+    return not any(words in of.result for words in _WORDS), -max(
+        of.followed.evidence, of.helped.evidence
+    )
 
 
 def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> None:
@@ -367,18 +455,31 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
     for text in advice.left:
         note(f"  {text}")
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
-    note(f"{counted(sum(sessions.values()), 'session')} of this project{': ' if each else ''}{each}")
+    note(
+        f"{counted(sum(sessions.values()), 'session')} of this project{': ' if each else ''}{each}"
+    )
     for title, paths in _compressed().items():
         note(compressed_words(title, paths))
     for title, number in plan.barred.items():
-        note(f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. Another one: --judge")
+        note(
+            f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. "
+            "Another one: --judge"
+        )
 
 
 def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> None:
     if answer.found is None:
         unseen = any(one.unmentioned for one in answer.lines)
-        cells = [(one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text) for one in answer.lines]
-        table(("line", "tokens", "found", "text"), cells, prose=("text",), extra=() if unseen else ("found",))
+        cells = [
+            (one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text)
+            for one in answer.lines
+        ]
+        table(
+            ("line", "tokens", "found", "text"),
+            cells,
+            prose=("text",),
+            extra=() if unseen else ("found",),
+        )
         if unseen:
             note(_NO_WORD)
     else:
@@ -390,12 +491,20 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> No
             if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
                 result = one.judged.result
                 so = next((f", so {what}" for words, what in _WORDS.items() if words in result), "")
-                click.echo(safe(f"{one.place}: {result}{so}; quotes: {one.quotes}; change it: {one.act}"))
+                click.echo(
+                    safe(f"{one.place}: {result}{so}; quotes: {one.quotes}; change it: {one.act}")
+                )
     for pair in answer.alike:
-        click.echo(safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}"))
+        click.echo(
+            safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}")
+        )
     if (spent := answer.found) is not None:
-        price = f", ${Decimal(spent.cost):.2f}" + (" and what has no known price" if spent.unpriced else "")
-        asked = f"{counted(spent.sessions, 'session')} judged, {counted(spent.requests, 'question')}"
+        price = f", ${Decimal(spent.cost):.2f}" + (
+            (" and what has no known price") if spent.unpriced else ""
+        )
+        asked = (
+            f"{counted(spent.sessions, 'session')} judged, {counted(spent.requests, 'question')}"
+        )
         note(f"{asked}, {spent.tokens:,} tokens{price}. {_FOOT}")
         if dropped := sum(one.dropped for one in spent.lines):
             note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
@@ -403,7 +512,10 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> No
         note(text)
     if answer.unanswered:
         again = place.command("check", "--retry-failed")
-        note(f"{counted(answer.unanswered, 'session')} without an answer, asked {MOST_QUESTIONS} times. Next: {again}")
+        note(
+            f"{counted(answer.unanswered, 'session')} without an answer, asked {MOST_QUESTIONS} "
+            f"times. Next: {again}"
+        )
     if not answer.sessions:
         note(_NO_SESSION)
     if plan.by and not ran.asked:
@@ -416,7 +528,9 @@ def _row(line: LineJson) -> tuple[object, ...]:
     if of is None:
         return (line.place, line.name or "", "", "", "", line.tokens, "not asked about", line.text)
     shares = [
-        f"{one.yes}/{one.yes + one.no} ({one.low:.0%} to {one.high:.0%})" if one.yes + one.no else ""
+        f"{one.yes}/{one.yes + one.no} ({one.low:.0%} to {one.high:.0%})"
+        if one.yes + one.no
+        else ""
         for one in (of.followed, of.helped)
     ]
     result = of.result

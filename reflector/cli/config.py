@@ -1,6 +1,7 @@
 """`reflector config`: the settings, where each comes from, and how to change one.
 
-Invariant: a file of settings is replaced only by one that the program understands; its comments and its order stay.
+Invariant: a file of settings is replaced only by one that the program understands; its comments and
+its order stay.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from tomlkit.exceptions import ParseError
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_json, table
-from reflector.config import SETTINGS, USERS_OWN, Config, from_text, load_config, project_config, variable
+from reflector.config import (
+    SETTINGS,
+    USERS_OWN,
+    Config,
+    from_text,
+    load_config,
+    project_config,
+    variable,
+)
 from reflector.files import read_bounded, read_ours, replace_file
 from reflector.locate import user_config
 from reflector.reflection.backends import described
@@ -31,7 +40,9 @@ class SettingJson:
 
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
-_global = click.option("--global", "for_all", is_flag=True, help="Your own file, for all of your projects.")
+_global = click.option(
+    "--global", "for_all", is_flag=True, help=("Your own file, for all of your projects.")
+)
 
 
 @click.group(invoke_without_command=True)
@@ -39,7 +50,8 @@ _global = click.option("--global", "for_all", is_flag=True, help="Your own file,
 def config(ctx: click.Context) -> None:
     """Show or change the settings, and where each comes from.
 
-    What is set nearer wins: a command's flag, the environment, the project's file, your own file, the default.
+    What is set nearer wins: a command's flag, the environment, the project's file, your own file,
+    the default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -52,7 +64,8 @@ def list_(place: Place, as_json: bool = False) -> None:
     """Show every setting with its value and where it comes from."""
     project = place.project()
     rows = {
-        key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key)) for key in SETTINGS
+        key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key))
+        for key in SETTINGS
     }
     if as_json:
         print_json(rows)
@@ -84,10 +97,14 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         raise click.UsageError(f"{key} takes one value; quote it if it holds blanks")
     where = " --global" if for_all else ""
     if is_list and values[0].startswith("["):
-        raise click.UsageError(f"give the values one by one: reflector config set {key}{where} VALUE VALUE")
+        raise click.UsageError(
+            f"give the values one by one: reflector config set {key}{where} VALUE VALUE"
+        )
     if key in USERS_OWN and not for_all:
         raise click.UsageError(f"{key} can stand in your own file only; add --global")
-    path, _ = store(place, key, list(values) if is_list else from_text(key, values[0]), for_all=for_all)
+    path, _ = store(
+        place, key, list(values) if is_list else from_text(key, values[0]), for_all=for_all
+    )
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
         note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
@@ -98,7 +115,9 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 @_global
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
-    """Remove a setting, also a misspelt one, from the project's file or with --global from your own."""
+    """Remove a setting, also a misspelt one, from the project's file or with --global from your
+    own.
+    """
     path, was_there = store(place, key, None, for_all=for_all)
     if not was_there:
         raise click.ClickException(f"{path} does not set {key}")
@@ -107,7 +126,9 @@ def unset(place: Place, key: str, for_all: bool) -> None:
 
 
 def _print_in_force(place: Place, key: str) -> Config:
-    """Print the value that counts now, and how the backend gets what it lacks; return the settings."""
+    """Print the value that counts now, and how the backend gets what it lacks; return the
+    settings.
+    """
     config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
@@ -117,16 +138,20 @@ def _print_in_force(place: Place, key: str) -> Config:
 
 
 def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path, bool]:
-    """Set a setting in the project's file or the person's own, None to remove it; return the file, and whether it had
-    the setting. The file is replaced if the program understands the new one, and removed where that is empty. Raises
-    ConfigError, and a ClickException for a file that is not TOML."""
+    """Set a setting in the project's file or the person's own, None to remove it; return the file,
+    and whether it had the setting. The file is replaced if the program understands the new one, and
+    removed where that is empty. Raises ConfigError, and a ClickException for a file that is not
+    TOML.
+    """
     path = Path(user_config()) if for_all else project_config(place.folder())
     try:
         document = tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
     except FileNotFoundError:
         document = tomlkit.document()
     except (ParseError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path} is not TOML: {error}; correct it in an editor") from error
+        raise click.ClickException(
+            f"{path} is not TOML: {error}; correct it in an editor"
+        ) from error
     was_there = key in document
     if value is not None:
         document[key] = value
@@ -137,7 +162,8 @@ def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path
     text = document.as_string()
     load_config(place.folder(), instead={path: text})
     if text.strip() or path.is_symlink() or not path.is_file():
-        # People keep their own settings behind a link, among their dotfiles; a project's are never behind one.
+        # People keep their own settings behind a link, among their dotfiles; a project's are never
+        # behind one.
         target = path if path.parent.name == ".claude" else path.resolve()
         replace_file(target, text.encode(), 0o600 if key == "api_key" else None)
     else:

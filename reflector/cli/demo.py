@@ -20,8 +20,15 @@ from reflector.hooks.install import SCRIPT
 from reflector.sessions.injection import write_injection
 
 _DATA = Path(__file__).resolve().parent.parent / "demo"
-#: What the agent reports: the first session is compacted before it ends, and its end is reported twice.
-_REPORTS = (("PreCompact", 1), ("SessionEnd", 1), ("SessionEnd", 1), ("SessionEnd", 2), ("SessionEnd", 3))
+#: What the agent reports: the first session is compacted before it ends, and its end is reported
+#: twice.
+_REPORTS = (
+    ("PreCompact", 1),
+    ("SessionEnd", 1),
+    ("SessionEnd", 1),
+    ("SessionEnd", 2),
+    ("SessionEnd", 3),
+)
 _NEXT = """
 Four commands to type next, in a project of yours:
   reflector check                         which lines of your CLAUDE.md mattered
@@ -31,22 +38,29 @@ Four commands to type next, in a project of yours:
 
 
 @click.command()
-@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it."
+)
 def demo(keep: Path | None) -> None:
     """Show the whole pipeline on bundled sessions; needs no configuration.
 
-    Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no key and none of your
-    files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
+    Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no
+    key and none of your files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions, with
+    the key in your environment.
     """
     if keep is not None and keep.exists():
-        raise click.UsageError(f"{keep} exists; name a folder that does not, it is made for the demo")
+        raise click.UsageError(
+            f"{keep} exists; name a folder that does not, it is made for the demo"
+        )
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.reflection.backends.model import KEY_VARIABLES, model_settings
 
-        if model_settings().key is None:  # of the person's settings the demo takes these variables alone
+        # of the person's settings the demo takes these variables alone
+        if model_settings().key is None:
             raise click.UsageError(
-                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the demo itself needs none"
+                f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the "
+                "demo itself needs none"
             )
     with _stage(backend, keep) as project:
         _sessions(project)
@@ -59,14 +73,18 @@ def _sessions(project: Path) -> None:
     """Let three sessions start and end, and ask what they counted."""
     (project / ".claude").mkdir(parents=True)
     shutil.copy(_DATA / "playbook.json", project / ".claude" / "playbook.json")
-    write_injection(project)  # as each command leaves it to the hook, which then loads next to nothing
+    # as each command leaves it to the hook, which then loads next to nothing
+    write_injection(project)
     text = _hook(project, "SessionStart", None).strip()
     bullets = [line for line in text.splitlines() if line.startswith("[")]
     _say("A session starts, and the agent reads the playbook:")
     click.echo("\n".join(_cut(line) for line in bullets))
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
-    _say("Three sessions end and cite bullets; one was compacted first and ends twice.\nEach citation is judged:")
+    _say(
+        "Three sessions end and cite bullets; one was compacted first and ends twice.\nEach "
+        "citation is judged:"
+    )
     _run(project, "drain")
     _say("The playbook now, the best bullet first:")
     _run(project, "list")
@@ -91,7 +109,10 @@ def _run(project: Path, *arguments: str) -> None:
     """Run a command, and print what it prints, as wide as a terminal of 80 columns."""
     from reflector.cli.app import run
 
-    words = (Path(word).name if "/" in word else f"'{word}'" if " " in word else word for word in arguments)
+    words = (
+        Path(word).name if "/" in word else f"'{word}'" if " " in word else word
+        for word in arguments
+    )
     click.secho(_cut(f"$ reflector {' '.join(words)}"), fg="magenta")
     out, err = TextIOWrapper(BytesIO(), "utf-8"), StringIO()
     # What it says of other commands is as short as for a person in the project.
@@ -109,7 +130,13 @@ def _run(project: Path, *arguments: str) -> None:
 
 def _hook(project: Path, event: str, transcript: Path | None) -> str:
     """Call the hook as the agent does: one process, one JSON on stdin."""
-    payload = {"session_id": "", "hook_event_name": event, "cwd": str(project), "source": "startup", "reason": "other"}
+    payload = {
+        "session_id": "",
+        "hook_event_name": event,
+        "cwd": str(project),
+        "source": "startup",
+        "reason": "other",
+    }
     if transcript is not None:
         with transcript.open(encoding="utf-8") as file:
             payload["session_id"] = json.loads(file.readline())["sessionId"]
@@ -126,8 +153,9 @@ def _hook(project: Path, event: str, transcript: Path | None) -> str:
 
 @contextmanager
 def _stage(backend: str, keep: Path | None) -> Iterator[Path]:
-    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's folder; where that
-    is kept, the person's home knows its ledgers."""
+    """The demo is the same for everybody: none of the person's settings, nothing beside the demo's
+    folder; where that is kept, the person's home knows its ledgers.
+    """
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="reflector-demo-") as home:
         for name in [name for name in os.environ if name.startswith(("REFLECTOR_", "CLAUDE_"))]:

@@ -1,8 +1,9 @@
 """`reflector doctor`: the checks, what --fix does about them, and the text to paste into an issue.
 
-Invariant: without --fix nothing changes. A report holds what the program knows of itself and nothing of what people,
-agents or models wrote: no text of a session or a bullet, no quoted word, no value that a person chose freely, no
-address and no name of another project. It goes through the rules for secrets all the same.
+Invariant: without --fix nothing changes. A report holds what the program knows of itself and
+nothing of what people, agents or models wrote: no text of a session or a bullet, no quoted word, no
+value that a person chose freely, no address and no name of another project. It goes through the
+rules for secrets all the same.
 """
 
 from __future__ import annotations
@@ -33,20 +34,31 @@ from reflector.resources import DISTRIBUTION
 from reflector.text.secrets import redact
 
 #: Yellow and green cannot be read on a light terminal.
-_STYLES: dict[str, dict[str, Any]] = {"ok": {}, "warning": {"bold": True}, "error": {"bold": True, "fg": "red"}}
+_STYLES: dict[str, dict[str, Any]] = {
+    "ok": {},
+    "warning": {"bold": True},
+    "error": {"bold": True, "fg": "red"},
+}
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="First fix what can be fixed safely, and print what was done.")
-@click.option("--report", "as_report", is_flag=True, help="Print a text for an issue, with nothing that anybody wrote.")
+@click.option(
+    "--fix", is_flag=True, help=("First fix what can be fixed safely, and print what was done.")
+)
+@click.option(
+    "--report",
+    "as_report",
+    is_flag=True,
+    help=("Print a text for an issue, with nothing that anybody wrote."),
+)
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
-    Each line is ok, a warning or an error, with the command that corrects it, and with what --fix would do about it.
-    Without --fix it changes nothing. --fix renews our hooks, makes our files private
-    and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
+    Each line is ok, a warning or an error, with the command that corrects it, and with what --fix
+    would do about it. Without --fix it changes nothing. --fix renews our hooks, makes our files
+    private and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
     """
     refused = None
     try:
@@ -90,11 +102,18 @@ def _print_checks(checks: list[Check]) -> None:
         click.echo(click.style(f"{check.state:<7}  ", **_STYLES[check.state]), nl=False)
         ways_out = [f"→ {check.mend}"] if check.mend else []
         ways_out += [f"→ or reflector doctor --fix, which {check.fix}"] if check.fix else []
-        print_facts([(check.name, check.text), *(("", way_out) for way_out in ways_out)], width, 9, begun=True)
+        print_facts(
+            [(check.name, check.text), *(("", way_out) for way_out in ways_out)],
+            width,
+            9,
+            begun=True,
+        )
 
 
 def report(project: Project, checks: list[Check], status: StatusJson | None) -> str:
-    """Return the report of a project: its settings, the checks, and the last errors of its status."""
+    """Return the report of a project: its settings, the checks, and the last errors of its
+    status.
+    """
     config, root = project.config, project.root
     own = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
     plain = {name: f" = {value}" for name, value in own.items() if isinstance(value, int)}
@@ -103,18 +122,35 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
     if status is not None:
         # What an error says may quote what was read; its stage, or its first words, say enough.
         errors = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in status.failures)
-        errors += Counter(" ".join(one.error.partition(":")[0].split()[:8]) for one in status.spool.failed)
+        errors += Counter(
+            " ".join(one.error.partition(":")[0].split()[:8]) for one in status.spool.failed
+        )
         left = status.spool
         counts = {f"windows {state}": count for state, count in status.windows.items()}
-        counts |= {"proposals": status.proposals, "deliveries pending": left.pending, "waiting": left.waiting}
-        counts |= {"failed": len(left.failed), "broken": len(left.broken), "kept elsewhere": left.elsewhere}
+        counts |= {
+            "proposals": status.proposals,
+            "deliveries pending": left.pending,
+            "waiting": left.waiting,
+        }
+        counts |= {
+            "failed": len(left.failed),
+            "broken": len(left.broken),
+            "kept elsewhere": left.elsewhere,
+        }
         more += ["", ", ".join(f"{what}: {count}" for what, count in counts.items())]
         more += ["", *(f"error: {what} ({count} times)" for what, count in errors.most_common(10))]
-    places = {value: f"the {name}" for name, value in own.items() if isinstance(value, str) and len(value) > 2}
+    places = {
+        value: f"the {name}"
+        for name, value in own.items()
+        if isinstance(value, str) and len(value) > 2
+    }
     places |= {one.root: "ANOTHER" for one in entries.entries()}
     places |= dict.fromkeys((str(root), str(root.resolve())), "PROJECT")
     places |= {home: "~"} if (home := home_folder()) not in ("", os.sep) else {}
-    return redact("\n".join([*_versions(), "", *lines, "", *(_plain(line, places) for line in more)])) + "\n"
+    return (
+        redact("\n".join([*_versions(), "", *lines, "", *(_plain(line, places) for line in more)]))
+        + "\n"
+    )
 
 
 def _versions() -> Iterator[str]:
@@ -126,7 +162,9 @@ def _versions() -> Iterator[str]:
     for spec in metadata.requires(DISTRIBUTION) or ():
         if re.search(r"extra == .(?!mcp|postgres)", spec) is None:
             with suppress(metadata.PackageNotFoundError):
-                found.append(" ".join((name := re.split(r"[^\w.-]", spec)[0], metadata.version(name))))
+                found.append(
+                    " ".join((name := re.split(r"[^\w.-]", spec)[0], metadata.version(name)))
+                )
     yield ", ".join(sorted({*found}))
 
 
@@ -136,8 +174,14 @@ _OTHERS_HOME = re.compile(r"(?<![\w.~])(/(?:home|Users)/)[^/\s]+")
 
 
 def _plain(line: str, places: Mapping[str, str]) -> str:
-    """Return a line without quoted words and addresses, and with other words for a person's places and choices."""
+    """Return a line without quoted words and addresses, and with other words for a person's
+    places and choices.
+    """
     for place in sorted(places, key=len, reverse=True):
         line = line.replace(place, places[place])
     line = _OTHERS_HOME.sub(r"\1…", _UNKNOWN_SETTING.sub(r"'…'\1", line))
-    return re.sub(r"'[^'\n]*'|\"[^\"\n]*\"|“[^”\n]*”", "'…'", re.sub(r"\b[a-z+]+://\S+", "URL", line))
+    return re.sub(
+        r"'[^'\n]*'|\"[^\"\n]*\"|“[^”\n]*”",
+        "'…'",
+        re.sub(r"\b[a-z+]+://\S+", "URL", line),
+    )

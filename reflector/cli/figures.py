@@ -1,4 +1,6 @@
-"""Figures: stats, double-counts and diff; and `sql`, a question in SQL, answered as a table, JSON or CSV."""
+"""Figures: stats, double-counts and diff; and `sql`, a question in SQL, answered as a table,
+JSON or CSV.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,11 @@ _rows = chain.from_iterable
 def double_counts(asked: Question, name: str | None) -> None:
     """Explain tags that were counted more than once.
 
-    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all bullets are examined. D1
-    the same tag twice in one reflection, D2 helpful and harmful together, D3 the same list of tags applied twice, D4
-    one session reflected on more than once, D5 one transcript under two session ids, D6 overlapping windows. A fork's
-    copies of another session's records count once, and are listed.
+    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all
+    bullets are examined. D1 the same tag twice in one reflection, D2 helpful and harmful together,
+    D3 the same list of tags applied twice, D4 one session reflected on more than once, D5 one
+    transcript under two session ids, D6 overlapping windows. A fork's copies of another session's
+    records count once, and are listed.
     """
     if name is not None:
         find_bullet(asked.ledger, name, asked.then)
@@ -58,12 +61,16 @@ def double_counts(asked: Question, name: str | None) -> None:
         return
     rows = []
     for one in found.classes:
-        examples = (f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2])
+        examples = (
+            f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2]
+        )
         rows.append((one.code, one.title, one.tags, one.bullets, "; ".join(examples)))
     columns = ("class", "what", "surplus", "bullets", "such as")
     table(columns, rows, prose=("what", "such as"), extra=("such as",))
     if found.copies:
-        click.echo("\nSessions that begin with copies of another session's records, which count once:")
+        click.echo(
+            "\nSessions that begin with copies of another session's records, which count once:"
+        )
         copied = [(short_id(one.session), short_id(one.of), one.records) for one in found.copies]
         table(("session", "copied from", "records"), copied[:_MOST])
     totals = [(of.name, *(str(getattr(of, policy)) for policy in COUNTINGS)) for of in found.totals]
@@ -79,7 +86,8 @@ def double_counts(asked: Question, name: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StatsJson:
-    """The figures of a ledger, those of all answers among them; each kind's have its key first, such as `model`.
+    """The figures of a ledger, those of all answers among them; each kind's have its key first,
+    such as `model`.
 
     month    what models took this month; null for a moment
     states   windows by state
@@ -109,32 +117,49 @@ class StatsJson:
 @click.command()
 @question
 def stats(asked: Question) -> None:
-    """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all days."""
+    """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all
+    days.
+    """
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
     groups: dict[str, Any] = {
-        f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group] for kind, group in found.groups.items()
+        f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group]
+        for kind, group in found.groups.items()
     }
-    if asked.answers(shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=learned)):
+    if asked.answers(
+        shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=learned)
+    ):
         return
     _print_stats(found)
     if learned is not None:
         click.echo()
-        table(("lessons", ""), [(name.replace("_", " "), value) for name, value in asdict(learned).items()])
+        table(
+            ("lessons", ""),
+            [(name.replace("_", " "), value) for name, value in asdict(learned).items()],
+        )
     if month is not None and month.tokens:
         click.echo(month_words(month))
 
 
 def _figures(group: Group) -> dict[str, Any]:
     """Return what answers took, and the tags that were read from them, as JSON has it."""
-    found = {"cost_usd" if name == "cost" else name: value for name, value in asdict(group).items() if name != "key"}
-    return found | {"helpful_rate": None if group.helpful_rate is None else round(group.helpful_rate, 6)}
+    found = {
+        "cost_usd" if name == "cost" else name: value
+        for name, value in asdict(group).items()
+        if name != "key"
+    }
+    return found | {
+        "helpful_rate": None if group.helpful_rate is None else round(group.helpful_rate, 6)
+    }
 
 
 def _print_stats(found: Stats) -> None:
     states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
-    told = f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, {counted(found.windows, 'window')}"
+    told = (
+        f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
+        f"{counted(found.windows, 'window')}"
+    )
     click.echo(f"{told} ({states})" if states else told)
     for kind, groups in found.groups.items():
         shown = groups[-_DAYS:] if kind == "day" else groups
@@ -143,7 +168,15 @@ def _print_stats(found: Stats) -> None:
         columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
         rows = [
             (
-                *(g.key, g.answers, f"{g.tokens:,}", f"{g.cost:.4f}", g.helpful, g.harmful, g.undecided),
+                *(
+                    g.key,
+                    g.answers,
+                    f"{g.tokens:,}",
+                    f"{g.cost:.4f}",
+                    g.helpful,
+                    g.harmful,
+                    g.undecided,
+                ),
                 "" if g.helpful_rate is None else f"{g.helpful_rate:.0%}",
             )
             for g in shown
@@ -160,11 +193,13 @@ def _print_stats(found: Stats) -> None:
 def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags, reflections,
-    sessions) and their columns, which docs/machines.md describes.
+    Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags,
+    reflections, sessions) and their columns, which docs/machines.md describes.
     """
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json are two forms of one answer; leave one of them out")
+        raise click.UsageError(
+            "--csv and --json are two forms of one answer; leave one of them out"
+        )
     if query is None:
         query = _from_stdin()
     with place.reading() as ledger, asking(ledger) as asker:
@@ -175,9 +210,13 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
             answer = asker.ask(query)
             if as_json:
                 names = _unique(answer.columns)
-                print_json([dict(zip(names, map(_plain, row), strict=True)) for row in _rows(answer.pages)])
+                print_json(
+                    [dict(zip(names, map(_plain, row), strict=True)) for row in _rows(answer.pages)]
+                )
             elif as_csv:
-                print_csv(answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages)))
+                print_csv(
+                    answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages))
+                )
             else:
                 _print_rows(answer)
         except NotAQuestion as error:
@@ -190,7 +229,9 @@ def _from_stdin() -> str | None:
         return None
     text = sys.stdin.read(_MOST_QUERY + 1)
     if len(text) > _MOST_QUERY:
-        raise click.UsageError(f"the query on stdin has more than {_MOST_QUERY:,} characters; make it smaller")
+        raise click.UsageError(
+            f"the query on stdin has more than {_MOST_QUERY:,} characters; make it smaller"
+        )
     return text if text.strip() else None
 
 
@@ -202,8 +243,14 @@ def _list_views(asker: Asker, as_json: bool) -> None:
     if as_json:
         print_json([{"view": view, "columns": list(names)} for view, names in columns.items()])
         return
-    table(("view", "columns"), [(view, ", ".join(names)) for view, names in columns.items()], whole=True)
-    note("Such as: reflector sql 'SELECT name, helpful, harmful FROM bullets ORDER BY helpful DESC'")
+    table(
+        ("view", "columns"),
+        [(view, ", ".join(names)) for view, names in columns.items()],
+        whole=True,
+    )
+    note(
+        "Such as: reflector sql 'SELECT name, helpful, harmful FROM bullets ORDER BY helpful DESC'"
+    )
 
 
 def _print_rows(answer: Answer) -> None:
@@ -225,9 +272,13 @@ def _unique(columns: Sequence[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes as hexadecimal digits, a whole number whatever its type, no infinity."""
+    """Return a value as JSON has it: bytes as hexadecimal digits, a whole number whatever its
+    type, no infinity.
+    """
     if isinstance(value, Decimal):
-        value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+        value = (
+            int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+        )
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, list | dict) else _cell(value)
@@ -250,8 +301,9 @@ def _cell(value: Any) -> Any:
 def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
-    A and B are positions, times or sessions' ids; without A it is the beginning, without B now. Shows bullets that were
-    added, revised, moved and removed, and which sessions moved which counters.
+    A and B are positions, times or sessions' ids; without A it is the beginning, without B now.
+    Shows bullets that were added, revised, moved and removed, and which sessions moved which
+    counters.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
@@ -272,7 +324,9 @@ def _print_difference(found: Difference) -> None:
         return
     for one in found.bullets:
         before, after = one.before, one.after
-        totals = " → ".join(f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None)
+        totals = " → ".join(
+            f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None
+        )
         recounted = ", set by hand" if one.recounted else ""
         click.secho(f"{one.name}  {one.change}  {totals}{recounted}", bold=True)
         if before is None or after is None or before.text != after.text:
@@ -284,4 +338,6 @@ def _print_difference(found: Difference) -> None:
         if after is not None and after.status != "live":
             click.echo(safe(f"  {after.end}"))
         for moved in one.sessions:
-            click.echo(f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}")
+            click.echo(
+                f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}"
+            )

@@ -1,4 +1,6 @@
-"""Judging: `reflect` has recorded sessions judged, `judge` asks a person about the citations that nothing decided."""
+"""Judging: `reflect` has recorded sessions judged, `judge` asks a person about the citations
+that nothing decided.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,17 @@ _MESSAGES, _CHARACTERS = 12, 240
 
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
-@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option(
+    "--backend", type=click.Choice(BACKENDS), help=("The judge; default: the configured one.")
+)
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
-@click.option("--reparse", is_flag=True, help="Read recorded answers again with the current parser; call no model.")
+@click.option(
+    "--reparse",
+    is_flag=True,
+    help=("Read recorded answers again with the current parser; call no model."),
+)
 @why_option
 @dry_run_option
 @json_option
@@ -68,12 +76,13 @@ def reflect(
 ) -> None:
     """Judge recorded sessions now, or show the prompt that a model would get.
 
-    SESSION is a session's id or its beginning; without one, everything that waits or failed is tried again, deliveries
-    of hooks and windows that waited for a budget included. A named session bypasses the gate and its budgets, even if
-    it was skipped, failed, given up or declined by the model. A judged one stays as it is; --dry-run shows its prompt.
+    SESSION is a session's id or its beginning; without one, everything that waits or failed is
+    tried again, deliveries of hooks and windows that waited for a budget included. A named session
+    bypasses the gate and its budgets, even if it was skipped, failed, given up or declined by the
+    model. A judged one stays as it is; --dry-run shows its prompt.
 
-    With --reparse, where the parser reads other tags than those that count, the old reading is retracted and the new
-    one counts.
+    With --reparse, where the parser reads other tags than those that count, the old reading is
+    retracted and the new one counts.
     """
     if give_up or (why is not None):
         _give_up(place, sessions, why, is_asked=give_up)
@@ -93,7 +102,9 @@ def reflect(
     with place.reading() as ledger:
         runner = runner_of(project, ledger, judge)
         windows = [*ledger.open_windows(), *runner.reopened()] if not sessions else []
-        windows += [window for given in sessions for window in ledger.windows(session_named(ledger, given))]
+        windows += [
+            window for given in sessions for window in ledger.windows(session_named(ledger, given))
+        ]
         if dry_run:
             _show_prompts(runner, windows)
             return
@@ -122,9 +133,16 @@ def _answered(judge: Backend, done: list[Reflected]) -> tuple[int, str]:
 
 
 def _confirmed(place: Place, project: Project) -> int | None:
-    """Return how many requests to their agent a person agrees to, where more sessions wait than today allows."""
+    """Return how many requests to their agent a person agrees to, where more sessions wait than
+    today allows.
+    """
     config = project.config
-    if config.backend != "agent" or not config.daily_requests or not project.has_ledger() or not sys.stdin.isatty():
+    if (
+        config.backend != "agent"
+        or not config.daily_requests
+        or not project.has_ledger()
+        or not sys.stdin.isatty()
+    ):
         return None
     with place.reading() as ledger:
         waiting = len([*ledger.open_windows(), *waiting_for_budget(ledger)])
@@ -135,17 +153,30 @@ def _confirmed(place: Place, project: Project) -> int | None:
     if waiting <= left:
         return None
     most = f"at most about {waiting * config.request_tokens:,} tokens"
-    why = f"{counted(waiting, 'session window')} to judge, {left} of {config.daily_requests} requests left today"
-    return waiting if click.confirm(f"{why}. Ask about all of them now, {most}?", err=True) else None
+    why = (
+        f"{counted(waiting, 'session window')} to judge, {left} of {config.daily_requests} "
+        "requests left today"
+    )
+    return (
+        waiting if click.confirm((f"{why}. Ask about all of them now, {most}?"), err=True) else None
+    )
 
 
-def _reflect(project: Project, judge: Backend, windows: list[WindowRow], named: bool) -> list[Reflected]:
+def _reflect(
+    project: Project, judge: Backend, windows: list[WindowRow], named: bool
+) -> list[Reflected]:
     done: list[Reflected] = []
-    with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+    with (
+        locks.held(project.make_state_dir(), "model.lock", wait=True),
+        project.open_ledger() as ledger,
+    ):
         runner = runner_of(project, ledger, judge)
-        # While this command waited for the lock, another process may have gone on with some of them.
+        # While this command waited for the lock, another process may have gone on with some of
+        # them.
         chosen = {window.event_id for window in windows}
-        for window in (one for one in ledger.windows() if one.event_id in chosen and one.state != "completed"):
+        for window in (
+            one for one in ledger.windows() if one.event_id in chosen and one.state != "completed"
+        ):
             done.append(runner.finish(window, forced=named))
             if not named and done[-1].stage in OUTAGES:
                 break  # the others would fare alike
@@ -158,7 +189,10 @@ def _show_prompts(runner: Runner, windows: list[WindowRow]) -> None:
         if recorded is None or recorded.data is None:
             note(f"{short_id(window.session_id)}: the session's event was redacted")
         elif recorded.type == TRAJECTORY_RECORDED:
-            note(f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each other's answers")
+            note(
+                f"{short_id(window.session_id)}: is a trajectory, whose prompts follow from each "
+                "other's answers"
+            )
         else:
             _show_prompt(runner.backend, runner.request(runner.session(recorded)))
     if not windows:
@@ -167,29 +201,42 @@ def _show_prompts(runner: Runner, windows: list[WindowRow]) -> None:
 
 def _show_prompt(judge: Backend, request: Request) -> None:
     if not isinstance(judge, Asks):
-        note(f"{judge.name} calls no model: {len(request.cited)} cited, {request.mode.replace('_', ' ')}")
+        note(
+            f"{judge.name} calls no model: {len(request.cited)} cited, "
+            f"{request.mode.replace('_', ' ')}"
+        )
         return
     try:
         prompt = judge.prompt(request)
     except (BackendError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(safe(prompt.text))
-    cut = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items())
+    cut = ", ".join(
+        f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items()
+    )
     note(f"about {prompt.tokens:,} tokens{f'; left out: {cut}' if cut else ''}; nothing was sent")
 
 
 def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_asked: bool) -> None:
     """Record that sessions are not judged any more; `reflect SESSION` judges one after all."""
     if not (is_asked and sessions and why):
-        raise click.UsageError("--give-up and --why belong together, with a session: reflect --give-up ID --why TEXT")
+        raise click.UsageError(
+            "--give-up and --why belong together, with a session: reflect --give-up ID --why TEXT"
+        )
     place.needs_playbook()
     project = place.project()
     with place.pipeline(project) as pipeline:
         for given in sessions:
             session_id = session_named(pipeline.ledger, given)
-            open_ = [window for window in pipeline.ledger.open_windows() if window.session_id == session_id]
+            open_ = [
+                window
+                for window in pipeline.ledger.open_windows()
+                if window.session_id == session_id
+            ]
             let_go = partial(failed, attempts=0, final=True, actor="human")
-            pipeline.ledger.append([let_go(one, project.config.backend, "given up", why) for one in open_])
+            pipeline.ledger.append(
+                [let_go(one, project.config.backend, "given up", why) for one in open_]
+            )
             if not open_:
                 note(f"Nothing of {short_id(session_id)} is open.")
 
@@ -201,16 +248,30 @@ def _reparse(place: Place, sessions: tuple[str, ...], *, dry_run: bool, as_json:
         read = partial(reparse, ledger, dry_run=dry_run, trusted=config.trusted)
         found = [one for id in chosen or [None] for one in read(session_id=id)]
         if not dry_run:
-            again = sum(recount(ledger, counts=config.checked_counts, session_id=id) for id in chosen or [None])
+            again = sum(
+                recount(ledger, counts=config.checked_counts, session_id=id)
+                for id in chosen or [None]
+            )
     if again:
-        note(f"{counted(again, 'answer')} to `check` {'count' if config.checked_counts else 'do not count'} now.")
+        note(
+            f"{counted(again, 'answer')} to `check` "
+            f"{'count' if config.checked_counts else 'do not count'} now."
+        )
     if as_json:
         print_json(found)
         return
     changed = [one for one in found if one.reading != "same"]
-    rows = [(short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after)) for one in changed]
+    rows = [
+        (short_id(one.session_id), one.reading, _tags(one.before), _tags(one.after))
+        for one in changed
+    ]
     columns = ("session", "reading", "before", "after")
-    table(columns, rows, prose=("before", "after"), empty=f"{len(found)} answers, all read as before.")
+    table(
+        columns,
+        rows,
+        prose=("before", "after"),
+        empty=(f"{len(found)} answers, all read as before."),
+    )
 
 
 def _tags(tags: tuple[tuple[str, str], ...]) -> str:
@@ -236,20 +297,26 @@ def judge(
 ) -> None:
     """Judge the citations that nothing decided, with the evidence on the screen.
 
-    One key gives each verdict. Your verdict counts instead of those that others gave the bullet in that session;
-    `blame` shows both, and the printed `undo` takes yours back. SESSION NAME VERDICT records one without asking.
+    One key gives each verdict. Your verdict counts instead of those that others gave the bullet in
+    that session; `blame` shows both, and the printed `undo` takes yours back. SESSION NAME VERDICT
+    records one without asking.
     """
     if (name is None) != (verdict is None):
-        raise click.UsageError("a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful")
+        raise click.UsageError(
+            "a verdict needs all three: SESSION NAME VERDICT, such as 5f2a91c0 pat-001 helpful"
+        )
     with place.reading() as ledger:
         chosen = session_named(ledger, session) if session is not None else None
-        found = standing.citations(ledger, session_id=chosen, decided=decided, judged=verdict is not None)
+        found = standing.citations(
+            ledger, session_id=chosen, decided=decided, judged=verdict is not None
+        )
         rows = {row.name: row for row in ledger.rows()}
     if verdict is not None:
         one = next((one for one in found if one.name == name), None)
         if one is None:
             raise click.ClickException(
-                f"session {session} has no citation of {name} that can be judged: the session does not cite it, the"
+                f"session {session} has no citation of {name} that can be judged: the session "
+                "does not cite it, the"
                 " bullet is gone, or the session is still being judged"
             )
         note(f"{one.name} {verdict} in session {one.session_id}.")
@@ -270,8 +337,13 @@ def _walk(place: Place, found: list[OpenCitation], rows: dict[str, BulletRow], w
         if one.verdict:
             uncounted = f", not counted: {one.uncounted}" if one.uncounted else ""
             without = f" {WITHOUT_A_QUOTE}" if one.unquoted else ""
-            said = ", ".join(filter(None, (f"{one.by}: {one.verdict}{without}{uncounted}", one.reason)))
-        click.echo(f"session {short_id(one.session_id)}  {short_time(one.window.occurred_at)}  {safe(said)}")
+            said = ", ".join(
+                filter(None, (f"{one.by}: {one.verdict}{without}{uncounted}", one.reason))
+            )
+        click.echo(
+            f"session {short_id(one.session_id)}  {short_time(one.window.occurred_at)}  "
+            f"{safe(said)}"
+        )
         _show(one, _MESSAGES)
         while (chosen := asked(_MENU)) == "full evidence":
             _show(one, None)
@@ -293,7 +365,9 @@ def _show(one: OpenCitation, most: int | None) -> None:
 
 
 def _lines(message: Message, most: int | None) -> Iterable[str]:
-    """Yield a message's words, calls and results, a line each on a screen, whole where `most` is None."""
+    """Yield a message's words, calls and results, a line each on a screen, whole where `most` is
+    None.
+    """
     if message.text.strip():
         yield _line("you" if message.origin == "human" else message.origin, message.text, most)
     for call in message.calls:
@@ -311,6 +385,8 @@ def _line(who: str, text: str, most: int | None) -> str:
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
     with place.changing() as ledger:
         recorded = standing.judge(ledger, one, verdict, why)
-        answered = Reflected(one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}")
+        answered = Reflected(
+            one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}"
+        )
         leave_last_session(place.project().root, [answered], only=True)
     note(f"Undo: {place.command('undo', str(recorded.position))}")

@@ -1,4 +1,6 @@
-"""`reflector lab`, for developers: trajectories of tasks that have a right answer, and the measure of the gate."""
+"""`reflector lab`, for developers: trajectories of tasks that have a right answer, and the
+measure of the gate.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,29 @@ def lab() -> None:
 
 @lab.command(short_help="Judge trajectories of tasks that have a right answer.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
-@click.option("--dataset", help="The dataset whose playbook was used; default: the one that each trajectory names.")
-@click.option("--iterations", type=click.IntRange(1, 10), default=1, show_default=True, help="Rounds of insights.")
 @click.option(
-    "--language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of our prompts."
+    "--dataset",
+    help=("The dataset whose playbook was used; default: the one that each trajectory names."),
 )
-@click.option("--backend", type=click.Choice(BACKENDS), help="The judge, not rules; default: the configured one.")
+@click.option(
+    "--iterations",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    help="Rounds of insights.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(LANGUAGES),
+    default="en",
+    show_default=True,
+    help="Language of our prompts.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    help=("The judge, not rules; default: the configured one."),
+)
 @click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
 @click.pass_obj
 def trajectory(
@@ -53,10 +72,11 @@ def trajectory(
 ) -> None:
     """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
 
-    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset, generated_answer,
-    reasoning_steps, used_bullet_ids and status (success or failure), and may bring its own ground_truth and
-    test_report. Each dataset has a playbook of its own: 'reflector --dataset NAME list'. What cannot be read or judged
-    is named, the others are recorded, and the exit code is 1.
+    FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
+    generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may
+    bring its own ground_truth and test_report. Each dataset has a playbook of its own: 'reflector
+    --dataset NAME list'. What cannot be read or judged is named, the others are recorded, and the
+    exit code is 1.
     """
     project = place.whole_project(backend=backend)
     dataset = dataset if dataset is not None else place.dataset
@@ -72,7 +92,14 @@ def trajectory(
     cases: dict[str, list[tuple[str, Case]]] = {}
     for where, one in _read(files, failed):
         name = dataset or one.dataset
-        case = Case(one.trajectory, one.ground_truth or "", one.test_report or "", name, iterations, language=language)
+        case = Case(
+            one.trajectory,
+            one.ground_truth or "",
+            one.test_report or "",
+            name,
+            iterations,
+            language=language,
+        )
         cases.setdefault(name, []).append((where, case))
     with progress(sum(map(len, cases.values())), "judging") as bar:
         for name, of_one in cases.items():
@@ -84,7 +111,10 @@ def trajectory(
                 continue
             place.write(own)
             is_away = False
-            with locks.held(own.make_state_dir(), "model.lock", wait=True), own.open_ledger() as ledger:
+            with (
+                locks.held(own.make_state_dir(), "model.lock", wait=True),
+                own.open_ledger() as ledger,
+            ):
                 recorder = Recorder(ledger, judge, gate=Gate(own.config, own.root))
                 for where, case in of_one:
                     bar.update(1)
@@ -93,14 +123,18 @@ def trajectory(
                     except Mistake as mistake:
                         failed.append(f"{where}: {mistake}")
                         continue
-                    verdicts = ", ".join(f"{judged.bullet_id} {judged.tag}" for judged in asked.evaluations)
+                    verdicts = ", ".join(
+                        (f"{judged.bullet_id} {judged.tag}") for judged in asked.evaluations
+                    )
                     if reflected is None:
                         verdicts = f"recorded before{verdicts and ': '}{verdicts}"
                     else:
                         verdicts = verdicts or reflected.outcome
                         is_away = is_away or reflected.stage in OUTAGES
                         into = failed if reflected.outcome == "failed" else notes
-                        into += [f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS]]
+                        into += [
+                            f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS]
+                        ]
                     rows.append((Path(where).name, name, len(asked.insights), verdicts))
             place.write(own)
     if rows:
@@ -125,9 +159,21 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 
 
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")
-@click.option("-c", "--config", metavar="FILE", help="TOML or JSON; or an example: rulebased, fixtures.")
-@click.option("-n", "--repeats", type=click.IntRange(1, 1_000_000), default=1, help="So many runs; the last is shown.")
-@click.option("--raw-time", is_flag=True, help="Show the milliseconds that it took; 0.0 without it, and with CI=true.")
+@click.option(
+    "-c", "--config", metavar="FILE", help=("TOML or JSON; or an example: rulebased, fixtures.")
+)
+@click.option(
+    "-n",
+    "--repeats",
+    type=click.IntRange(1, 1_000_000),
+    default=1,
+    help="So many runs; the last is shown.",
+)
+@click.option(
+    "--raw-time",
+    is_flag=True,
+    help=("Show the milliseconds that it took; 0.0 without it, and with CI=true."),
+)
 def bench(config: str | None, repeats: int, raw_time: bool) -> None:
     """Measure the gated reflection step on a fixed turn; writes nothing.
 

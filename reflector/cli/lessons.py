@@ -64,12 +64,21 @@ def show_lesson(asked: Question, id: str) -> None:
 
     book = lesson_book(asked.playbook)
     one = book.named(id)
-    told = (e for e in asked.ledger.events(types=[ev.ADVICE_TOLD]) if one.id in (e.data or {})["lessons"])
+    told = (
+        e
+        for e in asked.ledger.events(types=[ev.ADVICE_TOLD])
+        if one.id in (e.data or {})["lessons"]
+    )
     known = chain(asked.ledger.at([one.position]), life(one.id), told)
-    events = sorted((e for e in known if asked.upto is None or e.position <= asked.upto), key=lambda e: e.position)
+    events = sorted(
+        (e for e in known if asked.upto is None or e.position <= asked.upto),
+        key=lambda e: e.position,
+    )
     if asked.answers(shaped(ToldJson, one, events=events)):
         return
-    click.echo(safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}"))
+    click.echo(
+        safe(f"{one.id}  {one.kind}, {one.state}{'' if one.banked else ', evicted'}\n{one.text}")
+    )
     for name in BACKGROUND:
         if one.data.get(name):
             click.echo(safe(f"  {name.replace('_', ' ')}: {one.data[name]}"))
@@ -78,7 +87,9 @@ def show_lesson(asked: Question, id: str) -> None:
         f"{one.successes} for it and {one.failures} against, told {one.times_applied}×"
     )
     if one.bullet or one.proposal:
-        click.echo(f"promoted: {one.bullet or f'proposal {short_id(one.proposal)} waits or was rejected'}")
+        click.echo(
+            f"promoted: {one.bullet or f'proposal {short_id(one.proposal)} waits or was rejected'}"
+        )
     click.echo()
     event_table(events, whole=True)
 
@@ -95,22 +106,36 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
     with place.changing() as ledger:
         one = lesson_book(ledger).named(id)
         if not one.is_tellable:
-            raise click.UsageError(f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `show`")
+            raise click.UsageError(
+                f"lesson {short_id(one.id)} is {one.state if one.banked else 'evicted'}; see `show`"
+            )
         where = section or ("mis" if one.kind == "mistake" else "pat")
         worth = f"worth {one.effectiveness:.2f} after {counted(len(one.outcomes), 'outcome')}"
         reason = why or f"confidence {one.confidence:.2f}, {worth}"
         change = Change("add", section=where, text=visible(one.text))
         # A person promotes it, in words that a model or a rule found.
-        proposal = propose(ledger, change, origin="human", trust="agent", reason=reason, actor="human", lesson=one.id)
+        proposal = propose(
+            ledger,
+            change,
+            origin="human",
+            trust="agent",
+            reason=reason,
+            actor="human",
+            lesson=one.id,
+        )
     id = short_id(proposal.id)
-    click.echo(f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`")
+    click.echo(
+        f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`"
+    )
 
 
 @lessons.command()
 @click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
 @click.option("--why", required=True, help="What happened; the ledger keeps it.")
-@click.option("--source", default="human", show_default=True, help="Who saw it: human, tests, agent …")
+@click.option(
+    "--source", default="human", show_default=True, help=("Who saw it: human, tests, agent …")
+)
 @click.pass_obj
 def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> None:
     """Record what happened after a lesson was applied."""
@@ -127,7 +152,9 @@ def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> N
 
 @dataclass(frozen=True, slots=True)
 class RecalledJson:
-    """What fits a query, and how well: the share of its words, and whether it says just the query."""
+    """What fits a query, and how well: the share of its words, and whether it says just the
+    query.
+    """
 
     kind: str
     id: str
@@ -139,7 +166,9 @@ class RecalledJson:
 
 @lessons.command()
 @click.argument("query")
-@click.option("-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most.")
+@click.option(
+    "-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most."
+)
 @question
 def recall(asked: Question, query: str, k: int) -> None:
     """Find what was learned: bullets, lessons and summaries.
@@ -148,11 +177,16 @@ def recall(asked: Question, query: str, k: int) -> None:
     """
     found = recalling.recall(query, k, of=asked.playbook)
     scores = ({name: getattr(one, name) for name in ("score", "words", "cosine")} for one in found)
-    if asked.answers([shaped(RecalledJson, one.document, **of) for one, of in zip(found, scores, strict=True)]):
+    if asked.answers(
+        [shaped(RecalledJson, one.document, **of) for one, of in zip(found, scores, strict=True)]
+    ):
         return
     rows = [
         (
-            *(one.document.id if one.document.kind == "bullet" else short_id(one.document.id), one.document.kind),
+            *(
+                one.document.id if one.document.kind == "bullet" else short_id(one.document.id),
+                one.document.kind,
+            ),
             *("" if rate is None else f"{rate:.2f}" for rate in (one.words, one.cosine)),
             one.document.text,
         )
@@ -169,8 +203,14 @@ def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any
     def seen(at: int) -> dict[str, tuple[str, dict[str, Any] | None]]:
         book = lesson_book(Past(ledger, at))
         told = {one.id for one in book.best()}
-        views = {one.id: {"worth": one.effectiveness, "banked": one.banked, "told": one.id in told} for one in book}
-        return {one.id: (one.text, {**views[one.id], "due": one.due, "state": one.state}) for one in book}
+        views = {
+            one.id: {"worth": one.effectiveness, "banked": one.banked, "told": one.id in told}
+            for one in book
+        }
+        return {
+            one.id: (one.text, {**views[one.id], "due": one.due, "state": one.state})
+            for one in book
+        }
 
     before, after = seen(first), seen(last)
     return [
@@ -185,7 +225,9 @@ def print_changed(lessons: list[dict[str, Any]]) -> None:
     for one in lessons:
         was, now = one["before"], one["after"]
         how = ", ".join(
-            f"{name} {was[name]} → {now[name]}" for name in now if was is not None and was[name] != now[name]
+            f"{name} {was[name]} → {now[name]}"
+            for name in now
+            if was is not None and was[name] != now[name]
         )
         click.secho(f"lesson {short_id(one['id'])}  {how or 'learned'}", bold=True)
         click.echo(safe(f"  {' '.join(one['text'].split())}"))

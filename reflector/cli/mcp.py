@@ -1,7 +1,8 @@
 """`reflector mcp`: the playbook as tools of the agent (Model Context Protocol, over stdio).
 
-Invariant: stdout carries the protocol and nothing else; the SDK keeps it to itself, and notes for people go to
-stderr. Every answer is bounded, and no tool changes the playbook where a person is to be asked.
+Invariant: stdout carries the protocol and nothing else; the SDK keeps it to itself, and notes for
+people go to stderr. Every answer is bounded, and no tool changes the playbook where a person is to
+be asked.
 """
 
 from __future__ import annotations
@@ -48,9 +49,12 @@ _MOST_STEPS = 20
 _MOST_REASON = 300
 
 _INSTRUCTIONS = """\
-The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed. What fits is told
-when a session starts; search_playbook finds the rest. When a bullet influences your reasoning, cite its name in your
-visible answer, in brackets: [pat-001], or [pat-001 wrong: why] where it turned out wrong or did not fit."""
+The playbook holds advice that was learned in earlier sessions, with how often it helped or harmed.
+What fits is told
+when a session starts; search_playbook finds the rest. When a bullet influences your reasoning, \
+cite its name in your
+visible answer, in brackets: [pat-001], or [pat-001 wrong: why] where it turned out wrong or did \
+not fit."""
 
 
 @click.command()
@@ -58,17 +62,20 @@ visible answer, in brackets: [pat-001], or [pat-001 wrong: why] where it turned 
 def mcp(place: Place) -> None:
     """Serve the playbook to the agent as tools, over stdio.
 
-    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector proposals` unless
-    the setting `proposals` is "accept". Needs the extra `mcp`.
+    Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector
+    proposals` unless the setting `proposals` is "accept". Needs the extra `mcp`.
     """
     try:
         from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException(
-            f"the package mcp, version 2, is needed for this ({error}); run: {install_command('mcp')}"
+            f"the package mcp, version 2, is needed for this ({error}); run: "
+            f"{install_command('mcp')}"
         ) from error
     place.project()  # a mistake in the settings shows now
-    server = MCPServer("reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="CRITICAL")
+    server = MCPServer(
+        "reflector", version=__version__, instructions=_INSTRUCTIONS, log_level="CRITICAL"
+    )
     add_tools(server, place)
     server.run()
 
@@ -81,10 +88,11 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
     @server.tool(annotations=asks)
     def search_playbook(query: str, section: Section | None = None) -> list[dict[str, Any]]:
-        """Find advice in the project's playbook and the user's own, the most fitting first; at most 20 bullets.
+        """Find advice in the project's playbook and the user's own, the most fitting first; at most
+        20 bullets.
 
-        query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to avoid), pref (user
-        preferences), ctx (project context) or oth.
+        query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to
+        avoid), pref (user preferences), ctx (project context) or oth.
         """
         with _errors_for_the_agent():
             bullets = {}
@@ -97,7 +105,8 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
 
     @server.tool(annotations=asks)
     def why(name: str) -> dict[str, Any]:
-        """Explain a bullet's counts: who judged it helpful or harmful in which session, and why; the last 20 steps.
+        """Explain a bullet's counts: who judged it helpful or harmful in which session, and why;
+        the last 20 steps.
 
         name: such as pat-001.
         """
@@ -108,16 +117,30 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
                     steps = blame(ledger, name)
                     break
             else:
-                raise click.UsageError(f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names")
+                raise click.UsageError(
+                    f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names"
+                )
         keys = ("recorded_at", "session_id", "counted", "helpful", "harmful")
         last = [
             {key: getattr(step, key) for key in keys}
-            | {"verdict": step.tag or step.disposition, "why": clean(step.rationale or "", _MOST_REASON)}
+            | {
+                "verdict": step.tag or step.disposition,
+                "why": clean(step.rationale or "", _MOST_REASON),
+            }
             for step in steps[-_MOST_STEPS:]
         ]
-        return {"bullet": row.bullet.line, "status": row.status, "earlier_steps": len(steps) - len(last), "steps": last}
+        return {
+            "bullet": row.bullet.line,
+            "status": row.status,
+            "earlier_steps": len(steps) - len(last),
+            "steps": last,
+        }
 
-    @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True))
+    @server.tool(
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, idempotent_hint=True
+        )
+    )
     def propose_change(
         kind: Proposable,
         reason: str,
@@ -127,28 +150,46 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
     ) -> dict[str, Any]:
         """Propose a change of the playbook; a person decides, unless it is set up otherwise.
 
-        kind: add (text, section), revise (names: one, text), merge (names: two or more, text) or remove (names: one).
-        text: one sentence that helps in later sessions, at most 500 characters, without secrets. section: pat
-        (patterns), mis (mistakes to avoid), pref (user preferences), ctx (project context) or oth. reason: what
-        happened that taught it.
+        kind: add (text, section), revise (names: one, text), merge (names: two or more, text) or
+        remove (names: one). text: one sentence that helps in later sessions, at most 500
+        characters, without secrets. section: pat (patterns), mis (mistakes to avoid), pref (user
+        preferences), ctx (project context) or oth. reason: what happened that taught it.
         """
         with _errors_for_the_agent(), place.again().pipeline() as pipeline:
-            change = _change(pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()])
-            proposal = propose(pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent")
-            # Nobody is asked about advice that is added, where it is set up so; what is there is a person's to change.
-            accepts = kind == "add" and proposal.state == "waiting" and pipeline.project.config.proposals == "accept"
+            change = _change(
+                pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()]
+            )
+            proposal = propose(
+                pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent"
+            )
+            # Nobody is asked about advice that is added, where it is set up so; what is there is a
+            # person's to change.
+            accepts = (
+                kind == "add"
+                and proposal.state == "waiting"
+                and pipeline.project.config.proposals == "accept"
+            )
             state: str = proposal.state
             added, why = proposal.name, proposal.why
             if accepts and may_accept(pipeline.ledger):
-                bullet = approve(pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number)
+                bullet = approve(
+                    pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number
+                )
                 pipeline.write()
                 state, added = "approved", bullet.name
             elif accepts:
-                why = f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides about this one"
+                why = (
+                    f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides "
+                    "about this one"
+                )
         told = {"proposal": proposal.id[:8], "state": state, "name": added, "why": why}
         return {key: value for key, value in told.items() if value is not None}
 
-    @server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False))
+    @server.tool(
+        annotations=ToolAnnotations(
+            read_only_hint=False, destructive_hint=False, idempotent_hint=False
+        )
+    )
     def lesson_outcome(lesson: str, outcome: Said, why: str) -> dict[str, Any]:
         """Say whether a lesson that you applied helped (good) or misled (bad).
 
@@ -156,15 +197,26 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         """
         with _errors_for_the_agent(), place.again().changing() as ledger:
             if outcome not in SAID:
-                raise Mistake(f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}")
+                raise Mistake(
+                    f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}"
+                )
             id = lesson_book(ledger).named(lesson).id
             observe_outcome(ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
             one = lesson_book(ledger).named(id)
-        return {"lesson": id[:8], "effectiveness": one.effectiveness, "confidence": one.confidence, "state": one.state}
+        return {
+            "lesson": id[:8],
+            "effectiveness": one.effectiveness,
+            "confidence": one.confidence,
+            "state": one.state,
+        }
 
 
-def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]) -> Change:
-    """Return the change of a tool's arguments. Raises Mistake for one that is missing or too many."""
+def _change(
+    ledger: Ledger, kind: str, text: str | None, section: str | None, names: list[str]
+) -> Change:
+    """Return the change of a tool's arguments. Raises Mistake for one that is missing or too
+    many.
+    """
     if kind not in _KINDS:
         raise Mistake(f"kind is {clean(kind, 40)!r}; it must be one of {', '.join(_KINDS)}")
     where = SECTION.convert(section, None, None) if section is not None else None
@@ -172,9 +224,16 @@ def _change(ledger: Ledger, kind: str, text: str | None, section: str | None, na
         return Change("add", section=where, text=text)
     if kind == "merge":
         first = ledger.row(names[0]) if names else None
-        return Change("merge", names=tuple(names), section=where or (first.section if first else None), text=text)
+        return Change(
+            "merge",
+            names=tuple(names),
+            section=where or (first.section if first else None),
+            text=text,
+        )
     if len(names) != 1:
-        raise Mistake(f"names has {len(names)} names; {kind} needs the name of one bullet, such as pat-001")
+        raise Mistake(
+            f"names has {len(names)} names; {kind} needs the name of one bullet, such as pat-001"
+        )
     return Change("revise", names[0], text=text) if kind == "revise" else Change("remove", names[0])
 
 

@@ -1,7 +1,7 @@
 """The kinds of arguments that commands take, and the options that several of them share.
 
-Invariant: an option of a name means the same on every command. A name that no bullet ever had is a usage error with
-the nearest one that there is.
+Invariant: an option of a name means the same on every command. A name that no bullet ever had is a
+usage error with the nearest one that there is.
 """
 
 from __future__ import annotations
@@ -31,10 +31,15 @@ READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 #: The option of every command that answers with one JSON document.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 #: The option of a command that shows what it would do.
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help=("Show what would change; change nothing.")
+)
 #: The command gets it as `moment`, None for now.
 as_of_option = click.option(
-    "--as-of", "moment", metavar="MOMENT", help="The state at a position, a time, or the end of a session."
+    "--as-of",
+    "moment",
+    metavar="MOMENT",
+    help=("The state at a position, a time, or the end of a session."),
 )
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
@@ -43,7 +48,9 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:
-    """Return if a person agrees, end the command with 1 if not; `otherwise` says why nobody can be asked."""
+    """Return if a person agrees, end the command with 1 if not; `otherwise` says why nobody can
+    be asked.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
@@ -85,7 +92,8 @@ def question(function: Callable[..., None]) -> Callable[..., None]:
     @json_option
     @click.pass_obj
     def asked(place: Place, /, moment: str | None, as_json: bool, **own: Any) -> None:
-        if click.get_current_context().invoked_subcommand is not None:  # of a group: the rest is not about its own
+        # of a group: the rest is not about its own
+        if click.get_current_context().invoked_subcommand is not None:
             return
         with place.reading() as ledger:
             function(Question(place, ledger, past(ledger, moment), as_json), **own)
@@ -103,19 +111,27 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
     return Past(ledger, position_of(ledger, moment))
 
 
-def find_bullet(ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False) -> BulletRow:
-    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one; with `live` a live one
-    where there is any."""
+def find_bullet(
+    ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False
+) -> BulletRow:
+    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one;
+    with `live` a live one where there is any.
+    """
     row = (then or ledger).row(name)
     if row is not None:
         return row
     if then is not None and ledger.row(name) is not None:
-        raise click.UsageError(f"{name} was not there yet at position {then.position}. See 'reflector show {name}'.")
+        raise click.UsageError(
+            f"{name} was not there yet at position {then.position}. See 'reflector show {name}'."
+        )
     from difflib import get_close_matches
 
     rows = ledger.rows()
     near: list[str] = []
-    for names in ([row.name for row in rows if row.status == "live"] if live else [], [row.name for row in rows]):
+    for names in (
+        [row.name for row in rows if row.status == "live"] if live else [],
+        [row.name for row in rows],
+    ):
         near = near or [known for known in names if bare(known) == bare(name)]
         near = near or get_close_matches(name.lower(), names, n=1)
     hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
@@ -130,7 +146,9 @@ def bare(name: str) -> str:
 
 
 class _Name(click.ParamType[str]):
-    """The name of a bullet, or the id of a lesson: it is cited in brackets, and copied with them."""
+    """The name of a bullet, or the id of a lesson: it is cited in brackets, and copied with
+    them.
+    """
 
     name = "name"
 
@@ -145,11 +163,17 @@ class _Section(click.Choice[str]):
         wanted = value.strip().casefold()
         if wanted in SECTIONS:
             return wanted
-        found = [slug for slug, title in SECTIONS.items() if wanted and title.casefold().startswith(wanted)]
+        found = [
+            slug
+            for slug, title in SECTIONS.items()
+            if wanted and title.casefold().startswith(wanted)
+        ]
         if len(found) == 1:
             return found[0]
         known = ", ".join(f"{slug} ({title})" for slug, title in SECTIONS.items())
-        raise click.BadParameter(f"{value!r} is not a section; the sections are {known}", ctx, param, "SECTION")
+        raise click.BadParameter(
+            (f"{value!r} is not a section; the sections are {known}"), ctx, param, "SECTION"
+        )
 
 
 NAME = _Name()

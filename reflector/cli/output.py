@@ -1,7 +1,8 @@
 """How commands show things: tables for people, JSON for machines.
 
-Invariant: no text from outside reaches a terminal with its control characters. Tables are cut to the terminal's
-width; a pipe gets every character. JSON is one document a command, and escapes what a terminal would obey.
+Invariant: no text from outside reaches a terminal with its control characters. Tables are cut to
+the terminal's width; a pipe gets every character. JSON is one document a command, and escapes what
+a terminal would obey.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ _UNSAFE = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e00
 #: Seconds until a long command says what it does, and from then on between two notes.
 _FIRST_NOTE, _NEXT_NOTE = 2.0, 10.0
 
-#: Columns of a terminal that prose keeps while anything else can give way, and that every column keeps.
+#: Columns of a terminal that prose keeps while anything else can give way, and that every column
+#: keeps.
 _LAST = 24
 _LEAST = 6
 
-#: What a narrow table leaves out of what `short_time` gives: this year ({}), or the hour of a day of another year.
+#: What a narrow table leaves out of what `short_time` gives: this year ({}), or the hour of a day
+#: of another year.
 _LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 
 #: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
@@ -58,9 +61,10 @@ def safe(text: str) -> str:
 
 
 def json_of(value: Any) -> Any:
-    """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_` at their end; a
-    head and a path as they are typed, a change as events have it, a bullet with its section's title, an event without
-    the packed keys of its window's records."""
+    """Return a value as JSON has it: a dataclass by the fields of its repr, whose names lose a `_`
+    at their end; a head and a path as they are typed, a change as events have it, a bullet with its
+    section's title, an event without the packed keys of its window's records.
+    """
     if isinstance(value, Path) or type(value) is Head:  # not one whose parts are the answer
         return str(value)
     if isinstance(value, Change):
@@ -68,7 +72,11 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Bullet):
         value = replace(value, section=SECTIONS[value.section])
     if is_dataclass(value):
-        found = {one.name.rstrip("_"): json_of(getattr(value, one.name)) for one in fields(value) if one.repr}
+        found = {
+            one.name.rstrip("_"): json_of(getattr(value, one.name))
+            for one in fields(value)
+            if one.repr
+        }
         if isinstance(value, Event) and isinstance((found["data"] or {}).get("window"), dict):
             found["data"]["window"].pop("keys", None)
         return found
@@ -80,7 +88,9 @@ def json_of(value: Any) -> Any:
 
 
 def shaped(kind: type[T], value: object, **more: Any) -> T:
-    """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of the same names."""
+    """Return a value as a dataclass for JSON: the fields that `more` lacks are its attributes of
+    the same names.
+    """
     names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: getattr(value, name) for name in names if name not in more}, **more)
 
@@ -91,7 +101,9 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines that are JSON already, or safe, however many, without a character that a terminal obeys."""
+    """Lines that are JSON already, or safe, however many, without a character that a terminal
+    obeys.
+    """
     out = sys.stdout.buffer
     for line in lines:
         shown = re.sub(_UNSAFE, lambda match: json.dumps(match[0])[1:-1], line)
@@ -100,7 +112,9 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Comma-separated values with a header (RFC 4180), row by row: memory does not grow with their number."""
+    """Comma-separated values with a header (RFC 4180), row by row: memory does not grow with
+    their number.
+    """
     import csv
 
     writer = csv.writer(codecs.getwriter("utf-8")(sys.stdout.buffer, "replace"))
@@ -127,10 +141,11 @@ def table(
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
 
-    In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last column), so what
-    identifies a row stays whole. Where that does not fit, times are shortened, and the columns `extra` are left out,
-    the first of them first; they are also left out where they are empty. What does not fit even so is cut. `whole`
-    breaks the last column into lines instead of cutting it. A column of numbers is aligned to the right.
+    In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
+    column), so what identifies a row stays whole. Where that does not fit, times are shortened, and
+    the columns `extra` are left out, the first of them first; they are also left out where they are
+    empty. What does not fit even so is cut. `whole` breaks the last column into lines instead of
+    cutting it. A column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -144,7 +159,9 @@ def table(
         found = _fitted(found, prose or columns[-1:], extra, room)
 
     def print_line(cells: Iterable[str], *, bold: bool = False) -> None:
-        line = "  ".join(column.shown(cell) for column, cell in zip(found, cells, strict=True)).rstrip()
+        line = "  ".join(
+            column.shown(cell) for column, cell in zip(found, cells, strict=True)
+        ).rstrip()
         click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
     print_line((column.name for column in found), bold=True)
@@ -175,9 +192,12 @@ class _Column:
         return padding + shown if self.is_number else shown + padding
 
 
-def _fitted(columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int) -> list[_Column]:
-    """Return the columns that fit a terminal: times of this year without it and others without the hour, then
-    extra columns left out, then prose narrower; where that is not enough, all are."""
+def _fitted(
+    columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int
+) -> list[_Column]:
+    """Return the columns that fit a terminal: times of this year without it and others without the
+    hour, then extra columns left out, then prose narrower; where that is not enough, all are.
+    """
     left = _LEFT_OUT.format(datetime.now().year)
 
     def least(column: _Column) -> int:
@@ -208,7 +228,9 @@ def event_table(
     whole: bool = False,
     empty: str = "",
 ) -> None:
-    """Print events as a table `without` one of its columns; `what` says what each is about. See `table`."""
+    """Print events as a table `without` one of its columns; `what` says what each is about. See
+    `table`.
+    """
     from reflector.audit.log import summary
 
     columns: dict[str, Callable[[Event], object]] = {
@@ -225,8 +247,9 @@ def event_table(
 
 
 def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
-    """Lines that are not wider than `width`, broken between words where there are any. Without `words`, a longer word
-    stays whole, to be copied."""
+    """Lines that are not wider than `width`, broken between words where there are any. Without
+    `words`, a longer word stays whole, to be copied.
+    """
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and _width(lines[-1]) + 1 + _width(word) <= width:
@@ -242,13 +265,19 @@ def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: Chinese letters two, combining marks none."""
+    """Return how many columns of a terminal a text takes: Chinese letters two, combining marks
+    none.
+    """
     if text.isascii():
         return len(text)
     import unicodedata
 
     return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        0
+        if unicodedata.combining(letter)
+        else 2
+        if unicodedata.east_asian_width(letter) in "WF"
+        else 1
         for letter in text
     )
 
@@ -261,8 +290,11 @@ def _cut(text: str, width: int) -> str:
     return text + "…"
 
 
-def print_facts(rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *, begun: bool = False) -> None:
-    """Print names of at most `width` characters, each with its value; a terminal gets long values broken into lines.
+def print_facts(
+    rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *, begun: bool = False
+) -> None:
+    """Print names of at most `width` characters, each with its value; a terminal gets long values
+    broken into lines.
 
     `begun` says that the indentation of the first line is printed already.
     """
@@ -289,12 +321,16 @@ _WAYS_OUT = {
         (errno.EMFILE, errno.ENFILE),
         "close programs or raise the limit (`ulimit -n`), then run the same command again",
     ),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, then run the same command again"),
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT), ("free some space, then run the same command again")
+    ),
 }
 
 
 def os_error_words(error: OSError, name: object = None) -> str:
-    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the way out."""
+    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the
+    way out.
+    """
     where = name or error.filename
     what = error.strerror or str(error)
     told = f"{where}: {what}" if where is not None else what
@@ -351,4 +387,6 @@ def waiting(what: str) -> Iterator[None]:
 def progress(length: int, label: str) -> Any:
     """Return a progress bar on stderr, where that is a terminal: a pipe gets the answer alone."""
     hidden = not sys.stderr.isatty()
-    return click.progressbar(length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden)
+    return click.progressbar(
+        length=length, label=label, show_pos=True, file=sys.stderr, hidden=hidden
+    )

@@ -1,4 +1,5 @@
-"""The playbook's bullets and what came of each: `list`, and `report`, one HTML page that people look at and pass on.
+"""The playbook's bullets and what came of each: `list`, and `report`, one HTML page that people
+look at and pass on.
 
 Invariant: a bullet is described the same wherever it is shown, now or at a moment.
 """
@@ -41,9 +42,10 @@ class ListedJson(BulletRow):
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
     not_followed   how many judgements say that the agent did not follow it
-    judged         verdicts that show what it is worth: without baselines, and no more than sessions judged it
-    share          the share helpful of these, null without any; in nine of ten cases the true one lies between `low`
-                   and `high`
+    judged         verdicts that show what it is worth: without baselines, and no more than sessions
+                   judged it
+    share          the share helpful of these, null without any; in nine of ten cases the true one
+                   lies between `low` and `high`
     checked        what `reflector check` found, in words; null where nobody was asked about it
     """
 
@@ -61,7 +63,9 @@ class ListedJson(BulletRow):
 
 
 class Uses(NamedTuple):
-    """What came of bullets: how they were used, which are told now, how they rank, and what `reflector check` found."""
+    """What came of bullets: how they were used, which are told now, how they rank, and what
+    `reflector check` found.
+    """
 
     used: Mapping[str, Use]
     told: set[str] | None
@@ -88,7 +92,11 @@ class Uses(NamedTuple):
             from reflector.audit.checked import checked
 
             found = checked(asked.ledger, asked.then)
-        results = {one.name: one.result for one in found.lines if one.sessions} if found is not None else {}
+        results = (
+            {one.name: one.result for one in found.lines if one.sessions}
+            if found is not None
+            else {}
+        )
         return cls(used, told, standing, observed(asked.ledger, asked.then, used), found, results)
 
     def json(self, row: BulletRow) -> ListedJson:
@@ -133,18 +141,32 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
     "used": lambda one: (-one.used, best_first(one.bullet)),
     # A time as the ledger writes it, as a number: the latest first.
-    "recent": lambda one: (-int("0" + "".join(filter(str.isdecimal, one.last_used or ""))), one.position),
+    "recent": lambda one: (
+        -int("0" + "".join(filter(str.isdecimal, one.last_used or ""))),
+        one.position,
+    ),
 }
 
 
 @click.command("list")
-@click.option("--search", metavar="WORDS", help="Only bullets with one of these words, those with most of them first.")
+@click.option(
+    "--search",
+    metavar="WORDS",
+    help=("Only bullets with one of these words, those with most of them first."),
+)
 @click.option("--section", type=SECTION, help="Only this section.")
-@click.option("--stale", type=click.IntRange(1), metavar="DAYS", help="Only bullets that were not used for so long.")
+@click.option(
+    "--stale",
+    type=click.IntRange(1),
+    metavar="DAYS",
+    help=("Only bullets that were not used for so long."),
+)
 @click.option("--sort", type=click.Choice(list(ORDERS)), help="The order; default: the best first.")
 @click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
 @click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
-@click.option("--counting", type=click.Choice(COUNTINGS), help="Count under this policy; changes nothing.")
+@click.option(
+    "--counting", type=click.Choice(COUNTINGS), help=("Count under this policy; changes nothing.")
+)
 @question
 def list_(
     asked: Question,
@@ -158,11 +180,12 @@ def list_(
 ) -> None:
     """List the playbook's bullets with their counters.
 
-    `used` is the number of sessions that cited the bullet and were judged, and `trend` the last eight verdicts: `+`
-    helpful, `-` harmful, `.` neither. `not followed` is how many judgements say that the agent did otherwise: such
-    advice may well be right. `--stale` and `--sort recent` show when it was last used, and `told` stands where
-    the agent is not told all of them. `demoted` is in how many sessions a bullet was told since it last helped, where
-    these are so many that it gives way to others. `reflector ledger policy` puts another counting policy in force.
+    `used` is the number of sessions that cited the bullet and were judged, and `trend` the last
+    eight verdicts: `+` helpful, `-` harmful, `.` neither. `not followed` is how many judgements say
+    that the agent did otherwise: such advice may well be right. `--stale` and `--sort recent` show
+    when it was last used, and `told` stands where the agent is not told all of them. `demoted` is
+    in how many sessions a bullet was told since it last helped, where these are so many that it
+    gives way to others. `reflector ledger policy` puts another counting policy in force.
     """
     uses = Uses.of(asked)
     every = asked.playbook.rows()
@@ -175,12 +198,16 @@ def list_(
     rows = [
         row
         for row in known
-        if section in (None, row.section) and (before is None or row.last_used is None or row.last_used < before)
+        if section in (None, row.section)
+        and (before is None or row.last_used is None or row.last_used < before)
     ]
     if search is not None:
         from reflector.lessons.recall import bullets_about
 
-        places = {bullet.name: place for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))}
+        places = {
+            bullet.name: place
+            for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))
+        }
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
     if sort is not None or (search is None and not asked.as_json):
         rows.sort(key=ORDERS[sort or "best"])
@@ -205,13 +232,19 @@ def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> li
     other = (asked.then or Past(asked.ledger)).rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
-    note(f"{differing} of {counted(len(rows), 'bullet')} counted otherwise under {counting}; nothing changed.")
+    note(
+        f"{differing} of {counted(len(rows), 'bullet')} counted otherwise under {counting}; "
+        "nothing changed."
+    )
     return other
 
 
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
     live, idle = [row for row in rows if row.status == "live"], uses.standing.idle
-    demoted, untold = {row.name for row in live if row.demoted}, any(row.told is False for row in live)
+    demoted, untold = (
+        {row.name for row in live if row.demoted},
+        any(row.told is False for row in live),
+    )
     columns: dict[str, list[Any]] = {
         "name": [row.name for row in rows],
         "helpful": [row.helpful for row in rows],
@@ -223,47 +256,81 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         "told": ["yes" if untold and row.told else "" for row in rows],
         "checked": [row.checked or "" for row in rows],
         "demoted": [idle[row.name] if row.name in demoted else "" for row in rows],
-        "text": [row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows],
+        "text": [
+            row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows
+        ],
     }
     del columns["trend" if dated else "last used"]
-    shown = {name: cells for name, cells in columns.items() if name in ("helpful", "harmful") or any(cells)}
+    shown = {
+        name: cells
+        for name, cells in columns.items()
+        if name in ("helpful", "harmful") or any(cells)
+    }
     table(tuple(shown), list(zip(*shown.values(), strict=True)), extra=("checked", "trend", "used"))
 
 
 @click.command()
-@click.option("--since", metavar="MOMENT", help="Show what changed since then; default: seven days before.")
+@click.option(
+    "--since", metavar="MOMENT", help=("Show what changed since then; default: seven days before.")
+)
 @as_of_option
-@click.option("--out", type=FILE, default=Path("report.html"), show_default=True, help="The file to write.")
+@click.option(
+    "--out", type=FILE, default=Path("report.html"), show_default=True, help="The file to write."
+)
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
-@click.option("--share", is_flag=True, help="Leave out quotes, reasons, paths, projects, authors and sessions' ids.")
-@click.option("--datasette", type=PATH, metavar="FOLDER", help="Write a Datasette configuration there instead.")
+@click.option(
+    "--share",
+    is_flag=True,
+    help=("Leave out quotes, reasons, paths, projects, authors and sessions' ids."),
+)
+@click.option(
+    "--datasette",
+    type=PATH,
+    metavar="FOLDER",
+    help=("Write a Datasette configuration there instead."),
+)
 @click.pass_obj
 def report(
-    place: Place, since: str | None, moment: str | None, out: Path, opens: bool, share: bool, datasette: Path | None
+    place: Place,
+    since: str | None,
+    moment: str | None,
+    out: Path,
+    opens: bool,
+    share: bool,
+    datasette: Path | None,
 ) -> None:
     """Write a page that shows the playbook: what moved, what is contested, what it costs.
 
-    One HTML file that loads nothing and reads without a script: what each bullet counts and why, what changed, sessions
-    by week, what waits, judges, cost, and what is told for nothing.
+    One HTML file that loads nothing and reads without a script: what each bullet counts and why,
+    what changed, sessions by week, what waits, judges, cost, and what is told for nothing.
     """
     if datasette is not None:
         if share:
-            raise click.UsageError("Datasette shows the whole ledger, so --share and --datasette exclude each other")
+            raise click.UsageError(
+                "Datasette shows the whole ledger, so --share and --datasette exclude each other"
+            )
         _explore(place, datasette)
         return
     if not all(map(find_spec, ("jinja2", "vl_convert"))):
-        raise click.ClickException(f"the report needs the extra 'report': {install_command('report')}")
+        raise click.ClickException(
+            f"the report needs the extra 'report': {install_command('report')}"
+        )
     from reflector.report import pictures
 
     with waiting("asking the ledger for the report"), pictures.begin() as begun:
         with place.reading() as ledger:
             asked = Question(place, ledger, past(ledger, moment), as_json=False)
             uses, command = Uses.of(asked), Place().command if share else place.command
-            live = sorted((uses.json(row) for row in asked.playbook.rows() if row.status == "live"), key=ORDERS["best"])
+            live = sorted(
+                (uses.json(row) for row in asked.playbook.rows() if row.status == "live"),
+                key=ORDERS["best"],
+            )
             from reflector.report.page import Page
 
             project = place.project()
-            page = Page(ledger, asked.then, live, uses.found, project=project, command=command, since=since)
+            page = Page(
+                ledger, asked.then, live, uses.found, project=project, command=command, since=since
+            )
         from reflector.report.html import page_html
 
         write_named(out, page_html(page, begun, share=share).encode())
@@ -280,7 +347,9 @@ def _explore(place: Place, folder: Path) -> None:
         url = ledger.engine.url
         database = place.project().ledger_file if ledger.only_reads else Path(url.database)
     if not url.is_file:
-        raise click.ClickException(f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file")
+        raise click.ClickException(
+            f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file"
+        )
     text = (files("reflector.report") / "templates" / "datasette.json").read_text("utf-8")
     written = folder / "metadata.json"
     write_named(written, text.replace('"ledger"', json.dumps(database.stem)).encode())

@@ -1,6 +1,8 @@
-"""`reflector proposals`: the changes that were proposed, the decision of a person, and what `find` proposes.
+"""`reflector proposals`: the changes that were proposed, the decision of a person, and what `find`
+proposes.
 
-Invariant: a decision is written before the next key is read, so leaving at any moment loses nothing.
+Invariant: a decision is written before the next key is read, so leaving at any moment loses
+nothing.
 """
 
 from __future__ import annotations
@@ -87,15 +89,20 @@ def approve(place: Place, ids: tuple[str, ...], text: str | None) -> None:
 @proposals.command(short_help="Decide against proposed changes.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @why_option
-@click.option("--keep", is_flag=True, help="Of merges: keep the bullets apart, and never propose it again.")
+@click.option(
+    "--keep", is_flag=True, help=("Of merges: keep the bullets apart, and never propose it again.")
+)
 @click.pass_obj
 def reject(place: Place, ids: tuple[str, ...], why: str | None, keep: bool) -> None:
-    """Decide against proposed changes; the agent gets the reason when it proposes the same again."""
+    """Decide against proposed changes; the agent gets the reason when it proposes the same
+    again.
+    """
     _decide(place, "keep" if keep else "reject", ids, why or "no reason given")
 
 
 def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> None:
-    """Decide on proposals, each by itself: one that cannot be decided on is named, and the others are.
+    """Decide on proposals, each by itself: one that cannot be decided on is named, and the others
+    are.
 
     `text` is another text of one that is approved, else the reason.
     """
@@ -109,7 +116,10 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
                     proposing.reject(ledger, proposal, text or "", keep=word == "keep")
                     continue
                 if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
-                    what = f"proposal {short_id(proposal.id)} is from a tool: approve it by itself, after its quotes"
+                    what = (
+                        f"proposal {short_id(proposal.id)} is from a tool: approve it by "
+                        "itself, after its quotes"
+                    )
                     raise ProposalRefused(what)
                 step = proposing.approve(ledger, proposal, text=text, first=first)
             except BulletRefused as error:
@@ -150,12 +160,17 @@ def decide(place: Place) -> None:
                 decided += 1
         except click.ClickException as error:
             note(error.format_message())
-    note(f"{decided} decided; {counted(len(waiting) - decided, 'proposal')} left." if waiting else
-         "No proposal waits.")  # fmt: skip
+    note(
+        f"{decided} decided; {counted(len(waiting) - decided, 'proposal')} left."
+        if waiting
+        else "No proposal waits."
+    )
 
 
 def _menu(change: Change) -> str:
-    """Return the keys that decide on a change: only a text can be edited, and only a merge's bullets be kept apart."""
+    """Return the keys that decide on a change: only a text can be edited, and only a merge's
+    bullets be kept apart.
+    """
     menu = _MENU if change.text is not None else _MENU.replace("[e]dit  ", "")
     return menu if change.kind == "merge" else menu.replace("[k]eep apart  ", "")
 
@@ -170,14 +185,19 @@ def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
         text = " ".join(text.split())
     if word in ("edit", "approve"):
         return "approve", [one.id], text
-    why = click.prompt("Why", default="not wanted", err=True) if sys.stdin.isatty() else "not wanted"
+    why = (
+        click.prompt("Why", default="not wanted", err=True) if sys.stdin.isatty() else "not wanted"
+    )
     return "reject" if word == "reject" else "keep", [one.id], why
 
 
 def _show(ledger: Ledger, one: Proposal, first: int) -> None:
     (step,) = planned(ledger, [one.change], first=first)
     click.secho(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), bold=True)
-    click.echo(f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id {short_id(one.id)}")
+    click.echo(
+        f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id "
+        f"{short_id(one.id)}"
+    )
     for line in (one.reason, *step.lines, *alike_to(one.change, ledger.bullets())):
         click.echo(safe(line))
     for quote in one.evidence:
@@ -200,13 +220,15 @@ class FoundJson:
 def find(place: Place, dry_run: bool, as_json: bool) -> None:
     """Propose merges of duplicates, and removals of bullets that harm or are not used.
 
-    A pair has the same words, apart from words that carry no meaning, a few synonyms and the order of a list. Texts
-    that differ in a number, a name, a path, a command or a negation are never a pair, nor are bullets that you decided
-    to keep apart. Contradictions, and pairs of two sections, are only shown.
+    A pair has the same words, apart from words that carry no meaning, a few synonyms and the order
+    of a list. Texts that differ in a number, a name, a path, a command or a negation are never a
+    pair, nor are bullets that you decided to keep apart. Contradictions, and pairs of two sections,
+    are only shown.
 
-    A removal is for a bullet that harmed too often for chance, as nine sessions of nine or 13 of 14 show, or that
-    `prune_after` sessions were told and none cited, unless it helped more than it harmed. Pinned bullets stay. With the
-    setting `prune` = "apply" they are removed at once; `reflector undo NAME` brings one back.
+    A removal is for a bullet that harmed too often for chance, as nine sessions of nine or 13 of 14
+    show, or that `prune_after` sessions were told and none cited, unless it helped more than it
+    harmed. Pinned bullets stay. With the setting `prune` = "apply" they are removed at once;
+    `reflector undo NAME` brings one back.
     """
     config = place.project().config
     with place.reading() as ledger:
@@ -219,7 +241,10 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
             merges = _merges(ledger, pairs)
             states = _removals(ledger, found, at_once=config.prune == "apply")
     answer = FoundJson(
-        [replace(one, proposal=merges.get(one.names), move=_move(place, *one.bullets)) for one in pairs],
+        [
+            replace(one, proposal=merges.get(one.names), move=_move(place, *one.bullets))
+            for one in pairs
+        ],
         [replace(one, state=state) for one, state in zip_longest(found, states)],
     )
     if as_json:
@@ -233,7 +258,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
         if one.proposal:
             click.echo(f"  proposal {short_id(one.proposal)}")
     if found:
-        table(("name", "why", "text"), [(one.name, one.reason, one.text) for one in answer.removals])
+        table(
+            ("name", "why", "text"), [(one.name, one.reason, one.text) for one in answer.removals]
+        )
     if not pairs and not found:
         note("No duplicate was found by wording, and no bullet is to be removed.")
     elif dry_run:
@@ -264,7 +291,9 @@ def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
     for pair in pairs:
         if pair.text is not None and not any(pair.names & names for names in waiting):
             first, second = pair.bullets
-            change = Change("merge", names=(first.name, second.name), section=first.section, text=pair.text)
+            change = Change(
+                "merge", names=(first.name, second.name), section=first.section, text=pair.text
+            )
             one = _proposed(ledger, change, pair.why)
             if one is not None and one.state == "waiting":
                 waiting[pair.names] = one.id
@@ -272,7 +301,9 @@ def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:
 
 
 def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[str]:
-    """Remove bullets, or propose it as long as that pushes no other proposal away; return what became of each."""
+    """Remove bullets, or propose it as long as that pushes no other proposal away; return what
+    became of each.
+    """
     states: list[str] = []
     for one in found:
         change = Change("remove", one.name)
@@ -287,12 +318,16 @@ def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[st
 
 
 def _proposed(ledger: Ledger, change: Change, reason: str) -> Proposal | None:
-    """Return the proposal of a change; None where as many wait as may, or it is refused, which is said."""
+    """Return the proposal of a change; None where as many wait as may, or it is refused, which
+    is said.
+    """
     waiting = proposing.proposals(ledger)
     if len(waiting) >= proposing.MOST_WAITING and all(other.change != change for other in waiting):
         return None
     try:
-        return proposing.propose(ledger, change, origin="rules", trust="agent", reason=reason, actor="rules")
+        return proposing.propose(
+            ledger, change, origin="rules", trust="agent", reason=reason, actor="rules"
+        )
     except ProposalRefused as refused:
         note(f"{change.line}: {refused}")
         return None

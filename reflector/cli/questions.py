@@ -1,6 +1,7 @@
 """What happened: show, blame and log.
 
-Invariant: nothing is changed, but for what waited: a question records queued deliveries and edits of playbook.json.
+Invariant: nothing is changed, but for what waited: a question records queued deliveries and edits
+of playbook.json.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from reflector.audit.blame import Step
 from reflector.audit.blame import blame as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import about, select, summary
-from reflector.audit.moments import UnknownReference, period, position_before, position_of, session_named, target_named
+from reflector.audit.moments import (
+    UnknownReference,
+    period,
+    position_before,
+    position_of,
+    session_named,
+    target_named,
+)
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
 from reflector.cli.output import (
@@ -31,7 +39,7 @@ from reflector.cli.output import (
     short_id,
     short_time,
     table,
-)  # fmt: skip
+)
 from reflector.cli.playbook import ListedJson, Uses, worth
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
@@ -59,7 +67,8 @@ class ShownJson(ListedJson):
 def show(asked: Question, what: str) -> None:
     """Show a bullet, a session, a lesson or an event, with its history.
 
-    Sessions, lessons and events are named by an id or its beginning, an event also by its position in `reflector log`.
+    Sessions, lessons and events are named by an id or its beginning, an event also by its position
+    in `reflector log`.
     """
     ledger, then = asked.ledger, asked.then
     if asked.playbook.row(what) is not None or (is_name(what) and ledger.row(what) is not None):
@@ -112,8 +121,15 @@ def _show_event(asked: Question, event: Event) -> None:
         return
     click.echo(safe(f"{event.type} at position {event.position}: {summary(event)}"))
     whole = json_of(event).items()
-    shown = {key: value for key, value in whole if value not in (None, {}) and key not in ("type", "position")}
-    words = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in shown.values())
+    shown = {
+        key: value
+        for key, value in whole
+        if value not in (None, {}) and key not in ("type", "position")
+    }
+    words = (
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in shown.values()
+    )
     print_facts(zip(shown, words, strict=True), 14, 2)
 
 
@@ -138,15 +154,27 @@ def _show_session(asked: Question, session_id: str) -> None:
 def _show_window(window: Window) -> None:
     if window.type == ev.TRAJECTORY_RECORDED:
         how, data = "a trajectory", window.data
-        told = (data.get("dataset"), data.get("status"), counted(len(data.get("steps", ())), "step"))
+        told = (
+            data.get("dataset"),
+            data.get("status"),
+            counted(len(data.get("steps", ())), "step"),
+        )
         found = [("trajectory", ", ".join(filter(None, told)))]
     else:
         how = f"by {window.trigger}{f' ({window.reason})' if window.reason else ''}"
         found = [("read", f"{window.records} records of {window.transcript}")]
     click.echo(safe(f"window {window.position}, recorded {short_time(window.recorded_at)}, {how}"))
-    found += [(kind, ", ".join(getattr(window, kind))) for kind in ("cited", "carried", "retired", "unknown")]
+    found += [
+        (kind, ", ".join(getattr(window, kind)))
+        for kind in ("cited", "carried", "retired", "unknown")
+    ]
     found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
-    found += [("nobody's", ", ".join(f"{tag} {count}" for tag, count in unknown_speakers(window.data).items()))]
+    found += [
+        (
+            "nobody's",
+            ", ".join(f"{tag} {count}" for tag, count in unknown_speakers(window.data).items()),
+        )
+    ]
     found += [("not judged", window.gate or "")]
     found += [("failed", failure) for failure in window.failures]
     for one in window.reflections:
@@ -173,8 +201,9 @@ def _cost(of: SessionStory | Reflection) -> str:
 def blame(asked: Question, name: str) -> None:
     """Explain each count of a bullet: session, verdict, reason, totals.
 
-    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that counts instead under
-    the policy in force. Of a merged bullet, the steps of its sources are shown too.
+    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that
+    counts instead under the policy in force. Of a merged bullet, the steps of its sources are shown
+    too.
     """
     row = find_bullet(asked.ledger, name, asked.then)
     steps = steps_of(asked.ledger, name, asked.then)
@@ -186,7 +215,9 @@ def blame(asked: Question, name: str) -> None:
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
-    if share := worth(row, observed(asked.ledger, asked.then, use(asked.ledger, asked.then, name))[name]):
+    if share := worth(
+        row, observed(asked.ledger, asked.then, use(asked.ledger, asked.then, name))[name]
+    ):
         click.echo(share)
     if steps:
         click.echo()
@@ -203,25 +234,38 @@ def blame(asked: Question, name: str) -> None:
 
 
 def _why(step: Step) -> str:
-    """Return why a step counts or does not: by which judge, for what reason, and whose words it rests on."""
+    """Return why a step counts or does not: by which judge, for what reason, and whose words it
+    rests on.
+    """
     said = f'{step.words or "no one"}, turn {step.turn}: "{step.quote}"' if step.quote else ""
     is_new = step.said_wrong is not None and not (step.rationale or "").startswith(CALLED_WRONG)
     wrong = f"({CALLED_WRONG}{f': {step.said_wrong}' if step.said_wrong else ''})" if is_new else ""
     broken = "(not followed)" if step.followed == "no" else ""
     uncounted = f"[{step.uncounted}]" if step.uncounted else ""
     without = f"({WITHOUT_A_QUOTE})" if step.unquoted else ""
-    return " ".join(filter(None, (uncounted, step.model, without, step.rationale, broken, said, wrong)))
+    return " ".join(
+        filter(None, (uncounted, step.model, without, step.rationale, broken, said, wrong))
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class LoggedJson(Event):
-    """An event of `log`, and the command that undoes it, or where it was undone; null for what changed nothing."""
+    """An event of `log`, and the command that undoes it, or where it was undone; null for what
+    changed nothing.
+    """
 
     undo: str | None
 
 
 @click.command()
-@click.option("-n", "last", type=click.IntRange(min=0), default=50, show_default=True, help="The newest N; 0 for all.")
+@click.option(
+    "-n",
+    "last",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    help="The newest N; 0 for all.",
+)
 @click.option(
     "--type",
     "types",
@@ -230,9 +274,20 @@ class LoggedJson(Event):
     metavar="TYPE",
     help="Only this type; repeatable.",
 )
-@click.option("--session", "session_id", metavar="ID", help="Only this session: an id or its beginning.")
-@click.option("--bullet", type=NAME, metavar="NAME", help="Only events that add, change, cite or tag this bullet.")
-@click.option("--since", metavar="MOMENT", help="Only events from this moment on: a time, a position, a session's id.")
+@click.option(
+    "--session", "session_id", metavar="ID", help=("Only this session: an id or its beginning.")
+)
+@click.option(
+    "--bullet",
+    type=NAME,
+    metavar="NAME",
+    help=("Only events that add, change, cite or tag this bullet."),
+)
+@click.option(
+    "--since",
+    metavar="MOMENT",
+    help=("Only events from this moment on: a time, a position, a session's id."),
+)
 @click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
 @json_option
 @click.pass_obj
@@ -248,7 +303,8 @@ def log(
 ) -> None:
     """List what happened, event by event.
 
-    An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json has the command.
+    An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json
+    has the command.
     """
     with place.reading() as ledger:
         if session_id is not None:
@@ -277,7 +333,9 @@ def log(
         return
 
     def what(event: Event) -> str:
-        return summary(event) + (f" (undone at {gone[event.event_id]})" if event.event_id in gone else "")
+        return summary(event) + (
+            (f" (undone at {gone[event.event_id]})") if event.event_id in gone else ""
+        )
 
     event_table(events, what, empty="No such events.")
     if events and sys.stdout.isatty():

@@ -13,7 +13,17 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import PATH, agreed, json_option, yes_option
-from reflector.cli.output import counted, counting, note, os_error_words, print_json, progress, safe, short_id, table
+from reflector.cli.output import (
+    counted,
+    counting,
+    note,
+    os_error_words,
+    print_json,
+    progress,
+    safe,
+    short_id,
+    table,
+)
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 from reflector.project import Project, project_of
@@ -57,14 +67,18 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=click.Choice(BACKENDS), help="The judge; default: the configured one.")
+@click.option(
+    "--backend", type=click.Choice(BACKENDS), help=("The judge; default: the configured one.")
+)
 @json_option
 @click.pass_obj
-def ingest(place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool) -> None:
+def ingest(
+    place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool
+) -> None:
     """Record sessions from transcripts; safe to repeat.
 
-    A file that cannot be recorded is named with the reason, and the others are recorded. The exit code is 1 if a file
-    or a reflection failed.
+    A file that cannot be recorded is named with the reason, and the others are recorded. The exit
+    code is 1 if a file or a reflection failed.
     """
     project = place.project(backend=backend)
     found: list[tuple[Path, Taken]] = []
@@ -153,15 +167,19 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
 @yes_option
 @json_option
 @click.pass_obj
-def import_history(place: Place, since: date | None, name: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+def import_history(
+    place: Place, since: date | None, name: str, dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Record the sessions that an agent still keeps, oldest first.
 
-    Counts the bullets that these sessions cite; those from before you had a playbook cite none. What people asked for
-    in them, such as "always run the linter", becomes a proposal. With --dry-run, `new` is how many files have new
-    records, and `cites` how many bullets these cite. Safe to stop and to repeat: no record counts twice. The records of
-    a session name its project. Claude Code removes transcripts after a month, so import early.
+    Counts the bullets that these sessions cite; those from before you had a playbook cite none.
+    What people asked for in them, such as "always run the linter", becomes a proposal. With
+    --dry-run, `new` is how many files have new records, and `cites` how many bullets these cite.
+    Safe to stop and to repeat: no record counts twice. The records of a session name its project.
+    Claude Code removes transcripts after a month, so import early.
     """
-    from reflector.sessions import history  # the rest of this file serves every session's end, which needs none of it
+    # the rest of this file serves every session's end, which needs none of it
+    from reflector.sessions import history
 
     agent = AGENTS[name]
     places = agent.histories()
@@ -169,7 +187,9 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
     looking = f"looking at the sessions in {where}"
-    everything = (path for place in places if place.is_dir() for path in history.find_transcripts(place))
+    everything = (
+        path for place in places if place.is_dir() for path in history.find_transcripts(place)
+    )
     found = counting(everything, looking)
     mine = (one for one in found if one.started_at >= begin and in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
@@ -180,11 +200,15 @@ def import_history(place: Place, since: date | None, name: str, dry_run: bool, y
     elif not as_json:
         _show_plan(project, files, dry_run=dry_run)
     if unread := history.compressed(places):
-        note(f"{compressed_words(agent.title, unread)}. Unpack one, then run: reflector ingest FILE")
+        note(
+            f"{compressed_words(agent.title, unread)}. Unpack one, then run: reflector ingest FILE"
+        )
     if not dry_run:
         _confirm(project, files, yes=yes)
     done = _record(project, files) if files and not dry_run else None
-    failed = [UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())]
+    failed = [
+        UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())
+    ]
     if as_json:
         what = project.root, len(files), sum(one.bytes for one in files)
         recorded = done.taken if done else None
@@ -199,7 +223,10 @@ def compressed_words(title: str, paths: Sequence[Path]) -> str:
     """Return how many compressed sessions of an agent are not read, with the first ones."""
     shown = ", ".join(str(path) for path in paths[:3])
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any project: {shown}{more}"
+    return (
+        f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any "
+        f"project: {shown}{more}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +257,9 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
 
 
 def in_project(project: Project, one: Found) -> bool:
-    """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a copied home), which
-    would lie in any, it did not."""
+    """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a
+    copied home), which would lie in any, it did not.
+    """
     return _is_in(one.cwd, project.root)
 
 
@@ -252,7 +280,10 @@ def _is_in(folder: str, project: Path) -> bool:
 def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:
     from reflector.sessions import history
 
-    note("Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.")
+    note(
+        "Sessions from before you had a playbook cite no bullet: they can bring proposals, but "
+        "change no counter."
+    )
     fresh = list(counting(history.news(project, files), "reading new sessions")) if dry_run else []
     found = {"new": len(fresh), "cites": sum(cites for _, cites in fresh)} if dry_run else {}
     size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
@@ -265,14 +296,19 @@ def _days(files: Sequence[Found]) -> tuple[str, str]:
 
 
 def _confirm(project: Project, files: Sequence[Found], *, yes: bool) -> None:
-    """Ask before money is spent: how often, and at most how much. Recorded sessions cost nothing."""
+    """Ask before money is spent: how often, and at most how much. Recorded sessions cost
+    nothing.
+    """
     from reflector.sessions import history
 
     config = project.config
     if yes or not BACKENDS[config.backend]:
         return
     if sizes := [min(size // 3, config.request_tokens) for size, _ in history.news(project, files)]:
-        told = f"a model is asked about up to {counted(len(sizes), 'session')}, at most about {sum(sizes):,} tokens"
+        told = (
+            f"a model is asked about up to {counted(len(sizes), 'session')}, at most about "
+            f"{sum(sizes):,} tokens"
+        )
         agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
 
 
@@ -285,7 +321,8 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
     with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
         done = history.record_history(project, files, lambda one: bar.update(one.bytes))
     found = (
-        f"{done.taken} of {counted(len(files), 'file')} had something new; {counted(done.records, 'record')}, "
+        f"{done.taken} of {counted(len(files), 'file')} had something new; "
+        f"{counted(done.records, 'record')}, "
         f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
     )
     note(f"{project.root.name}: {found}")
@@ -297,17 +334,27 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
 
 @click.command()
 @click.option("--retry-failed", is_flag=True, help="Retry failed deliveries and reflections now.")
-@click.option("--background", is_flag=True, help="Started by a hook: wait longer between retries, and for no other.")
+@click.option(
+    "--background",
+    is_flag=True,
+    help=("Started by a hook: wait longer between retries, and for no other."),
+)
 @json_option
 @click.pass_obj
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
     """Process queued hook deliveries and finish pending reflections.
 
-    Hooks and cron call it; `reflector reflect` does the same for a person. Retries failed reflections until their
-    attempts are used up; a drain that a hook started waits longer between attempts. An outage of the API uses up no
-    attempt. The exit code is 1 if a delivery or a reflection failed.
+    Hooks and cron call it; `reflector reflect` does the same for a person. Retries failed
+    reflections until their attempts are used up; a drain that a hook started waits longer between
+    attempts. An outage of the API uses up no attempt. The exit code is 1 if a delivery or a
+    reflection failed.
     """
-    run_drain(place, place.project(), "all" if retry_failed else "due" if background else "left", as_json=as_json)
+    run_drain(
+        place,
+        place.project(),
+        "all" if retry_failed else "due" if background else "left",
+        as_json=as_json,
+    )
 
 
 def run_drain(
@@ -319,7 +366,9 @@ def run_drain(
     confirmed: int | None = None,
 ) -> None:
     """Process what waits, and print what came of it; exit with 1 if something failed."""
-    done = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed) or Drained(ran=False)
+    done = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed) or Drained(
+        ran=False
+    )
     if as_json:
         print_json(done)
     elif not done.ran:
@@ -336,7 +385,10 @@ def _print_drained(place: Place, done: Drained) -> None:
             click.echo(safe(item.words))
         elif item.outcome == "failed":
             by_hand = f"it is tried again by hand only: {place.command('status')}"
-            note(f"reflection failed, {'it will be tried again' if item.again else by_hand}: {item.detail}")
+            note(
+                f"reflection failed, {'it will be tried again' if item.again else by_hand}: "
+                f"{item.detail}"
+            )
     for text in done.notes:
         note(f"reflector: {text}")
     for one in done.failed:

@@ -1,7 +1,9 @@
-"""Where a person begins: status and help; and what agents and shells call: hook, statusline, completion.
+"""Where a person begins: status and help; and what agents and shells call: hook, statusline,
+completion.
 
-Invariant: `status` records and changes nothing, and each command that it shows can be typed unchanged and does what is
-said of it. `help` answers from what is installed, and asks neither the ledger nor a network.
+Invariant: `status` records and changes nothing, and each command that it shows can be typed
+unchanged and does what is said of it. `help` answers from what is installed, and asks neither the
+ledger nor a network.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ _MOST_DROPPED = 3
 _MOST = 12
 
 
-# Not frozen: these are printed once, and one that is takes three times as long to define at each start.
+# Not frozen: these are printed once, and one that is takes three times as long to define at each
+# start.
 @dataclass
 class LedgerJson:
     """The ledger: where it is and where it ends."""
@@ -74,7 +77,9 @@ class LedgerJson:
 
 @dataclass
 class UpgradeJson:
-    """The newest upgrade of the ledger: when it was copied, the schema revision of the copy, and its file."""
+    """The newest upgrade of the ledger: when it was copied, the schema revision of the copy, and
+    its file.
+    """
 
     at: str
     revision: str
@@ -83,7 +88,9 @@ class UpgradeJson:
 
 @dataclass
 class UserJson:
-    """The person's own bullets beside the project's; `hidden` ones have a name that means another bullet there."""
+    """The person's own bullets beside the project's; `hidden` ones have a name that means
+    another bullet there.
+    """
 
     bullets: int
     hidden: list[str]
@@ -91,7 +98,9 @@ class UserJson:
 
 @dataclass
 class MonthJson:
-    """What models took this month over all of the person's projects; `limit` is null for any number."""
+    """What models took this month over all of the person's projects; `limit` is null for any
+    number.
+    """
 
     tokens: int
     limit: int | None
@@ -99,8 +108,8 @@ class MonthJson:
 
 @dataclass
 class FailureJson:
-    """A window about which a judge gave no answer: the last failure, when it is tried again, and the command that asks
-    again.
+    """A window about which a judge gave no answer: the last failure, when it is tried again, and
+    the command that asks again.
 
     asked_by  the command whose question failed: reflect or check
     next_try  null where it is not tried again by itself
@@ -123,7 +132,9 @@ class FailureJson:
 
 @dataclass
 class StartJson:
-    """The text that a session is shown when it starts: its bullets, its length, and an estimate of its tokens."""
+    """The text that a session is shown when it starts: its bullets, its length, and an estimate
+    of its tokens.
+    """
 
     bullets: int
     characters: int
@@ -139,7 +150,8 @@ class StatusJson:
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
     dropped        helpful and harmful verdicts of the last 30 days that do not count, newest first
-    trial          what a trial that runs says by now, or that the last one is open elsewhere; null without one
+    trial          what a trial that runs says by now, or that the last one is open elsewhere; null
+                   without one
     upgrade        null without a copy from before an upgrade
     """
 
@@ -164,7 +176,9 @@ class StatusJson:
 
 @dataclass
 class OwnJson:
-    """A ledger of this person: `is_there` says whether its project has it, `events` how many its copy has."""
+    """A ledger of this person: `is_there` says whether its project has it, `events` how many its
+    copy has.
+    """
 
     project: str
     is_there: bool
@@ -185,7 +199,13 @@ def status(place: Place, everything: bool, as_json: bool) -> None:
     if everything:
         rows = list(_own())
         cells = [
-            (one.project, one.events, one.waiting, short_time(one.written_at or ""), "" if one.is_there else "gone")
+            (
+                one.project,
+                one.events,
+                one.waiting,
+                short_time(one.written_at or ""),
+                "" if one.is_there else "gone",
+            )
             for one in rows
         ]
         if as_json:
@@ -209,16 +229,25 @@ def status(place: Place, everything: bool, as_json: bool) -> None:
 def _own() -> Iterator[OwnJson]:
     for one in entries.entries():
         root, copy = Path(one.root), Path(own_folder(one.root), "events.ndjson")
-        at = datetime.fromtimestamp(copy.stat().st_mtime, UTC).isoformat()[:19] + "Z" if copy.exists() else None
+        at = (
+            datetime.fromtimestamp(copy.stat().st_mtime, UTC).isoformat()[:19] + "Z"
+            if copy.exists()
+            else None
+        )
         state = root / ".claude" / "reflector"
         waiting = spool.look(state / "spool").pending
-        yield OwnJson(one.root, (state / "ledger.db").exists(), entries.copied(root).position, waiting, at)
+        yield OwnJson(
+            one.root, (state / "ledger.db").exists(), entries.copied(root).position, waiting, at
+        )
 
 
 def status_of(place: Place) -> StatusJson:
     """Return what `status` says of a project. Raises ConfigError."""
     project = place.project()
-    beside, text = told_beside(project), "" if fast.off_by(str(project.root)) else told_text(project.root)
+    beside, text = (
+        told_beside(project),
+        "" if fast.off_by(str(project.root)) else told_text(project.root),
+    )
     backend, mend = described(project.config, project.root)
     found = StatusJson(
         project=str(project.root),
@@ -242,8 +271,12 @@ def status_of(place: Place) -> StatusJson:
 
 
 def _problems(project: Project) -> Iterator[str]:
-    """Yield why a playbook.json, the project's or the user's, cannot be read, or the ledger cannot be written."""
-    for path in dict.fromkeys((project.playbook_json, Path(user_folder()).absolute() / ".claude" / "playbook.json")):
+    """Yield why a playbook.json, the project's or the user's, cannot be read, or the ledger
+    cannot be written.
+    """
+    for path in dict.fromkeys(
+        (project.playbook_json, Path(user_folder()).absolute() / ".claude" / "playbook.json")
+    ):
         try:
             raw = read(path)
         except OSError as error:
@@ -265,7 +298,9 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     where = str(project.ledger_file) if ledger.only_reads else ledger.engine.url.public
     found.ledger = LedgerJson(where, head.position, head.chain, last, ledger.counting())
     found.bullets = len(ledger.bullets())
-    found.problems += [f"{lost.message}; {lost.remedy}"] if (lost := missed(project, ledger)) else []
+    found.problems += (
+        [f"{lost.message}; {lost.remedy}"] if (lost := missed(project, ledger)) else []
+    )
     found.windows = ledger.window_states()
     if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
         from reflector.curation.proposals import proposals
@@ -290,7 +325,8 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         trial = standing(ledger, trial_place(project))
         if trial is not None and trial.state != "closed":
             found.trial = ELSEWHERE if trial.state == "elsewhere" else trial.sentence
-    if not spool.was_seen(project, spool.seen(project, ledger)):  # else the last question took the file as it is
+    # else the last question took the file as it is
+    if not spool.was_seen(project, spool.seen(project, ledger)):
         more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
         found.problems += [problem for problem in more if problem not in found.problems]
 
@@ -304,7 +340,9 @@ def _upgrade(ledger: Ledger) -> UpgradeJson | None:
     return UpgradeJson(at, before.revision, before.file)
 
 
-def _failure(place: Place, window: WindowRow, ledger: Ledger, project: Project) -> FailureJson | None:
+def _failure(
+    place: Place, window: WindowRow, ledger: Ledger, project: Project
+) -> FailureJson | None:
     from reflector.reflection.protocol import REDACTED, trouble_of
 
     if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
@@ -380,7 +418,9 @@ def _print(place: Place, found: StatusJson) -> None:
         if upgrade := found.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
             lines.append(("", f"{when}; the copy from before is {upgrade.file}"))
-        lines.append(("playbook", f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
+        lines.append(
+            ("playbook", (f"{counted(found.bullets, 'bullet')}, counting {ledger.counting}"))
+        )
         if told := found.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             lines.append(("at start", f"{counted(told.bullets, 'bullet')} {cost}"))
@@ -388,25 +428,52 @@ def _print(place: Place, found: StatusJson) -> None:
         lines.append(("windows", windows or "none"))
         lines += _dropped_lines(place, found)
         if found.waiting_for_budget:
-            lines.append(("", f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
+            lines.append(
+                ("", (f"{found.waiting_for_budget} of the skipped wait for a budget: {again}"))
+            )
     elif not found.problems:
-        lines.append(("ledger", "none yet; `reflector add` begins it, or a session that has a playbook"))
+        lines.append(
+            ("ledger", ("none yet; `reflector add` begins it, or a session that has a playbook"))
+        )
     if found.proposals:
-        lines.append(("waiting", f"{counted(found.proposals, 'proposal')}: {place.command('proposals')}"))
+        lines.append(
+            ("waiting", (f"{counted(found.proposals, 'proposal')}: {place.command('proposals')}"))
+        )
     if found.trial is not None:
         lines.append(("trial", f"{found.trial}; {place.command('trial status')}"))
     if found.month is None or found.month.tokens or found.waiting_for_budget:
         lines.append(("tokens", month_words(found.month)))
     if user := found.user:
-        hidden = f"; {', '.join(user.hidden)} not shown: the project's name means another" if user.hidden else ""
+        hidden = (
+            f"; {', '.join(user.hidden)} not shown: the project's name means another"
+            if user.hidden
+            else ""
+        )
         lines.append(("yours", f"{counted(user.bullets, 'bullet')} of your own beside it{hidden}"))
     left = found.spool
     silent = f", {left.silent} ended without a word or a transcript" if left.silent else ""
-    late = f", {left.unanswered} without their last answer, which the next drain adds" if left.unanswered else ""
-    lines.append(("spool", f"{left.pending} pending, {left.waiting} waiting for their session's end{late}{silent}"))
+    late = (
+        f", {left.unanswered} without their last answer, which the next drain adds"
+        if left.unanswered
+        else ""
+    )
+    lines.append(
+        (
+            "spool",
+            f"{left.pending} pending, {left.waiting} waiting for their session's end{late}{silent}",
+        )
+    )
     if left.elsewhere:
         where = ", ".join(str(state / "spool") for state in locks.stand_ins())
-        lines.append(("", f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: {where}"))
+        lines.append(
+            (
+                "",
+                (
+                    f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot "
+                    f"be written: {where}"
+                ),
+            )
+        )
     lines += [("problem", problem) for problem in found.problems]
     for one in left.failed:
         tried = f"tried {counted(one.attempts, 'time')}{', given up' if one.given_up else ''}"
@@ -417,8 +484,17 @@ def _print(place: Place, found: StatusJson) -> None:
     lines += [("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken]
     for failure in found.failures:
         when = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
-        what = "reflection" if failure.asked_by == "reflect" else f"check of session {short_id(failure.session_id)}"
-        lines.append(("failed", f"{what} at position {failure.position}: {failure.stage}: {failure.message}{when}"))
+        what = (
+            "reflection"
+            if failure.asked_by == "reflect"
+            else (f"check of session {short_id(failure.session_id)}")
+        )
+        lines.append(
+            (
+                "failed",
+                f"{what} at position {failure.position}: {failure.stage}: {failure.message}{when}",
+            )
+        )
         if failure.command:
             lines.append(("", f"try again with: {failure.command}"))
     print_facts(lines, 9)
@@ -433,7 +509,10 @@ def _print(place: Place, found: StatusJson) -> None:
 def _dropped_lines(place: Place, found: StatusJson) -> Iterator[tuple[str, str]]:
     """Yield the newest verdicts that do not count, and how many there are."""
     for one in found.dropped[:_MOST_DROPPED]:
-        yield "dropped", f"{one.name} {one.tag} in session {short_id(one.session_id)}, not counted: {one.why}"
+        yield (
+            "dropped",
+            f"{one.name} {one.tag} in session {short_id(one.session_id)}, not counted: {one.why}",
+        )
     if count := len(found.dropped):
         many = f"{count} or more" if count >= MOST else str(count)
         why = place.command("blame", found.dropped[0].name)
@@ -455,7 +534,9 @@ def help_(words: tuple[str, ...]) -> None:
     places = {"help": list(_helps(whole)), "pages": list(_parts())}
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
-        raise click.ClickException(f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all")
+        raise click.ClickException(
+            f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all"
+        )
     left = 0
     for title, parts in places.items():
         found = [one for one in parts if _count(" ".join(one), wanted) == most]
@@ -480,12 +561,18 @@ def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
             if one is not None:
                 yield called, one.get_short_help_str(200)
                 options = (option for option in one.params if isinstance(option, click.Option))
-                yield from ((f"{called} {option.opts[-1]}", option.help or "") for option in options)
+                yield from (
+                    (f"{called} {option.opts[-1]}", option.help or "") for option in options
+                )
 
 
 def _parts() -> Iterator[tuple[str, str]]:
-    """Yield each part of a page: `page.md: Title`, and its text; pages that are made from the code come last."""
-    texts = [(page.name, page.read_text("utf-8")) for page in sorted(resource_dir("docs").glob("*.md"))]
+    """Yield each part of a page: `page.md: Title`, and its text; pages that are made from the
+    code come last.
+    """
+    texts = [
+        (page.name, page.read_text("utf-8")) for page in sorted(resource_dir("docs").glob("*.md"))
+    ]
     for name, whole in sorted(texts, key=lambda page: page[1].startswith("<!-- generated")):
         for part in re.split(r"^#+ (?=\S)", whole, flags=re.MULTILINE)[1:]:
             title, _, text = part.partition("\n")
@@ -502,8 +589,8 @@ def _line(text: str, wanted: list[re.Pattern[str]]) -> str:
 def hook() -> None:
     """Record one hook event from stdin; the agent calls this.
 
-    Writes the event to the project's spool, starts a drain in the background and always exits 0. Prints the playbook
-    for SessionStart and SubagentStart, and nothing for every other event.
+    Writes the event to the project's spool, starts a drain in the background and always exits 0.
+    Prints the playbook for SessionStart and SubagentStart, and nothing for every other event.
     """
     fast.main()
 
@@ -512,7 +599,8 @@ def hook() -> None:
 def statusline() -> None:
     """Print one line for the agent's status line: the playbook, and the last session's verdicts.
 
-    In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector statusline"}}
+    In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector
+    statusline"}}
     """
     fast.statusline()
 

@@ -1,7 +1,7 @@
 """The commands of `reflector`: the module and the function of each, its group and examples of it.
 
-Invariant: importing this imports no command. A test holds each example to what the command accepts, and the hidden
-names to the command lines that stand in people's files.
+Invariant: importing this imports no command. A test holds each example to what the command accepts,
+and the hidden names to the command lines that stand in people's files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class Entry(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first paragraph of its docstring. To import a command only for that would take long."""
+        """The first paragraph of its docstring. To import a command only for that would take
+        long.
+        """
         return _summaries(self.module)[self.function]
 
 
@@ -29,37 +31,61 @@ def _summaries(module: str) -> dict[str, str]:
     import ast
 
     tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
-    found = ((one.name, ast.get_docstring(one) or "") for one in tree.body if isinstance(one, ast.FunctionDef))
+    found = (
+        (one.name, ast.get_docstring(one) or "")
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef)
+    )
     return {name: " ".join(text.partition("\n\n")[0].split()) for name, text in found}
 
 
 GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Start": {
-        "check": Entry("check", "check", ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run")),
+        "check": Entry(
+            "check", "check", ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run")
+        ),
         "demo": Entry("demo", "demo", ("", "--keep shop")),
-        "install": Entry("install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")),
+        "install": Entry(
+            "install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")
+        ),
         "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),
         "status": Entry("start", "status"),
         "doctor": Entry("doctor", "doctor", ("", "--fix", "--report")),
-        "config": Entry("config", "config", ("", "set idle_minutes 30", "set --global backend anthropic")),
+        "config": Entry(
+            "config", "config", ("", "set idle_minutes 30", ("set --global backend anthropic"))
+        ),
     },
     "Playbook": {
-        "list": Entry("playbook", "list_", ("", "--search 'flaky tests'", "--counting once_per_session")),
+        "list": Entry(
+            "playbook", "list_", ("", "--search 'flaky tests'", "--counting once_per_session")
+        ),
         "show": Entry("questions", "show", ("pat-001", "5f2a91c0", "41")),
         "blame": Entry("questions", "blame", ("pat-001", "pat-001 --as-of 2026-11-01")),
         "add": Entry("changes", "add", ("pat 'Run the tests before you commit'",)),
-        "revise": Entry("changes", "revise", ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx")),
-        "remove": Entry("changes", "remove", ("pat-001", "pat-001 pat-002 --why 'the linter checks it'")),
+        "revise": Entry(
+            "changes",
+            "revise",
+            (("pat-001 'Run the tests, then the linter'"), "pat-001 --section ctx"),
+        ),
+        "remove": Entry(
+            "changes", "remove", ("pat-001", ("pat-001 pat-002 --why 'the linter checks it'"))
+        ),
         "merge": Entry("changes", "merge", ("pat-001 pat-004 --dry-run",)),
         "edit": Entry("changes", "edit"),
-        "undo": Entry("changes", "undo", ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'")),
+        "undo": Entry(
+            "changes", "undo", ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'")
+        ),
         "proposals": Entry("proposals", "proposals", ("", "decide", "approve 3fa2c1d0")),
     },
     "Sessions": {
-        "import-history": Entry("sessions", "import_history", ("--dry-run", "--since 2026-11-01", "--agent codex")),
+        "import-history": Entry(
+            "sessions", "import_history", ("--dry-run", "--since 2026-11-01", "--agent codex")
+        ),
         "ingest": Entry("sessions", "ingest", ("session.jsonl", "--window whole session.jsonl")),
         "reflect": Entry(
-            "judging", "reflect", ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run")
+            "judging",
+            "reflect",
+            ("", "5f2a91c0", ("--backend anthropic --dry-run 5f2a91c0"), "--reparse --dry-run"),
         ),
         "judge": Entry("judging", "judge", ("", "5f2a91c0 pat-001 helpful --why 'it found it'")),
     },
@@ -70,20 +96,33 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
         "trial": Entry("trials", "trial", ("plan", "start --bullet pat-001", "status", "stop")),
         "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
-        "report": Entry("playbook", "report", ("--open", "--since 2026-11-01 --share --out playbook.html")),
+        "report": Entry(
+            "playbook", "report", ("--open", ("--since 2026-11-01 --share --out playbook.html"))
+        ),
     },
     "Ledger": {
-        "redact": Entry("transfer", "redact", ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR")),
-        "import": Entry("transfer", "import_", ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson")),
-        "export": Entry("transfer", "export", ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01")),
+        "redact": Entry(
+            "transfer",
+            "redact",
+            (("42 --why 'a customer is named'"), "--where 'Jane Doe' --why GDPR"),
+        ),
+        "import": Entry(
+            "transfer", "import_", ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson")
+        ),
+        "export": Entry(
+            "transfer", "export", (("--format ndjson > ledger.ndjson"), "--as-of 2026-11-01")
+        ),
         "verify": Entry("ledger", "verify", ("", "--anchor heads.txt")),
         "rebuild": Entry("ledger", "rebuild", ("", "--check")),
-        "ledger": Entry("ledger", "ledger", ("head >> heads.txt", "backup ledger.backup", "policy")),
+        "ledger": Entry(
+            "ledger", "ledger", ("head >> heads.txt", "backup ledger.backup", "policy")
+        ),
         "lessons": Entry("lessons", "lessons", ("", "recall 'flaky tests'")),
     },
 }
 
-#: What agents, shells, git and cron call, what the plugin's pages name, what only developers need, and the way to all.
+#: What agents, shells, git and cron call, what the plugin's pages name, what only developers need,
+#: and the way to all.
 HIDDEN: Final[dict[str, Entry]] = {
     "help": Entry("start", "help_", ("", "redact a customer")),
     "hook": Entry("start", "hook", ("< event.json",)),
@@ -97,7 +136,9 @@ HIDDEN: Final[dict[str, Entry]] = {
     "lab": Entry("lab", "lab", ("trajectory --dataset sums trajectories.jsonl",)),
 }
 
-COMMANDS: Final = {name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()}
+COMMANDS: Final = {
+    name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()
+}
 
 #: What is typed now instead of a command or an option of earlier versions.
 FORMER: Final = {

@@ -25,7 +25,17 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import counted, note, print_csv, print_json, print_lines, progress, safe, span, table
+from reflector.cli.output import (
+    counted,
+    note,
+    print_csv,
+    print_json,
+    print_lines,
+    progress,
+    safe,
+    span,
+    table,
+)
 from reflector.curation.changes import apply
 from reflector.curation.changes import planned as changing
 from reflector.curation.edits import under_free_names
@@ -57,7 +67,8 @@ from reflector.project import Project
 from reflector.sessions import locks
 from reflector.sessions.spool import drop_words, pending_for
 
-#: Entries that the playbook has already, and events and files that still hold an erased text, are named up to so many.
+#: Entries that the playbook has already, and events and files that still hold an erased text, are
+#: named up to so many.
 _NAMED = 12
 FORMATS = ("json", "md", "csv", "ndjson")
 
@@ -75,7 +86,9 @@ class ImportedJson:
 
 @dataclass(frozen=True, slots=True)
 class LoadedJson:
-    """The head of a ledger that an export filled, and where a playbook.json of another history is kept."""
+    """The head of a ledger that an export filled, and where a playbook.json of another history
+    is kept.
+    """
 
     head: Head
     kept: Path | None
@@ -83,35 +96,49 @@ class LoadedJson:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Rename the bullets of FILE whose names other bullets have here.")
+@click.option(
+    "--rename",
+    is_flag=True,
+    help=("Rename the bullets of FILE whose names other bullets have here."),
+)
 @dry_run_option
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool) -> None:
     """Import a playbook or Markdown from a file, or another machine's ledger.
 
-    FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown: CLAUDE.md, AGENTS.md, rules
-    of an editor, a memory file. Its counters become the baseline. In Markdown each item of a list is a bullet, in the
-    section that its heading means; numbered steps are one bullet. What is left out is listed with its first words, and
-    so is each entry that a bullet of any section says already. A file with invalid entries is refused as a whole, and
-    each entry is named. Safe to repeat.
+    FILE is a playbook.json in any of its forms, a playbook of another system, or Markdown:
+    CLAUDE.md, AGENTS.md, rules of an editor, a memory file. Its counters become the baseline. In
+    Markdown each item of a list is a bullet, in the section that its heading means; numbered steps
+    are one bullet. What is left out is listed with its first words, and so is each entry that a
+    bullet of any section says already. A file with invalid entries is refused as a whole, and each
+    entry is named. Safe to repeat.
 
-    An export of `reflector export --format ndjson` fills an empty ledger with its events and its chain; the first wrong
-    line stops that, and nothing is imported. Where this ledger has events, those of FILE are appended, each once: both
-    histories stay provable, and bullets and counters are the same whichever machine merges the other.
+    An export of `reflector export --format ndjson` fills an empty ledger with its events and its
+    chain; the first wrong line stops that, and nothing is imported. Where this ledger has events,
+    those of FILE are appended, each once: both histories stay provable, and bullets and counters
+    are the same whichever machine merges the other.
     """
     is_export = _is_export(file)
     if not is_export and file.suffix == ".jsonl":
-        raise click.UsageError("a playbook is JSON or Markdown; `reflector ingest FILE` records a session's transcript")
+        raise click.UsageError(
+            "a playbook is JSON or Markdown; `reflector ingest FILE` records a session's transcript"
+        )
     if is_export and dry_run:
-        raise click.UsageError("--dry-run shows the bullets of a playbook; FILE is the export of a ledger")
+        raise click.UsageError(
+            "--dry-run shows the bullets of a playbook; FILE is the export of a ledger"
+        )
     answer: ImportedJson | LoadedJson | Merged
     trials: list[str] = []
     if not is_export:
         # A file without a bullet begins no playbook.
         answer, known = _adopt(place, file, rename=rename, dry_run=dry_run or place.is_untouched)
         if answer.dry_run and not dry_run:
-            answer = _adopt(place, file, rename=rename)[0] if answer.bullets else replace(answer, dry_run=False)
+            answer = (
+                _adopt(place, file, rename=rename)[0]
+                if answer.bullets
+                else replace(answer, dry_run=False)
+            )
         for text in answer.notes[: len(answer.notes) - known]:
             note(text)
         already = answer.notes[len(answer.notes) - known :]
@@ -139,7 +166,11 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         for line in answer.lines if dry_run else ():
             click.echo(safe(line))
         done = "would be imported" if dry_run else "imported"
-        click.echo(f"{counted(answer.bullets, 'bullet')} {done}" if answer.lines else "nothing new in this file")
+        click.echo(
+            f"{counted(answer.bullets, 'bullet')} {done}"
+            if answer.lines
+            else "nothing new in this file"
+        )
         if answer.undo is not None:
             note(f"Undo: {answer.undo}")
     for line in trials:
@@ -147,17 +178,24 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
 
 
 def _trials_elsewhere(place: Place, ledger: Ledger, before: int, *, is_moved: bool) -> list[str]:
-    """Return a line for each open trial that an import brought behind a position; `is_moved` where the whole ledger is
-    the file's, which may be this person's own from another machine."""
+    """Return a line for each open trial that an import brought behind a position; `is_moved` where
+    the whole ledger is the file's, which may be this person's own from another machine.
+    """
     if not ledger.has(TRIAL_OPENED):
         return []
     from reflector.trials.trial import elsewhere, trial_place
 
     way = f"`{place.command('trial start')}` opens one here"
     if is_moved:
-        way = f"if this is your own ledger and it moved here, `{place.command('ledger take')}` goes on with the trial"
+        way = (
+            f"if this is your own ledger and it moved here, `{place.command('ledger take')}` "
+            "goes on with the trial"
+        )
     return [
-        f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was opened elsewhere; {way}."
+        (
+            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was opened "
+            f"elsewhere; {way}."
+        )
         for trial in elsewhere(ledger, trial_place(place.project()), before)
     ]
 
@@ -183,7 +221,9 @@ def _is_export(file: Path) -> bool:
 
 
 def _has_events(place: Place) -> bool:
-    """Return whether the project's ledger has events. Edits of playbook.json that wait are not recorded for that."""
+    """Return whether the project's ledger has events. Edits of playbook.json that wait are not
+    recorded for that.
+    """
     project = place.project()
     if not project.has_ledger():
         return False
@@ -191,9 +231,12 @@ def _has_events(place: Place) -> bool:
         return ledger.head().position > 0
 
 
-def _adopt(place: Place, file: Path, *, rename: bool, dry_run: bool = False) -> tuple[ImportedJson, int]:
-    """Import a file's bullets; return what came of it, and how many of its notes, the last ones, are of entries that
-    bullets say already."""
+def _adopt(
+    place: Place, file: Path, *, rename: bool, dry_run: bool = False
+) -> tuple[ImportedJson, int]:
+    """Import a file's bullets; return what came of it, and how many of its notes, the last ones,
+    are of entries that bullets say already.
+    """
     project = place.project()
     with place.changing(dry_run=dry_run, begins=True) as ledger:
         raw = read_bounded(file, MAX_BYTES)
@@ -229,7 +272,10 @@ def _load(place: Place, file: Path) -> tuple[LoadedJson, list[str]]:
         trials = _trials_elsewhere(place, ledger, 0, is_moved=not project.config.ledger_url)
     place.write(project)
     if aside is not None:
-        note(f"playbook.json belonged to another history and was written again; the old file is kept as {aside}")
+        note(
+            "playbook.json belonged to another history and was written again; the old file is "
+            f"kept as {aside}"
+        )
     return LoadedJson(end, aside), trials
 
 
@@ -240,18 +286,34 @@ def _print_merged(place: Place, merged: Merged) -> None:
     if merged.forward:
         note("This ledger was an earlier state of the file's, and is the same one now.")
         return
-    added = f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already present."
+    added = (
+        f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
+        "present."
+    )
     note(added if merged.added else "Nothing new: every event of the file is here.")
     if merged.otherwise:
-        which = ", ".join(merged.differing) + (", …" if merged.otherwise > len(merged.differing) else "")
-        note(f"{merged.otherwise:,} of these say something else in the file: {which}; what this ledger says stays.")
+        which = ", ".join(merged.differing) + (
+            ", …" if merged.otherwise > len(merged.differing) else ""
+        )
+        note(
+            f"{merged.otherwise:,} of these say something else in the file: {which}; what this "
+            "ledger says stays."
+        )
     if merged.restated:
-        note(f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector log`.")
+        note(
+            f"Both changed {', '.join(merged.restated)}: the later record counts, see `reflector "
+            "log`."
+        )
     if merged.set_aside:
         aside = counted(merged.set_aside, "reflection")
-        note(f"{aside} set aside: another judge's on the same window counts; see `reflector blame`.")
+        note(
+            f"{aside} set aside: another judge's on the same window counts; see `reflector blame`."
+        )
     if merged.overlapping:
-        shared = f"{counted(merged.overlapping, 'window')} of the file share records with windows that were here"
+        shared = (
+            f"{counted(merged.overlapping, 'window')} of the file share records with windows "
+            "that were here"
+        )
         note(f"{shared}; `reflector double-counts` shows what was counted twice.")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
@@ -274,15 +336,23 @@ def _lines(file: Path, label: str) -> Iterator[Callable[[], Iterator[bytes]]]:
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="The format.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="json",
+    show_default=True,
+    help="The format.",
+)
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
     """Print the playbook as json, md or csv, or the events as ndjson.
 
-    json is playbook.json byte for byte, and md has one line for each bullet, as prompts show it; `import` reads both.
-    ndjson is the whole ledger: a header and one CloudEvent per line, for `import` on another machine. With --as-of,
-    json is the playbook.json of that moment, and ndjson ends there.
+    json is playbook.json byte for byte, and md has one line for each bullet, as prompts show it;
+    `import` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
+    `import` on another machine. With --as-of, json is the playbook.json of that moment, and ndjson
+    ends there.
     """
     with place.reading() as ledger:
         then = past(ledger, moment)
@@ -293,7 +363,10 @@ def export(place: Place, form: str, moment: str | None) -> None:
             click.echo(safe(sections_text(of.bullets())))
         elif form == "csv":
             columns = ("name", "section", "helpful", "harmful", "status", "text")
-            rows = ((r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text) for r in of.rows())
+            rows = (
+                (r.name, SECTIONS[r.section], r.helpful, r.harmful, r.status, r.text)
+                for r in of.rows()
+            )
             print_csv(columns, rows)
         else:
             print_lines(exported(ledger, then.position if then else None))
@@ -301,24 +374,39 @@ def export(place: Place, form: str, moment: str | None) -> None:
 
 @click.command()
 @click.argument("what", metavar="[REFLECTION|EVENT]", required=False)
-@click.option("--where", "text", metavar="TEXT", help="Erase this text wherever it is; - reads it from standard input.")
+@click.option(
+    "--where",
+    "text",
+    metavar="TEXT",
+    help=("Erase this text wherever it is; - reads it from standard input."),
+)
 @click.option("--session", metavar="ID", help="Erase what all events of a session say.")
 @why_option
 @yes_option
 @click.pass_obj
-def redact(place: Place, what: str | None, text: str | None, session: str | None, why: str | None, yes: bool) -> None:
+def redact(
+    place: Place,
+    what: str | None,
+    text: str | None,
+    session: str | None,
+    why: str | None,
+    yes: bool,
+) -> None:
     """Erase prose for ever; the counts stay.
 
-    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its analysis. With
-    --where, erases everything that holds a text, to the letter: events, copies of imported playbooks and queued hook
-    deliveries; sessions that wait there are still recorded. With --session, erases what a session's events say, and
-    names its transcript. The chain still verifies. Later exports and backups do not hold the text; earlier ones do.
-    Exits with 1 and names each copy of ours that could not be written again.
+    Name an event: an id, its beginning, or a position from `reflector log`; a reflection means its
+    analysis. With --where, erases everything that holds a text, to the letter: events, copies of
+    imported playbooks and queued hook deliveries; sessions that wait there are still recorded. With
+    --session, erases what a session's events say, and names its transcript. The chain still
+    verifies. Later exports and backups do not hold the text; earlier ones do. Exits with 1 and
+    names each copy of ours that could not be written again.
     """
     if [what, text, session].count(None) != 2:
         raise click.UsageError("name an event, a text with --where, or a --session")
     if why is None:
-        raise click.UsageError("give a reason with --why, without the text to erase: the reason stays in the ledger")
+        raise click.UsageError(
+            "give a reason with --why, without the text to erase: the reason stays in the ledger"
+        )
     place.needs_playbook()
     trouble = ""
     with place.pipeline() as pipeline:
@@ -327,11 +415,17 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
         if text is not None:
             erasure, where = holding(ledger, _typed(text)), "wherever it is said"
         else:
-            erasure, where, transcripts = _of_named(ledger, what or session or "", whole=session is not None)
+            erasure, where, transcripts = _of_named(
+                ledger, what or session or "", whole=session is not None
+            )
         places = _places(ledger, project)
         files = places.holding(erasure)
         waiting = [path for path in files if text is not None and path in places.deliveries]
-        ours = [path for path in files if path in waiting or path.is_relative_to(project.state_dir / "kept")]
+        ours = [
+            path
+            for path in files
+            if path in waiting or path.is_relative_to(project.state_dir / "kept")
+        ]
         ours += [path for path in files if path == places.before_upgrade]
         if text is not None:
             rewritten = places.rewritten if erasure.events else ()
@@ -352,24 +446,37 @@ def redact(place: Place, what: str | None, text: str | None, session: str | None
     if new or ours:
         kept = sum(path not in gone for path in waiting)
         without = f", {counted(kept, 'waiting session')} kept without the text" if kept else ""
-        click.echo(f"{counted(new, 'event')} redacted, {counted(len(gone), 'file')} removed{without}")
+        click.echo(
+            f"{counted(new, 'event')} redacted, {counted(len(gone), 'file')} removed{without}"
+        )
     elif done:
-        click.echo(f"redacted already, at position {done[0].position}; the ledger's files were swept again")
+        click.echo(
+            f"redacted already, at position {done[0].position}; the ledger's files were swept again"
+        )
     for transcript in transcripts:
         note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
     left = [path for path in files if places.is_ours(path)]
     if trouble:
-        note(f"the copy of the ledger could not be written again ({trouble}); make that possible, and run this again")
+        note(
+            f"the copy of the ledger could not be written again ({trouble}); make that possible, "
+            "and run this again"
+        )
     for path in left:
         note(f"the text is still in {path}")
-    _name([f"the text is still in {path}" for path in files if path not in left], "and in {} more files")
+    _name(
+        [(f"the text is still in {path}") for path in files if path not in left],
+        "and in {} more files",
+    )
     _name(
         [
             f"position {event.position} ({event.type}) still says the same or belongs to it; "
             f"see `reflector log`, then `reflector redact {event.position} --why …`"
             for event in others
         ],
-        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and erases it",
+        (
+            "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and "
+            "erases it"
+        ),
     )
     if left or trouble:
         raise click.exceptions.Exit(1)
@@ -397,12 +504,19 @@ class _Places(NamedTuple):
     def holding(self, erasure: Erasure) -> list[Path]:
         """Return the files that hold a text that goes, or went."""
         kept = [self.before_upgrade] if self.before_upgrade is not None else []
-        return list(dict.fromkeys(copies(self.folders, erasure, (*self.read, *self.deliveries, *kept))))
+        return list(
+            dict.fromkeys(copies(self.folders, erasure, (*self.read, *self.deliveries, *kept)))
+        )
 
     def is_ours(self, path: Path) -> bool:
         """Return whether we wrote a file, so that a text that stays there was not erased."""
         own = (self.root / ".claude" / "reflector", *self.folders[1:])
-        named = (self.root / ".claude" / "playbook.json", *self.mirrors, *self.deliveries, self.before_upgrade)
+        named = (
+            self.root / ".claude" / "playbook.json",
+            *self.mirrors,
+            *self.deliveries,
+            self.before_upgrade,
+        )
         return path in named or any(map(path.is_relative_to, own))
 
 
@@ -422,7 +536,9 @@ def _places(ledger: Ledger, project: Project) -> _Places:
 
 
 def _copied_again(ledger: Ledger, project: Project) -> str:
-    """Bring the copy in the person's own folder up to date; return what keeps it from that, "" for nothing."""
+    """Bring the copy in the person's own folder up to date; return what keeps it from that, ""
+    for nothing.
+    """
     try:
         entries.keep(ledger, project.place, entries.identity(project.ledger_file))
     except (OSError, LedgerError) as error:
@@ -432,8 +548,9 @@ def _copied_again(ledger: Ledger, project: Project) -> str:
 
 
 def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
-    """Do something to each file; return those where it could be done. The others are named as what still holds the
-    text."""
+    """Do something to each file; return those where it could be done. The others are named as what
+    still holds the text.
+    """
     done = []
     for path in paths:
         with suppress(OSError):
@@ -443,8 +560,9 @@ def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
 
 
 def _typed(text: str) -> str:
-    """Return the text to erase; for `-` from a hidden prompt or standard input, so that no history of commands keeps
-    it."""
+    """Return the text to erase; for `-` from a hidden prompt or standard input, so that no history
+    of commands keeps it.
+    """
     if text != "-":
         return text
     if sys.stdin.isatty():
@@ -453,24 +571,45 @@ def _typed(text: str) -> str:
 
 
 def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str, list[str]]:
-    """Return what an event says, or what all events of a session say, where that is, and the session's transcripts."""
+    """Return what an event says, or what all events of a session say, where that is, and the
+    session's transcripts.
+    """
     target = target_named(ledger, named)
     if whole and target.kind != "session":
-        raise click.UsageError(f"{named} is not a session; `reflector redact {named}` erases one event")
+        raise click.UsageError(
+            f"{named} is not a session; `reflector redact {named}` erases one event"
+        )
     if whole:
-        paths = dict.fromkeys(event.data["transcript"]["path"] for event in target.events if event.data)
-        return of_session(ledger.events(session_id=target.id)), f"from session {target.id}", [*paths]
+        paths = dict.fromkeys(
+            event.data["transcript"]["path"] for event in target.events if event.data
+        )
+        return (
+            of_session(ledger.events(session_id=target.id)),
+            f"from session {target.id}",
+            [*paths],
+        )
     if target.kind == "session":
-        raise click.UsageError(f"session {target.id} has many events; erase all with `redact --session {named}`")
+        raise click.UsageError(
+            f"session {target.id} has many events; erase all with `redact --session {named}`"
+        )
     event = target.events[0]
     return planned(event), f"from the {event.type} at position {event.position}", []
 
 
 def _print_found(erasure: Erasure, files: Sequence[Path], is_ours: Callable[[Path], bool]) -> None:
     rows: list[tuple[object, str, object]]
-    rows = [(event.position, event.type, _short(text)) for event, texts in erasure.events for text in texts]
-    rows += [("", "a copy of ours" if is_ours(path) else "a file, not ours", path) for path in files]
-    rows += [(event.position, event.type, "outside of its prose, which stays") for event in erasure.stays]
+    rows = [
+        (event.position, event.type, _short(text))
+        for event, texts in erasure.events
+        for text in texts
+    ]
+    rows += [
+        ("", "a copy of ours" if is_ours(path) else "a file, not ours", path) for path in files
+    ]
+    rows += [
+        (event.position, event.type, ("outside of its prose, which stays"))
+        for event in erasure.stays
+    ]
     table(("position", "what", "text"), rows, empty="Nothing holds this text.")
 
 

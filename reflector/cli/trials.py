@@ -10,14 +10,32 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_option, yes_option
-from reflector.cli.output import counted, note, print_facts, print_json, progress, safe, short_time, table
+from reflector.cli.output import (
+    counted,
+    note,
+    print_facts,
+    print_json,
+    progress,
+    safe,
+    short_time,
+    table,
+)
 from reflector.curation.mirrors import mirrors
 from reflector.curation.watching import exempt
 from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
 from reflector.trials.outcome import OUTCOMES
-from reflector.trials.tasks import Task, digest_of, pairs, perform, scripts_in, sign_test, tasks_in, text_of
+from reflector.trials.tasks import (
+    Task,
+    digest_of,
+    pairs,
+    perform,
+    scripts_in,
+    sign_test,
+    tasks_in,
+    text_of,
+)
 from reflector.trials.trial import (
     ELSEWHERE,
     Plan,
@@ -31,12 +49,15 @@ from reflector.trials.trial import (
     trial_place,
 )
 
-#: In the person's own folder of the project: the digests of the commands and files that they agreed to run.
+#: In the person's own folder of the project: the digests of the commands and files that they agreed
+#: to run.
 _AGREED = "tasks.txt"
 _MOST_AGREED = 1 << 20
 _MOST_ADVICE = 1 << 20
 
-_bullet = click.option("--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet.")
+_bullet = click.option(
+    "--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet."
+)
 _share = click.option(
     "--share",
     type=click.FloatRange(0.1, 0.9),
@@ -70,7 +91,11 @@ def plan_(place: Place, names: tuple[str, ...], share: float, as_json: bool) -> 
 @_bullet
 @_share
 @click.option(
-    "--outcome", type=click.Choice([*OUTCOMES]), default="correction-free", show_default=True, help="A good session."
+    "--outcome",
+    type=click.Choice([*OUTCOMES]),
+    default="correction-free",
+    show_default=True,
+    help="A good session.",
 )
 @yes_option
 @click.pass_obj
@@ -86,26 +111,40 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
         kept = sorted({*project.config.pinned, *read})
         if mirrored := [one.name for one in mirrors(ledger, project)] if not bullets else []:
             raise click.UsageError(
-                f"{', '.join(mirrored)} has the whole playbook, and the agent reads it by itself: end the mirror with "
+                f"{', '.join(mirrored)} has the whole playbook, and the agent reads it by itself: "
+                "end the mirror with "
                 f"`{place.command('uninstall --mirror', mirrored[0])}`, or name a --bullet"
             )
         if taken := [name for name in bullets if name in kept]:
             where = f"stands in {read[taken[0]]}" if taken[0] in read else "is pinned"
-            raise click.UsageError(f"{taken[0]} {where}, so it cannot be withheld; take it out there first")
+            raise click.UsageError(
+                f"{taken[0]} {where}, so it cannot be withheld; take it out there first"
+            )
         if {row.name for row in ledger.bullets()} <= {*kept}:
-            why = "each bullet is pinned, or stands in a file that the agent reads" if kept else "there is no bullet"
-            raise click.UsageError(f"there is nothing to withhold: {why}; add another with `{place.command('add')}`")
+            why = (
+                "each bullet is pinned, or stands in a file that the agent reads"
+                if kept
+                else "there is no bullet"
+            )
+            raise click.UsageError(
+                f"there is nothing to withhold: {why}; add another with `{place.command('add')}`"
+            )
         found = plan(ledger, bullets=bullets, share=share, outcome=outcome)
     _print_plan(found)
     if found.is_long:
         agreed("Open it all the same?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
-        start(ledger, trial_place(project), bullets=bullets, exempt=kept, share=share, outcome=outcome)
+        start(
+            ledger, trial_place(project), bullets=bullets, exempt=kept, share=share, outcome=outcome
+        )
         keep_note(project, ledger, opens=True)
     for name, path in read.items():
         note(f"{name} is told in every session: it stands in {path}")
     what = ", ".join(bullets) or "the playbook"
-    click.echo(f"From now on {share:.0%} of sessions go without {safe(what)}; see `{place.command('trial status')}`")
+    click.echo(
+        f"From now on {share:.0%} of sessions go without {safe(what)}; see "
+        f"`{place.command('trial status')}`"
+    )
 
 
 @trial.command("status")
@@ -135,18 +174,27 @@ def stop_(place: Place) -> None:
 
 
 @trial.command("run", short_help="Compare on tasks: with the advice and without.")
-@click.argument("folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--command", required=True, metavar="COMMAND", help="Your agent; gets the prompt on stdin.")
-@click.option("--bullet", "name", type=NAME, metavar="NAME", help="Only this bullet, not the playbook.")
+@click.argument(
+    "folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option(
+    "--command", required=True, metavar="COMMAND", help=("Your agent; gets the prompt on stdin.")
+)
+@click.option(
+    "--bullet", "name", type=NAME, metavar="NAME", help=("Only this bullet, not the playbook.")
+)
 @click.option("--file", type=READ_FILE, help="The advice of this file, not the playbook.")
 @yes_option
 @click.pass_obj
-def run_(place: Place, folder: Path, command: str, name: str | None, file: Path | None, yes: bool) -> None:
+def run_(
+    place: Place, folder: Path, command: str, name: str | None, file: Path | None, yes: bool
+) -> None:
     """Do each task four times, with the advice, without it, without and with it, and compare.
 
-    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was done and, if the
-    task needs files to begin with, a folder named files. Nothing of it is recorded or counted. You agree once to the
-    command and to each file that it runs; a file that changed since needs your agreement again.
+    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was
+    done and, if the task needs files to begin with, a folder named files. Nothing of it is recorded
+    or counted. You agree once to the command and to each file that it runs; a file that changed
+    since needs your agreement again.
     """
     if name is not None and file is not None:
         raise click.UsageError("--bullet and --file are two kinds of advice; leave one of them out")
@@ -158,7 +206,9 @@ def run_(place: Place, folder: Path, command: str, name: str | None, file: Path 
             only = find_bullet(ledger, name, live=True).name if name else None
             advice = "\n".join(one.line for one in ledger.bullets() if only in (None, one.name))
     if not advice.strip():
-        raise click.UsageError("there is no advice to compare; begin with `reflector add`, or name a --file")
+        raise click.UsageError(
+            "there is no advice to compare; begin with `reflector add`, or name a --file"
+        )
     _agreed_to_run(place.project().root, tasks, command, yes=yes)
     runs = []
     with progress(4 * len(tasks), "at work") as bar:
@@ -169,16 +219,23 @@ def run_(place: Place, folder: Path, command: str, name: str | None, file: Path 
     for told, what in ((True, "with"), (False, "without")):
         arm = [one for one in runs if one.told is told]
         costs = [one.cost for one in arm if one.cost is not None]
-        passed, seconds = f"{sum(one.passed for one in arm)}/{len(arm)}", sum(one.seconds for one in arm) / len(arm)
+        passed, seconds = (
+            f"{sum(one.passed for one in arm)}/{len(arm)}",
+            sum(one.seconds for one in arm) / len(arm),
+        )
         rows.append((what, passed, f"{seconds:.1f}", f"{sum(costs):.2f}" if costs else ""))
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     by_chance = f"chance alone parts them so in {sign_test(better, worse):.1%} of cases"
-    click.echo(f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; {by_chance}")
+    click.echo(
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; {by_chance}"
+    )
 
 
 def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool) -> None:
-    """Return if a person agreed to run this command and these files, now or before; else ask, with their hashes."""
+    """Return if a person agreed to run this command and these files, now or before; else ask,
+    with their hashes.
+    """
     scripts = scripts_in(command, root)
     digest = digest_of(tasks, command, scripts)
     if digest in read_own(str(root), _AGREED, _MOST_AGREED).decode("ascii", "replace").split():
@@ -208,7 +265,10 @@ def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 
 def _print_plan(found: Plan) -> None:
     if not found.sessions:
-        note("No session is recorded yet, so nothing is known of a trial here; begin with `reflector import-history`.")
+        note(
+            "No session is recorded yet, so nothing is known of a trial here; begin with "
+            "`reflector import-history`."
+        )
         return
     sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
     ended = f"{found.rate:.0%} of them are {found.outcome}; something is known of {found.known:.0%}"
@@ -227,7 +287,9 @@ def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> 
     for what, arm in (("told", found.told), ("without", found.without)):
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
-    rows.append(("waiting", f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
+    rows.append(
+        ("waiting", (f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
+    )
     what = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
     rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {what}"))

@@ -1,1 +1,3 @@
-"""Changes that people make: bullets, proposals, retractions, erasure, and playbook.json kept in step."""
+"""Changes that people make: bullets, proposals, retractions, erasure, and playbook.json kept in
+step.
+"""

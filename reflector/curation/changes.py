@@ -1,8 +1,10 @@
-"""Changes of the playbook: what each would do, why it cannot be made, made at once, and what takes it back.
+"""Changes of the playbook: what each would do, why it cannot be made, made at once, and what takes
+it back.
 
-Invariant: the inverse of a change, applied after it, gives the live bullets and counters that were before it. Changes
-that are made together are one append, so all of them are made or none is. A change has the same event whoever makes it:
-a person's command, an edit of playbook.json, git, or the approval of a proposal.
+Invariant: the inverse of a change, applied after it, gives the live bullets and counters that were
+before it. Changes that are made together are one append, so all of them are made or none is. A
+change has the same event whoever makes it: a person's command, an edit of playbook.json, git, or
+the approval of a proposal.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class BulletRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change, with the name that a new bullet gets, and the live bullets that it is about before and after it.
+    """A change, with the name that a new bullet gets, and the live bullets that it is about before
+    and after it.
 
     position, event_id  of its event; None where it was not made
     inverse             the changes that take it back
@@ -77,7 +80,12 @@ def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
 
 
 def planned(
-    ledger: Ledger, changes: Sequence[Change], *, first: int = 0, names: Sequence[str] = (), again: bool = False
+    ledger: Ledger,
+    changes: Sequence[Change],
+    *,
+    first: int = 0,
+    names: Sequence[str] = (),
+    again: bool = False,
 ) -> list[Step]:
     """Return what changes of a ledger's bullets would do, one after the other.
 
@@ -96,15 +104,21 @@ def planned(
         if again and change.kind == "recount" and row is not None and change.is_so(row.bullet):
             continue
         if what := _fault(state, change, again=again):
-            raise BulletRefused(f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed")
+            raise BulletRefused(
+                f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed"
+            )
         if change.kind in ("add", "merge"):
             change = replace(change, name=known.next(change.section or ""))
         after = _after(state, change)
         if change.kind == "merge":
             helpful, harmful = Past(ledger).together(change.names)
-            after[change.name or ""] = replace(after[change.name or ""], helpful=helpful, harmful=harmful)
+            after[change.name or ""] = replace(
+                after[change.name or ""], helpful=helpful, harmful=harmful
+            )
         touched = [row.name for row in after.values() if state.get(row.name) != row]
-        steps.append(Step(change, _live(state, touched), _live(after, touched), _inverse(state, change)))
+        steps.append(
+            Step(change, _live(state, touched), _live(after, touched), _inverse(state, change))
+        )
         state = after
     return steps
 
@@ -123,9 +137,11 @@ def apply(
     lead: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
     tx: str | None = None,
 ) -> list[Step]:
-    """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused, LedgerError.
+    """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused,
+    LedgerError.
 
-    target  the event that they follow from: a proposal, or by the name of each bullet the change that they undo
+    target  the event that they follow from: a proposal, or by the name of each bullet the change
+            that they undo
     baselines  by the name of each bullet, what counts again where a count set by hand is undone
     origin  where new bullets come from; `reason` says why bullets are removed
     again   as for `planned`
@@ -138,21 +154,29 @@ def apply(
         steps = planned(ledger, changes, first=first, names=taken, again=again)
         events = [
             bullet_event(
-                step.change, tx, index,
-                actor=actor, origin=origin, reason=reason, target=_target(step.change, target),
+                step.change,
+                tx,
+                index,
+                actor=actor,
+                origin=origin,
+                reason=reason,
+                target=_target(step.change, target),
                 more=(baselines or {}).get(step.name) if step.change.kind == "recount" else None,
             )
             for index, step in enumerate(steps)
-        ]  # fmt: skip
+        ]
         leading = lead(steps)
         try:
             appended = ledger.append([*leading, *events], tx=tx)[len(leading) :]
         except Conflict as conflict:
             # A name that was given out meanwhile.
-            taken += [str(event.data["name"]) for event in events if event.event_id == conflict.event_id]
+            taken += [
+                str(event.data["name"]) for event in events if event.event_id == conflict.event_id
+            ]
             continue
         return [
-            replace(step, position=at.position, event_id=at.event_id) for step, at in zip(steps, appended, strict=True)
+            replace(step, position=at.position, event_id=at.event_id)
+            for step, at in zip(steps, appended, strict=True)
         ]
     raise BulletRefused("other processes change the same bullets all the time; try again")
 
@@ -165,7 +189,11 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
-    if what := _sources_fault(rows, change.names) if change.kind == "merge" else _named_fault(rows, change):
+    if (
+        what := _sources_fault(rows, change.names)
+        if change.kind == "merge"
+        else _named_fault(rows, change)
+    ):
         return what
     if change.kind in ("add", "merge", "move") and change.section not in SECTIONS:
         return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
@@ -174,8 +202,14 @@ def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     text = rows[change.name or ""].text if change.kind == "restore" else change.text or ""
     if change.kind != "restore" and (what := advice_fault(text)):
         return what
-    same = next((row.name for row in rows.values() if row.status == "live" and row.text == text), None)
-    return f"{same} says exactly this already" if same is not None and same not in change.names else None
+    same = next(
+        (row.name for row in rows.values() if row.status == "live" and row.text == text), None
+    )
+    return (
+        f"{same} says exactly this already"
+        if same is not None and same not in change.names
+        else None
+    )
 
 
 def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
@@ -217,10 +251,16 @@ def gone(rows: Rows, name: str) -> str | None:
     if row.status == "live":
         return None
     if row.status == "watched":
-        return f"{name} is only watched; `reflector import FILE` makes the lines of its file the playbook's"
+        return (
+            f"{name} is only watched; `reflector import FILE` makes the lines of its file the "
+            "playbook's"
+        )
     if row.status == "merged":
         into = row.removed_into
-        return f"{name} was merged into {into}; change that one, or take the merge back with `reflector undo {into}`"
+        return (
+            f"{name} was merged into {into}; change that one, or take the merge back with "
+            f"`reflector undo {into}`"
+        )
     into = f" into {row.removed_into}" if row.removed_into else ""
     return f"{name} was removed ({row.reason}{into}); bring it back with `reflector undo {name}`"
 
@@ -235,13 +275,24 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     if change.kind in ("add", "merge"):
         counters = (change.helpful or 0, change.harmful or 0)
         after[name] = BulletRow(name, change.section or "", change.text or "", *counters)
-        return after | {source: replace(rows[source], status="merged", removed_into=name) for source in change.names}
+        return after | {
+            source: replace(rows[source], status="merged", removed_into=name)
+            for source in change.names
+        }
     if change.kind in SETS:
         return after | {name: replace(rows[name], **change.values)}
     if change.kind != "restore":
         after[name] = replace(rows[name], status="watched" if change.kind == "watch" else "removed")
-    back = [rows[name]] if change.kind == "restore" else _sources(rows, name) if change.kind == "unmerge" else []
-    return after | {row.name: replace(row, status="live", reason=None, removed_into=None) for row in back}
+    back = (
+        [rows[name]]
+        if change.kind == "restore"
+        else _sources(rows, name)
+        if change.kind == "unmerge"
+        else []
+    )
+    return after | {
+        row.name: replace(row, status="live", reason=None, removed_into=None) for row in back
+    }
 
 
 def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
@@ -255,13 +306,19 @@ def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
     if change.kind in SETS:
         return (change.back_to(row.bullet),)
     if change.kind == "unmerge":
-        return merged_again(row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful))
+        return merged_again(
+            row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful)
+        )
     return (Change("restore", name),)
 
 
-def merged_again(merged: BulletRow | Entry, sources: Sequence[str], counters: tuple[int, int]) -> tuple[Change, ...]:
-    """Return the changes that merge the sources of a merge that was undone: the bullet that it had made is one of them
-    now, because what was counted for it counts for it alone. Its counters are set where somebody had set them."""
+def merged_again(
+    merged: BulletRow | Entry, sources: Sequence[str], counters: tuple[int, int]
+) -> tuple[Change, ...]:
+    """Return the changes that merge the sources of a merge that was undone: the bullet that it had
+    made is one of them now, because what was counted for it counts for it alone. Its counters are
+    set where somebody had set them.
+    """
     return (
         Change("restore", merged.name),
         Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
@@ -270,14 +327,19 @@ def merged_again(merged: BulletRow | Entry, sources: Sequence[str], counters: tu
 
 
 def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:
-    return tuple(rows[name].bullet for name in names if name in rows and rows[name].status == "live")
+    return tuple(
+        rows[name].bullet for name in names if name in rows and rows[name].status == "live"
+    )
 
 
 def advice_fault(text: str) -> str | None:
     """Return why a text cannot become advice, None where it can: the rule for every new text."""
     if (what := text_fault(text) or hidden_fault(text)) or not (kinds := secrets_in(text)):
         return what
-    return f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept instead of what it is"
+    return (
+        f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept "
+        "instead of what it is"
+    )
 
 
 def bullet_event(
@@ -292,9 +354,10 @@ def bullet_event(
 ) -> NewEvent:
     """Return the event of a change that has its name.
 
-    place   what the event's identity is made of, besides its type: a command's transaction id and the change's index
-            in it, or what a file says
-    origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which one
+    place   what the event's identity is made of, besides its type: a command's transaction id and
+            the change's index in it, or what a file says
+    origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which
+            one
     target  the event that it follows from: a proposal, or the change that it undoes
     more    what its data says besides
     """
@@ -314,13 +377,17 @@ def bullet_event(
 
 
 def of_file(digest: str, position: int, change: Change) -> tuple[str | int, ...]:
-    """Return what identifies the event of a change that a file asks for, so that each machine that git brings the file
-    to appends the same one: its content, the position of the playbook that was edited, and the change."""
+    """Return what identifies the event of a change that a file asks for, so that each machine that
+    git brings the file to appends the same one: its content, the position of the playbook that was
+    edited, and the change.
+    """
     return digest, position, json.dumps(change.to_data(), sort_keys=True)
 
 
 def of_new(bullet: Change) -> tuple[str | int, ...]:
-    """Return what identifies the event of a bullet that a file brings: its name, section and text."""
+    """Return what identifies the event of a bullet that a file brings: its name, section and
+    text.
+    """
     return bullet.name or "", bullet.section or "", bullet.text or ""
 
 

@@ -1,13 +1,16 @@
-"""The playbook in files that agents read by themselves, such as CLAUDE.md and AGENTS.md, kept in step.
+"""The playbook in files that agents read by themselves, such as CLAUDE.md and AGENTS.md, kept in
+step.
 
-Invariant: a file is touched only where it has our marks, or where a person asked for them, and nothing outside the
-marks is changed, not a byte: without the section the file is as it was before. An edit of the section is taken in as
-events before it is written again. Where nobody can say what was edited, the file stays as it is.
+Invariant: a file is touched only where it has our marks, or where a person asked for them, and
+nothing outside the marks is changed, not a byte: without the section the file is as it was before.
+An edit of the section is taken in as events before it is written again. Where nobody can say what
+was edited, the file stays as it is.
 
-A mark is the whole registration: a file that has one is kept in step, in every clone. It holds the digest of what was
-written, by which the ledger finds the state that was edited: an edit is compared with that, as one of playbook.json is.
-A mark begins its line, which no bullet does, so what a bullet says ends no section and begins none. The section has no
-counters: it changes when advice does, not with each session.
+A mark is the whole registration: a file that has one is kept in step, in every clone. It holds the
+digest of what was written, by which the ledger finds the state that was edited: an edit is compared
+with that, as one of playbook.json is. A mark begins its line, which no bullet does, so what a
+bullet says ends no section and begins none. The section has no counters: it changes when advice
+does, not with each session.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ from reflector.project import Project
 
 #: How many changes of the playbook ago a section may have been written that somebody edits.
 _MOST_TRIED: Final = 50
-_NEW_FILE: Final = {".cursor/rules/playbook.mdc": b"---\ndescription: The playbook\nalwaysApply: true\n---\n"}
+_NEW_FILE: Final = {
+    ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
+}
 _BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
@@ -45,7 +50,9 @@ _INTRO: Final = "## Playbook\n\nWhen you use one of these bullets, cite it by it
 
 
 class Mirror(NamedTuple):
-    """A file with the playbook in it: `state` is current, behind, edited or unreadable, and `trouble` says why."""
+    """A file with the playbook in it: `state` is current, behind, edited or unreadable, and
+    `trouble` says why.
+    """
 
     name: str
     state: str
@@ -58,14 +65,17 @@ def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
     return [
         Mirror(name, "unreadable", found)
         if isinstance(found, str)
-        else Mirror(name, "edited" if found.is_edited else "current" if found.body == body else "behind")
+        else Mirror(
+            name, "edited" if found.is_edited else "current" if found.body == body else "behind"
+        )
         for name, found, _ in _found(ledger, project)
     ]
 
 
 def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Append what people changed in the marked sections, each edit once; return what needs a person. Raises
-    LedgerError."""
+    """Append what people changed in the marked sections, each edit once; return what needs a
+    person. Raises LedgerError.
+    """
     notes = []
     for name, found, edit in _found(ledger, project):
         if isinstance(found, str):
@@ -78,15 +88,21 @@ def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
 
 
 def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Write the sections that say something else than the ledger; an edit that was not taken in is left. Return what
-    went wrong. Raises LedgerError."""
+    """Write the sections that say something else than the ledger; an edit that was not taken in is
+    left. Return what went wrong. Raises LedgerError.
+    """
     notes = []
     for name, found, edit in _found(ledger, project):
-        if isinstance(found, str) or edit or (not found.is_edited and found.body == section_text(ledger.bullets())):
+        if (
+            isinstance(found, str)
+            or edit
+            or (not found.is_edited and found.body == section_text(ledger.bullets()))
+        ):
             continue
         try:
             _write(ledger, project, name, found)
-        except Changed:  # a person saved the file meanwhile: the next sync takes that in, and then writes
+        # a person saved the file meanwhile: the next sync takes that in, and then writes
+        except Changed:
             continue
         except (OSError, ValueError) as error:
             notes.append(f"{name}: {error}")
@@ -94,9 +110,14 @@ def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
 
 
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
-    """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed, OSError, LedgerError."""
+    """Write the playbook into a file, which is made if it is missing. Raises Mistake, Changed,
+    OSError, LedgerError.
+    """
     if not _files(project):
-        raise Mistake("no file is kept in step with a playbook that is not a project's own; use `reflector export`")
+        raise Mistake(
+            "no file is kept in step with a playbook that is not a project's own; use "
+            "`reflector export`"
+        )
     try:
         _write(ledger, project, checked(name))
     except Mistake:
@@ -106,8 +127,9 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
 
 
 def remove_mirror(project: Project, name: str) -> bool:
-    """Take the section out of a file; return whether it had one. A file that was made for it goes. Raises Mistake,
-    Changed, OSError."""
+    """Take the section out of a file; return whether it had one. A file that was made for it goes.
+    Raises Mistake, Changed, OSError.
+    """
     path = _path(project, checked(name))
     raw = read(path)
     try:
@@ -124,12 +146,17 @@ def checked(name: str) -> str:
     """Return the name of a file that agents read. Raises Mistake."""
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
-        raise Mistake(f"{name!r} is not a file that an agent reads by itself; the files are {', '.join(AGENT_FILES)}")
+        raise Mistake(
+            f"{name!r} is not a file that an agent reads by itself; the files are "
+            f"{', '.join(AGENT_FILES)}"
+        )
     return plain
 
 
 def _found(ledger: Ledger, project: Project) -> Iterator[tuple[str, Marked | str, _Edit | None]]:
-    """Yield each file that has the marks, with its section or what is wrong with it, and an edit that nobody read."""
+    """Yield each file that has the marks, with its section or what is wrong with it, and an edit
+    that nobody read.
+    """
     for name in _files(project):
         with suppress(OSError, Mistake):
             raw = read(_path(project, name)) or b""
@@ -151,12 +178,16 @@ def _path(project: Project, name: str) -> Path:
     for part in Path(name).parts:
         path = path / part
         if path.is_symlink():
-            raise Mistake(f"{path.relative_to(project.root)} is a link; name the file that it leads to")
+            raise Mistake(
+                f"{path.relative_to(project.root)} is a link; name the file that it leads to"
+            )
     return path
 
 
 def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> None:
-    """Write a file's section, in the place of one that was found. Raises Changed, OSError, ValueError, LedgerError."""
+    """Write a file's section, in the place of one that was found. Raises Changed, OSError,
+    ValueError, LedgerError.
+    """
     path = _path(project, name)
     raw = read(path)
     if instead_of is not None and (raw is None or find(raw) != instead_of):
@@ -167,20 +198,28 @@ def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | Non
 
 
 def _edit(ledger: Ledger, project: Project, name: str, found: Marked) -> _Edit:
-    """Return what was changed in a section. Raises ValueError for a change that cannot be taken in."""
+    """Return what was changed in a section. Raises ValueError for a change that cannot be taken
+    in.
+    """
     base = _base(ledger, found.digest)
     if base is None:
         raise ValueError(
-            "its playbook was edited, and what it said before is not known here; make the change in the playbook, then "
+            "its playbook was edited, and what it said before is not known here; make the change "
+            "in the playbook, then "
             f"write the section again with `reflector install --mirror {name}`"
         )
     loaded = _read(ledger, project, base, found)
     said = {bullet.text for bullet in base.bullets}
     new = [bullet for bullet in loaded.bullets if bullet.text not in said]
     is_empty = base.bullets and not found.body.strip()
-    if faults := ["it is empty"] if is_empty else [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]:
+    if (
+        faults := ["it is empty"]
+        if is_empty
+        else [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]
+    ):
         raise ValueError(
-            f"its playbook is left as it is: {faults[0]}. Correct it, move what is not a bullet out of the marks, or "
+            f"its playbook is left as it is: {faults[0]}. Correct it, move what is not a bullet "
+            "out of the marks, or "
             f"write it from the ledger with `reflector install --mirror {name}`"
         )
     by_git = None
@@ -205,12 +244,15 @@ def _read(ledger: Ledger, project: Project, base: Base, section: Marked) -> Load
         else bullet
         for bullet in loaded.bullets
     ]
-    return replace(loaded, bullets=tuple(bullets), uncounted=frozenset(bullet.name for bullet in bullets))
+    return replace(
+        loaded, bullets=tuple(bullets), uncounted=frozenset(bullet.name for bullet in bullets)
+    )
 
 
 def _is_seen(ledger: Ledger, project: Project, name: str, body: str) -> bool:
-    """Return whether a section says what it said when it was read or written last: an edit that is left in its file, as
-    a question leaves it, is no news then, whatever became of it since."""
+    """Return whether a section says what it said when it was read or written last: an edit that is
+    left in its file, as a question leaves it, is no news then, whatever became of it since.
+    """
     return (ledger.checkpoint(checkpoint_of(project, name)) or (0, ""))[1] == digest(body)
 
 
@@ -220,7 +262,9 @@ def _saw(ledger: Ledger, project: Project, name: str, body: str) -> None:
 
 
 def _base(ledger: Ledger, mark: str) -> Base | None:
-    """Return the newest state of the playbook that a section was written from, None where none of the last has it."""
+    """Return the newest state of the playbook that a section was written from, None where none
+    of the last has it.
+    """
     events = list(ledger.events(types=RARE_TYPES))
     ends = [number for number, event in enumerate(events, start=1) if event.type in ADVICE]
     for end in reversed(ends[-_MOST_TRIED:]):
@@ -255,8 +299,9 @@ class Marked(NamedTuple):
 
 
 def find(raw: bytes) -> Marked | None:
-    """Return the marked section of a file; None if it has none. Raises ValueError where its end is missing or a second
-    one follows."""
+    """Return the marked section of a file; None if it has none. Raises ValueError where its end is
+    missing or a second one follows.
+    """
     begin = _BEGIN.search(raw)
     if begin is None:
         return None
@@ -264,17 +309,24 @@ def find(raw: bytes) -> Marked | None:
     if not end:
         raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
     if again := _BEGIN.search(raw, begin.end()):
-        raise ValueError(f"{_line(raw, again)}: a second playbook begins, as git leaves it in a conflict; keep either")
+        raise ValueError(
+            f"{_line(raw, again)}: a second playbook begins, as git leaves it in a "
+            "conflict; keep either"
+        )
     lead = len(begin[3]) * int(begin[2])
     body = raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n")
     tail = raw[end + len(_END) :]
     after = tail.removeprefix(begin[3])
     before, end_ = raw[: begin.start() - lead], tail[: len(tail) - len(after)]
-    return Marked(before, after, body, begin[1].decode(), begin[3], end_, raw.count(b"\n", 0, begin.end()))
+    return Marked(
+        before, after, body, begin[1].decode(), begin[3], end_, raw.count(b"\n", 0, begin.end())
+    )
 
 
 def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
-    """Return a file with the section written, in its place or at the end. Raises ValueError as `find` does."""
+    """Return a file with the section written, in its place or at the end. Raises ValueError as
+    `find` does.
+    """
     there = find(raw)
     if there is None:
         newline = b"\r\n" if b"\r\n" in raw else b"\n"
@@ -295,11 +347,15 @@ def without_section(raw: bytes) -> bytes:
 
 
 def section_text(bullets: Iterable[Bullet]) -> str:
-    """Return the section between its marks: bullets by section, in the order of their names, each on one line."""
+    """Return the section between its marks: bullets by section, in the order of their names,
+    each on one line.
+    """
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
     for bullet in sorted(bullets, key=lambda one: by_number(one.name)):
         lines[bullet.section].append(f"- [{bullet.name}] {one_line(bullet.text)}")
-    parts = [f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found]
+    parts = [
+        f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found
+    ]
     return "\n\n".join([_INTRO, *parts]) + "\n"
 
 

@@ -1,16 +1,17 @@
-"""Wishes of people ("always run …", "remember that …", "don't … again", "no, use …"), recorded when their session is
-taken in; what models found missing; and the proposals made from both.
+"""Wishes of people ("always run …", "remember that …", "don't … again", "no, use …"), recorded when
+their session is taken in; what models found missing; and the proposals made from both.
 
-Invariant: only a person's own words are heard, in the main conversation, outside quotations, code and pasted text. A
-wish stands at the beginning of its sentence and says what it means by itself; what asks, tells or points ("never do
-that") is passed over. Better a wish missed than a chore made. A wish is known by the record that holds it, so a window
-that is read again, a fork or a second machine adds nothing. What stands for later sessions is proposed at once; a
-correction when another session said the same. What a removed bullet says is proposed as its return. A wish and its
-proposal are one transaction: whoever is killed before it hears the wish again.
+Invariant: only a person's own words are heard, in the main conversation, outside quotations, code
+and pasted text. A wish stands at the beginning of its sentence and says what it means by itself;
+what asks, tells or points ("never do that") is passed over. Better a wish missed than a chore made.
+A wish is known by the record that holds it, so a window that is read again, a fork or a second
+machine adds nothing. What stands for later sessions is proposed at once; a correction when another
+session said the same. What a removed bullet says is proposed as its return. A wish and its proposal
+are one transaction: whoever is killed before it hears the wish again.
 
-What any judge found to be missing since a month is proposed once for each reading, what is alike as one proposal with
-the quotes of all its sessions: what a person said comes first, then what most sessions show. One sentence of a person
-among its quotes makes it theirs, else it comes from a tool.
+What any judge found to be missing since a month is proposed once for each reading, what is alike as
+one proposal with the quotes of all its sessions: what a person said comes first, then what most
+sessions show. One sentence of a person among its quotes makes it theirs, else it comes from a tool.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ _AGE: Final = timedelta(days=30)
 #: The most proposals of one time: those that wait already are to keep their place.
 _MOST: Final = 10
 
-#: `standing` is meant for later sessions too; a `correction` is known to be only when a second session says the same.
+#: `standing` is meant for later sessions too; a `correction` is known to be only when a second
+#: session says the same.
 Kind = Literal["standing", "correction"]
 
 #: A longer message is a task, a plan or something pasted.
@@ -57,17 +59,21 @@ _MOST_SENTENCE: Final = 300
 _FEWEST_WORDS: Final = 3
 
 _LEAD: Final = (
-    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as always|as i said|then)\b"
+    r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as "
+    r"always|as i said|then)\b"
     r"[ ,:!.-]*)*"
 )
 _VERB: Final = (
-    r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|prefer|do|be|look)"
+    r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|prefer"
+    r"|do|be|look)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to word a wish. `wish` of the expression is what is asked for, written with `before` in front."""
+    """One way to word a wish. `wish` of the expression is what is asked for, written with
+    `before` in front.
+    """
 
     id: str
     kind: Kind
@@ -77,10 +83,15 @@ class Form:
 
 
 def _form(id: str, section: str, before: str, expression: str, kind: Kind = "standing") -> Form:
-    return Form(id, kind, section, before, re.compile(_LEAD + expression, re.IGNORECASE | re.DOTALL))
+    return Form(
+        id, kind, section, before, re.compile(_LEAD + expression, re.IGNORECASE | re.DOTALL)
+    )
 
 
-_FUTURE: Final = r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next time)[,:]? ?(?:please )?"
+_FUTURE: Final = (
+    r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next "
+    r"time)[,:]? ?(?:please )?"
+)
 _TO_COME: Final = r"(?:in (?:the )?future|next time)[,:]? (?:please )?"
 #: The first that fits.
 FORMS: Final = (
@@ -89,7 +100,11 @@ FORMS: Final = (
         "not-again",
         "mis",
         "Don't",
-        r"(?:do not|don['’]?t|stop) (?:ever )?(?P<wish>\w.+?)[ ,]+(?:again|any ?more|ever|every time)\W*",
+        (
+            r"(?:do not|don['’]?t|stop) (?:ever )?(?P<wish>\w.+?)[ ,]+(?:again|any "
+            r"?more|ever|every "
+            r"time)\W*"
+        ),
     ),
     _form("dont-ever", "mis", "Don't", r"(?:do not|don['’]?t) ever (?P<wish>\w.+)"),
     _form("always", "pat", "Always", r"(?:you (?:should|must) |we )?always (?P<wish>\w.+)"),
@@ -97,9 +112,28 @@ FORMS: Final = (
     _form("remember", "ctx", "", r"remember(?:(?: also)?,? that|:| also| you| we) ?(?P<wish>\w.+)"),
     _form("keep-in-mind", "ctx", "", r"keep in mind(?: that|:|,)? ?(?P<wish>\w.+)"),
     _form("from-now-on", "pref", "", _FUTURE + r"(?P<wish>\w.+)"),
-    _form("in-future", "pref", "", rf"{_TO_COME}(?P<wish>(?:always|never|don['’]?t|do not|{_VERB})\b.+)"),
-    _form("prefer", "pref", "Prefer", r"(?:i|we) (?:(?:strongly|generally|usually|always) )?prefer (?P<wish>\w.+)"),
-    _form("instead", "pref", "", rf"(?P<wish>{_VERB} [^.]+?(?:, not | instead of | rather than )\w.+)", "correction"),
+    _form(
+        "in-future",
+        "pref",
+        "",
+        rf"{_TO_COME}(?P<wish>(?:always|never|don['’]?t|do not|{_VERB})\b.+)",
+    ),
+    _form(
+        "prefer",
+        "pref",
+        "Prefer",
+        r"(?:i|we) (?:(?:strongly|generally|usually|always) )?prefer (?P<wish>\w.+)",
+    ),
+    _form(
+        "instead",
+        "pref",
+        "",
+        (
+            rf"(?P<wish>{_VERB} [^.]+?(?:, not | instead of | rather than "
+            r")\w.+)"
+        ),
+        "correction",
+    ),
     _form("no-use", "pref", "", r"(?P<wish>(?:use|run|we use|call) \w.+)", "correction"),
 )
 _CORRECTS: Final = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
@@ -113,26 +147,42 @@ _MOMENTARY: Final = re.compile(
     r"\b(?:now|today|tomorrow|right away|for the moment|this (?:time|once)|just)\b", re.IGNORECASE
 )
 _QUOTED: Final = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
-_FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(
+    r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
+    re.MULTILINE | re.DOTALL,
+)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def hear(
-    config: Config, ledger: Ledger, window_ids: Iterable[str], said: Mapping[str, Sequence[Message] | None]
+    config: Config,
+    ledger: Ledger,
+    window_ids: Iterable[str],
+    said: Mapping[str, Sequence[Message] | None],
 ) -> str:
-    """Record what people ask for in recorded windows, and propose it; return what to print, "" for nothing.
+    """Record what people ask for in recorded windows, and propose it; return what to print, "" for
+    nothing.
 
-    The playbook's lock must be held. `said` is what people said in windows that were read before; of the others, a
-    transcript that cannot be read says nothing. Raises LedgerError.
+    The playbook's lock must be held. `said` is what people said in windows that were read before;
+    of the others, a transcript that cannot be read says nothing. Raises LedgerError.
     """
     proposed = 0
     for window_id in window_ids if config.wishes else ():
         window = ledger.event(window_id)
-        if window is None or window.type != ev.SESSION_RECORDED or window.data is None or window.data.get("agent_id"):
+        if (
+            window is None
+            or window.type != ev.SESSION_RECORDED
+            or window.data is None
+            or window.data.get("agent_id")
+        ):
             continue
         try:
             own, people = frozenset(keys_of(window)), said.get(window_id)
-            messages = own_messages(window) if people is None else (one for one in people if one.key in own)
+            messages = (
+                own_messages(window)
+                if people is None
+                else (one for one in people if one.key in own)
+            )
             heard = list(wishes(messages))
         except (OSError, UnknownTranscript):
             continue
@@ -146,9 +196,22 @@ def hear(
 
 def _heard(window: Event, wish: Wish) -> NewEvent:
     form = wish.form
-    data = {"kind": form.kind, "form": form.id, "section": form.section, "text": wish.text, "quote": wish.quote}
+    data = {
+        "kind": form.kind,
+        "form": form.id,
+        "section": form.section,
+        "text": wish.text,
+        "quote": wish.quote,
+    }
     event_id = identity(ev.WISH_HEARD, wish.key, wish.number)
-    return NewEvent(ev.WISH_HEARD, event_id, data, ACTOR, session_id=window.session_id, target_id=window.event_id)
+    return NewEvent(
+        ev.WISH_HEARD,
+        event_id,
+        data,
+        ACTOR,
+        session_id=window.session_id,
+        target_id=window.event_id,
+    )
 
 
 def _propose(ledger: Ledger, event: NewEvent) -> bool:
@@ -162,12 +225,24 @@ def _propose(ledger: Ledger, event: NewEvent) -> bool:
     change = Change("add", section=data["section"], text=data["text"])
     gone = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
     if again := next((row for row in gone if alike(data["text"], row.bullet)), None):
-        change, reason = Change("restore", again.name), f"{reason} again; it was removed ({again.reason})"
+        change, reason = (
+            Change("restore", again.name),
+            f"{reason} again; it was removed ({again.reason})",
+        )
     said: list[Event | NewEvent] = [*before, event]
-    evidence = [Quote((one.data or {})["quote"], "person", one.session_id, one.target_id) for one in said]
+    evidence = [
+        Quote((one.data or {})["quote"], "person", one.session_id, one.target_id) for one in said
+    ]
     with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
         made = propose(
-            ledger, change, origin="rules", trust="person", reason=reason, evidence=evidence, actor=ACTOR, first=[event]
+            ledger,
+            change,
+            origin="rules",
+            trust="person",
+            reason=reason,
+            evidence=evidence,
+            actor=ACTOR,
+            first=[event],
         )
         return made.state == "waiting"
     return False
@@ -186,7 +261,8 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
 
 
 def propose_learned(ledger: Ledger) -> str:
-    """Propose what models said to be missing and was not proposed yet; return what to print, "" for nothing.
+    """Propose what models said to be missing and was not proposed yet; return what to print, "" for
+    nothing.
 
     The playbook's lock must be held. Raises LedgerError.
     """
@@ -196,10 +272,14 @@ def propose_learned(ledger: Ledger) -> str:
     if not learned:
         return ""
     known = ledger.events(types=[ev.CHANGE_PROPOSED])
-    done = {said.get("window") for event in known for said in (event.data or {}).get("evidence", ())}
+    done = {
+        said.get("window") for event in known for said in (event.data or {}).get("evidence", ())
+    }
     groups: list[tuple[Mapping[str, Any], list[Quote], str]] = []
     for event in learned:
-        if event.event_id in done or any(is_retracted(ledger, on) for on in (event.event_id, event.target_id or "")):
+        if event.event_id in done or any(
+            is_retracted(ledger, on) for on in (event.event_id, event.target_id or "")
+        ):
             continue
         for one in (event.data or {})["proposals"]:
             by = "person" if one["words"] == "person" else "tool"
@@ -212,14 +292,18 @@ def propose_learned(ledger: Ledger) -> str:
             else:
                 groups.append((one, [found], event.actor))
     waiting, rows = 0, {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}
-    for one, quotes, actor in sorted(groups, key=lambda group: _support(group[1]), reverse=True)[:_MOST]:
+    for one, quotes, actor in sorted(groups, key=lambda group: _support(group[1]), reverse=True)[
+        :_MOST
+    ]:
         of, why = rows.get(one["name"] or ""), one["why"]
         if any(row is not of and alike(one["text"], row.bullet) for row in rows.values()):
             continue  # a line says it
         names = (one["name"],) if one["kind"] == "supersede" else ()
         if of is not None and of.status == "watched":  # its file is for a person to change
             names, why = (), f"instead of {of.name}: {why}"
-        change = Change("merge" if names else "add", names=names, section=one["section"], text=one["text"])
+        change = Change(
+            "merge" if names else "add", names=names, section=one["section"], text=one["text"]
+        )
         said = sorted(quotes, key=lambda quote: quote.by)
         with suppress(BulletRefused):
             facts: Any = {"origin": "model", "trust": said[0].by, "actor": f"curator/{actor}"}
@@ -229,8 +313,9 @@ def propose_learned(ledger: Ledger) -> str:
 
 
 def learned_words(proposed: str, answered: int, why: str = "") -> str:
-    """Return what to print where models were asked what is missing: what was proposed, or that nothing was by so many
-    answers, or, where nobody answered, that nothing is known, and why."""
+    """Return what to print where models were asked what is missing: what was proposed, or that
+    nothing was by so many answers, or, where nobody answered, that nothing is known, and why.
+    """
     if proposed or answered:
         return proposed or "Nothing is missing that a session shows."
     return f"No model answered what is missing{f': {why}' if why else ''}."
@@ -241,7 +326,11 @@ def _support(quotes: list[Quote]) -> tuple[bool, int]:
 
 
 def _waiting(count: int) -> str:
-    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`" if count else ""
+    return (
+        f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`"
+        if count
+        else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +350,19 @@ class Wish:
 
 
 def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
-    """Yield what a person asks for in some messages, in order. Texts that hold a secret are left out."""
+    """Yield what a person asks for in some messages, in order. Texts that hold a secret are left
+    out.
+    """
     for message in messages:
         if message.role != "user" or message.origin not in ("human", "refusal") or message.chain:
             continue
         said = message.text.strip()
-        if not said or len(said) > _MOST_CHARACTERS or said.count("\n") >= _MOST_LINES or secrets_in(said):
+        if (
+            not said
+            or len(said) > _MOST_CHARACTERS
+            or said.count("\n") >= _MOST_LINES
+            or secrets_in(said)
+        ):
             continue
         number = 0
         for sentence in _sentences(said):
@@ -277,7 +373,9 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged text, no list."""
+    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged
+    text, no list.
+    """
     plain = outside_tags(_FENCE.sub("\n", text))
     for line in plain.split("\n"):
         if line.strip() and not _QUOTED.match(line):
@@ -297,7 +395,11 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         if form.id == "no-use" and not _CORRECTS.match(sentence):
             continue
         wish = match["wish"].strip(" .!,;\"'。！、，")
-        if count(wish) < _FEWEST_WORDS or _POINTS.search(" ".join(wish.split()[:6])) or _MOMENTARY.search(wish):
+        if (
+            count(wish) < _FEWEST_WORDS
+            or _POINTS.search(" ".join(wish.split()[:6]))
+            or _MOMENTARY.search(wish)
+        ):
             return None
         text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
         text += "." if text[-1].isalnum() or text[-1] in "`\"')" else ""

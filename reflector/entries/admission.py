@@ -1,10 +1,10 @@
 """Decides whether the file in a ledger's place may be opened.
 
-Invariant: a file that is not the noted one answers nothing before its history was proved, event by event, and its
-tables were filled again from the events. It is this person's if its history is, or goes on from, the copy in the
-person's folder, or if the person says so. Where two histories of one origin have parted, the file in place answers,
-and this home's history is kept aside. A ledger of another origin, and one whose events are not what was appended,
-gives way to this person's own.
+Invariant: a file that is not the noted one answers nothing before its history was proved, event by
+event, and its tables were filled again from the events. It is this person's if its history is, or
+goes on from, the copy in the person's folder, or if the person says so. Where two histories of one
+origin have parted, the file in place answers, and this home's history is kept aside. A ledger of
+another origin, and one whose events are not what was appended, gives way to this person's own.
 """
 
 from __future__ import annotations
@@ -20,37 +20,45 @@ import reflector.ledger as ledgers
 from reflector.entries import copies, notes
 from reflector.entries.notes import NOWHERE, Entry, Place
 from reflector.entries.strangers import Look, look, looking
-from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerGone, LedgerStrange, LedgerUnavailable
+from reflector.ledger.errors import (
+    LedgerCorrupt,
+    LedgerError,
+    LedgerGone,
+    LedgerStrange,
+    LedgerUnavailable,
+)
 from reflector.ledger.sqlite_file import claim_file, refuse_journal
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 
-#: How a file's history stands to that of a copy: it goes on from it, it is an earlier state of it, or both have the
-#: first events in common; "" for none of these.
+#: How a file's history stands to that of a copy: it goes on from it, it is an earlier state of it,
+#: or both have the first events in common; "" for none of these.
 Relation = Literal["same", "earlier", "parted", ""]
 #: How often a file may come and go while one process looks at it.
 _MOST_TRIES: Final = 5
 
 
 def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool = True) -> bool:
-    """Let the file in a ledger's place be opened; make it, prove it or put it back from its copy if need be. Return
-    whether its tables may be believed.
+    """Let the file in a ledger's place be opened; make it, prove it or put it back from its copy if
+    need be. Return whether its tables may be believed.
 
-    Without `walks` nothing of that is done: the start hook does not wait for it. Without `writes`, the file is proved
-    and stays as it is. `mends` is that of `Ledger.open`.
-    Raises LedgerStrange for a file that this home has not noted, LedgerGone for one that cannot be put back,
+    Without `walks` nothing of that is done: the start hook does not wait for it. Without `writes`,
+    the file is proved and stays as it is. `mends` is that of `Ledger.open`. Raises LedgerStrange
+    for a file that this home has not noted, LedgerGone for one that cannot be put back,
     LedgerLocked, LedgerError.
     """
     if not own_folder(str(place.root)):
         raise LedgerStrange(
-            f"it cannot be known whose ledger {place.file} is, because this user has no home folder; set HOME to a "
+            f"it cannot be known whose ledger {place.file} is, because this user has no home "
+            "folder; set HOME to a "
             f"folder of yours, or name the ledger with REFLECTOR_LEDGER_URL=sqlite:///{place.file}"
         )
     if _is_noted(place, notes.entry_of(place.root)):
         return True
     if not walks:
         raise LedgerStrange(
-            f"the ledger {place.file} is not the file that was noted; run `reflector status`, which proves it or says "
+            f"the ledger {place.file} is not the file that was noted; run `reflector status`, "
+            "which proves it or says "
             "whose it is"
         )
     if not writes:
@@ -60,12 +68,15 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
         for _ in range(_MOST_TRIES):
             if _is_admitted(place, mends=mends):
                 return True
-    raise LedgerUnavailable(f"another process replaces {place.file} again and again; end it, then try again")
+    raise LedgerUnavailable(
+        f"another process replaces {place.file} again and again; end it, then try again"
+    )
 
 
 def _prove(place: Place) -> None:
-    """Refuse a file that cannot be written unless its history is, or goes on from, one that this home noted. Raises
-    LedgerStrange, LedgerCorrupt."""
+    """Refuse a file that cannot be written unless its history is, or goes on from, one that this
+    home noted. Raises LedgerStrange, LedgerCorrupt.
+    """
     entry = notes.entry_in_force(place)
     if entry is None or not notes.copied(place.root).position:
         if _original(place) is None:
@@ -81,14 +92,17 @@ def _prove(place: Place) -> None:
 
 
 def take(place: Place) -> None:
-    """Note that a file is this person's ledger, because they say so. Raises OSError, LedgerError."""
+    """Note that a file is this person's ledger, because they say so. Raises OSError,
+    LedgerError.
+    """
     with notes.locked(place.root):
         refuse_journal(place.file)
         with looking(place.file, place.playbook) as found:
             origin, fault = found.origin, found.fault() if found.origin else ""
         if fault:
             raise LedgerCorrupt(
-                f"{place.file} is not what was appended: {fault}; restore a backup with `reflector ledger restore FILE`"
+                f"{place.file} is not what was appended: {fault}; restore a backup with "
+                "`reflector ledger restore FILE`"
             )
         _accept(place, origin, notes.entry_of(place.root), mends=False)
 
@@ -98,7 +112,12 @@ def _is_noted(place: Place, entry: Entry | None) -> bool:
 
     The next command says what is wrong with one that is damaged, or lost its playbook.
     """
-    if entry is None or not entry.mark or not entry.origin or notes.identity(place.file) != entry.file:
+    if (
+        entry is None
+        or not entry.mark
+        or not entry.origin
+        or notes.identity(place.file) != entry.file
+    ):
         return False
     end = notes.copied(place.root)
     try:
@@ -119,7 +138,9 @@ def _has_mark(found: Look, entry: Entry) -> bool:
 
 
 def _is_admitted(place: Place, *, mends: bool) -> bool:
-    """Return whether the file may be opened now; False if another one came in its place meanwhile."""
+    """Return whether the file may be opened now; False if another one came in its place
+    meanwhile.
+    """
     there, entry = notes.identity(place.file), notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile
         return True
@@ -148,7 +169,9 @@ def _is_admitted(place: Place, *, mends: bool) -> bool:
 
 
 def _is_new(place: Place, entry: Entry) -> bool:
-    """Return whether a noted file is one whose making, or whose filling by an import, was cut off before its copy."""
+    """Return whether a noted file is one whose making, or whose filling by an import, was cut
+    off before its copy.
+    """
     if not entry.origin:
         return True
     if notes.copied(place.root).position:
@@ -158,7 +181,9 @@ def _is_new(place: Place, entry: Entry) -> bool:
 
 
 def _begin(place: Place) -> None:
-    """Make the file of a new ledger and note it, before it has an event. Raises LedgerGone, OSError."""
+    """Make the file of a new ledger and note it, before it has an event. Raises LedgerGone,
+    OSError.
+    """
     place.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     claim_file(place.file)
     notes.write_note(place, "", notes.new_mark())
@@ -173,13 +198,17 @@ def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
     except LedgerStrange:  # it has no table yet
         return
     if fault:
-        raise LedgerCorrupt(f"{place.file} is not what was appended: {fault}; run `reflector verify`")
+        raise LedgerCorrupt(
+            f"{place.file} is not what was appended: {fault}; run `reflector verify`"
+        )
     if origin:
         _accept(place, origin, entry, mends=mends)
 
 
 def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
-    """Accept a file in the place of a ledger that this home has a copy of, or put that one back in its place."""
+    """Accept a file in the place of a ledger that this home has a copy of, or put that one back
+    in its place.
+    """
     with looking(place.file, place.playbook) as found:
         origin, position = found.origin, found.position
         relation = _relation(found, entry)
@@ -199,13 +228,18 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
 
 
 def _relation(found: Look, entry: Entry) -> Relation:
-    """Return how the history that a file shows stands to that of an entry's copy. Nothing of it is proved by that."""
+    """Return how the history that a file shows stands to that of an entry's copy. Nothing of it
+    is proved by that.
+    """
     end = notes.copied(Path(entry.root))
     if found.origin != entry.origin or not end.position or not found.position:
         return ""
     if found.chain_at(end.position) == end.chain:
         return "same"
-    if found.position < end.position and copies.chain_at(Path(entry.root), found.position) == found.chain:
+    if (
+        found.position < end.position
+        and copies.chain_at(Path(entry.root), found.position) == found.chain
+    ):
         return "earlier"
     return "parted" if found.chain_at(1) == copies.chain_at(Path(entry.root), 1) else ""
 
@@ -220,7 +254,8 @@ def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
 
 
 def _restored(place: Place, entry: Entry, aside: Path | None = None) -> bool:
-    """Put a ledger back from its copy, and say so; return whether it is in its place. Raises LedgerGone, LedgerError.
+    """Put a ledger back from its copy, and say so; return whether it is in its place. Raises
+    LedgerGone, LedgerError.
 
     aside  the new name of the file in the ledger's place; None if the ledger is gone
     """
@@ -231,49 +266,66 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> bool:
         is_back = copies.put_back(place, entry, aside, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and nothing shows that {place.root} still is the project that it was "
-            f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it back, "
-            f"`reflector ledger forget {quote(str(place.root))}` removes it, so that a new ledger can begin"
+            f"the ledger {place.file} {state}, and nothing shows that {place.root} still is the "
+            "project that it was "
+            f"of. A copy of its {end.position:,} events is kept: `reflector ledger take` puts it "
+            "back, "
+            f"`reflector ledger forget {quote(str(place.root))}` removes it, so that a new ledger "
+            "can begin"
         ) from error
     except LedgerUnavailable:
         raise
     except LedgerError as error:
         raise LedgerGone(
-            f"the ledger {place.file} {state}, and its copy {own_folder(entry.root)}/{notes.COPY} is damaged "
-            f"({error}); put a backup in its place with `reflector ledger restore`, or `reflector ledger forget "
+            f"the ledger {place.file} {state}, and its copy {own_folder(entry.root)}/{notes.COPY} "
+            "is damaged "
+            f"({error}); put a backup in its place with `reflector ledger restore`, or `reflector "
+            "ledger forget "
             f"{quote(entry.root)}` removes the copy, so that a new ledger can begin"
         ) from error
     if is_back:
         was = "was gone" if aside is None else "was replaced"
         where = own_folder(entry.root)
-        ledgers.tell(f"{place.file} {was}; its {end.position:,} events are back from the copy in {where}")
+        ledgers.tell(
+            f"{place.file} {was}; its {end.position:,} events are back from the copy in {where}"
+        )
     return is_back
 
 
 def _original(place: Place) -> Entry | None:
-    """Return the noted ledger of another folder that the file is, or has events of alone; None if its history is not
-    what was appended. Events that this home never saw come from somebody else."""
+    """Return the noted ledger of another folder that the file is, or has events of alone; None if
+    its history is not what was appended. Events that this home never saw come from somebody else.
+    """
     there = notes.identity(place.file)
     with looking(place.file, place.playbook) as found:
 
         def nearness(entry: Entry) -> int:
-            """Return 3 for the very file, 2 for all events of a copy, 1 for the first ones, 0 for a stranger."""
-            if (entry.origin, entry.playbook) != (found.origin, place.playbook) or entry.root == str(place.root):
+            """Return 3 for the very file, 2 for all events of a copy, 1 for the first ones, 0
+            for a stranger.
+            """
+            if (entry.origin, entry.playbook) != (
+                found.origin,
+                place.playbook,
+            ) or entry.root == str(place.root):
                 return 0
             if entry.file == there and _has_mark(found, entry):
                 return 3
             end = notes.copied(Path(entry.root))
             if found.position and (end.position, end.chain) == (found.position, found.chain):
                 return 2
-            return int(bool(found.position) and copies.chain_at(Path(entry.root), found.position) == found.chain)
+            return int(
+                bool(found.position)
+                and copies.chain_at(Path(entry.root), found.position) == found.chain
+            )
 
         nearest = max(notes.entries(), key=nearness, default=None)
         return nearest if nearest is not None and nearness(nearest) and not found.fault() else None
 
 
 def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
-    """Accept a ledger that came along with a project that was moved or copied: of one that was moved, the notes move
-    as well."""
+    """Accept a ledger that came along with a project that was moved or copied: of one that was
+    moved, the notes move as well.
+    """
     entry = None
     if notes.identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
         with suppress(OSError):
@@ -284,7 +336,9 @@ def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
 
 
 def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> None:
-    """Fill the tables of a proved file again, mark it and note it. Raises LedgerCorrupt, LedgerError, OSError."""
+    """Fill the tables of a proved file again, mark it and note it. Raises LedgerCorrupt,
+    LedgerError, OSError.
+    """
     from reflector.proof.schema import wrong_triggers
 
     mark = (entry.mark if entry is not None else "") or notes.new_mark()
@@ -295,7 +349,8 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
         if strange:
             drops = "; ".join(f"DROP TRIGGER {quote(name)}" for name in strange)
             raise LedgerCorrupt(
-                f"{place.file} has triggers that are not the ledger's: {', '.join(strange)}; find out who made them, "
+                f"{place.file} has triggers that are not the ledger's: {', '.join(strange)}; find "
+                "out who made them, "
                 f"then drop them with sqlite3: {drops}"
             )
         ledger.rebuild()
@@ -306,7 +361,9 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
 def _strange(place: Place) -> LedgerStrange:
     seen = look(place.file, place.playbook)
     return LedgerStrange(
-        f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to {seen.last[:10]}, is not "
-        "known to be yours: it came with the project, or this home never used it; run `reflector ledger take` to use "
+        f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to "
+        f"{seen.last[:10]}, is not "
+        "known to be yours: it came with the project, or this home never used it; run `reflector "
+        "ledger take` to use "
         "it, or move it away to begin your own"
     )

@@ -1,9 +1,11 @@
-"""Keeps a copy of the events of a person's ledger outside of the project, and puts the ledger back from it.
+"""Keeps a copy of the events of a person's ledger outside of the project, and puts the ledger back
+from it.
 
-Invariant: what this home had acknowledged stays in its folder until the ledger has it. The lines are appended when a
-process closes the ledger, so a process that is killed leaves the copy behind by what it wrote, for the next one to
-add. The copy is not synced: what a crash of the system takes from its end is written again, too. A redaction writes it
-anew. A copy whose end the ledger lacks is kept as an export, under a name of its own, until it is imported.
+Invariant: what this home had acknowledged stays in its folder until the ledger has it. The lines
+are appended when a process closes the ledger, so a process that is killed leaves the copy behind by
+what it wrote, for the next one to add. The copy is not synced: what a crash of the system takes
+from its end is written again, too. A redaction writes it anew. A copy whose end the ledger lacks is
+kept as an export, under a name of its own, until it is imported.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from reflector.files import Folder
     from reflector.ledger.store import Ledger
 
-#: Seconds that a process waits before it leaves the copy to the next one, and the projects of which it did so.
+#: Seconds that a process waits before it leaves the copy to the next one, and the projects of which
+#: it did so.
 _PATIENCE: Final = 1.0
 _left: Final[set[Path]] = set()
 #: Events that are looked up at once, and bytes that are copied at once.
@@ -52,10 +55,11 @@ class NotTheSame(LedgerError):
 
 
 def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
-    """Bring the copy of a noted ledger up to date; the next process does it where another one is at it.
+    """Bring the copy of a noted ledger up to date; the next process does it where another one is at
+    it.
 
-    `opened` is the file that the ledger was opened from: it may be gone by now, or another one be in its place.
-    Raises OSError, LedgerError.
+    `opened` is the file that the ledger was opened from: it may be gone by now, or another one be
+    in its place. Raises OSError, LedgerError.
     """
     entry, head = notes.entry_of(place.root), ledger.head()
     if entry is None or opened == NOWHERE:
@@ -74,11 +78,15 @@ def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
         if place.root in _left:
             return
         _left.add(place.root)
-        ledgers.tell(f"the copy of the ledger was not brought up to date, the next command does it: {error}")
+        ledgers.tell(
+            f"the copy of the ledger was not brought up to date, the next command does it: {error}"
+        )
 
 
 def _keep_lost(ledger: Ledger, place: Place) -> None:
-    """Keep the events of a ledger whose file was replaced while it was open, unless the copy has them."""
+    """Keep the events of a ledger whose file was replaced while it was open, unless the copy has
+    them.
+    """
     head = ledger.head()
     if head.position and chain_at(place.root, head.position) != head.chain:
         from reflector.exchange.transfer import exported
@@ -91,13 +99,15 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
     from reflector.exchange.transfer import exported  # what most questions need not load
 
     head, end = ledger.head(), notes.copied(place.root)
-    is_loaded = entry.origin != head.origin and not end.position  # an import gives an empty ledger another origin
+    # an import gives an empty ledger another origin
+    is_loaded = entry.origin != head.origin and not end.position
     if not entry.origin or is_loaded:  # it was made just now
         ledger.set_checkpoint(notes.mark_name(entry.mark), 0, entry.mark)
         notes.write_note(place, head.origin, entry.mark)
     elif entry.playbook != head.playbook:
         return  # another playbook in the same file
-    elif not entry.commits and repository(place.root)[1] is not None:  # a repository may have had no commit yet
+    # a repository may have had no commit yet
+    elif not entry.commits and repository(place.root)[1] is not None:
         notes.write_note(place, head.origin, entry.mark)
     copy = Path(own_folder(str(place.root)), COPY)
     if end.position and not _has(ledger, end):
@@ -135,8 +145,9 @@ def _has(ledger: Ledger, end: End) -> bool:
 
 
 def _lacks(ledger: Ledger, root: Path, aside: Path) -> bool:
-    """Return whether a ledger lacks an event of an export. It may have each under its own position: sessions that are
-    recorded again are the same events."""
+    """Return whether a ledger lacks an event of an export. It may have each under its own position:
+    sessions that are recorded again are the same events.
+    """
     end = notes.copied(root, aside.name)
     if _has(ledger, end):
         return False
@@ -171,12 +182,17 @@ def keep_aside(place: Place, end: End) -> None:
     header = header_line(Header(playbook, end.origin, end.position, end.chain))
     with Path(own_folder(str(place.root)), COPY).open("rb") as copy:
         sizes = (min(_CHUNK, end.size - at) for at in range(0, end.size, _CHUNK))
-        _keep_export(place, Anchor(end.position, end.chain), chain([f"{header}\n".encode()], map(copy.read, sizes)))
+        _keep_export(
+            place,
+            Anchor(end.position, end.chain),
+            chain([f"{header}\n".encode()], map(copy.read, sizes)),
+        )
 
 
 def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
-    """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the ledger, because a
-    container's home goes with it. Raises OSError."""
+    """Keep an export of what the ledger lacks, and say so: in the person's folder, and beside the
+    ledger, because a container's home goes with it. Raises OSError.
+    """
     own = Path(own_folder(str(place.root)))
     aside = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
     if aside.exists():
@@ -195,23 +211,32 @@ def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
 
 def _missing(aside: Path, position: int) -> Finding:
     what = f"the ledger lacks events that you had here before, up to position {position}"
-    return Finding("head", None, what, f"`reflector import --rename {quote(str(aside))}` brings them back")
+    return Finding(
+        "head", None, what, (f"`reflector import --rename {quote(str(aside))}` brings them back")
+    )
 
 
 def kept(root: Path) -> list[Path]:
-    """Return the exports of what a project's ledger had before an older state or another history came in its place."""
+    """Return the exports of what a project's ledger had before an older state or another history
+    came in its place.
+    """
     return sorted(Path(own_folder(str(root))).glob("*".join(LACKED)))
 
 
 def is_kept(root: Path, file: Path) -> bool:
-    """Return whether a file has the bytes of an export that is kept of a project's ledger. Raises OSError."""
+    """Return whether a file has the bytes of an export that is kept of a project's ledger.
+    Raises OSError.
+    """
     return any(_is_same(file, aside) for aside in kept(root))
 
 
 def brought_back(place: Place, file: Path) -> None:
-    """Remove an export whose events were just imported, and its spare beside the ledger. Raises OSError."""
+    """Remove an export whose events were just imported, and its spare beside the ledger. Raises
+    OSError.
+    """
     for aside in kept(place.root):
-        if file.exists() and _is_same(file, aside):  # one whose very history the ledger has now is gone already
+        # one whose very history the ledger has now is gone already
+        if file.exists() and _is_same(file, aside):
             _drop(place, aside)
 
 
@@ -241,10 +266,11 @@ def lacking(root: Path, ledger: Ledger) -> Finding | None:
 
 
 def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:
-    """Write a ledger from its copy: beside its place, then under its name, whose file is renamed to `aside`.
+    """Write a ledger from its copy: beside its place, then under its name, whose file is renamed to
+    `aside`.
 
-    Returns False if a file came there meanwhile, or went. Raises NotTheSame if nobody is `sure` that the project is
-    the same and playbook.json does not show it, LedgerError, OSError.
+    Returns False if a file came there meanwhile, or went. Raises NotTheSame if nobody is `sure`
+    that the project is the same and playbook.json does not show it, LedgerError, OSError.
     """
     from tempfile import TemporaryDirectory
 
@@ -268,8 +294,10 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
 
 
 def _put(staged: Path, file: Path, aside: Path | None) -> bool:
-    """Put a file in a ledger's place, through its folder: no link below a `.claude` leads elsewhere. Returns False if
-    what is there is not what the caller saw: another home, whose notes have a lock of their own, was faster."""
+    """Put a file in a ledger's place, through its folder: no link below a `.claude` leads
+    elsewhere. Returns False if what is there is not what the caller saw: another home, whose notes
+    have a lock of their own, was faster.
+    """
     beside = f".{file.name}.restored"
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -285,7 +313,9 @@ def _put(staged: Path, file: Path, aside: Path | None) -> bool:
                 folder.remove(f"{file.name}{suffix}", missing_ok=True)
             return _named(folder, beside, file.name)
     except OSError as error:
-        raise LedgerUnavailable(f"{file} cannot be put back ({error_words(error)}); check its folder") from error
+        raise LedgerUnavailable(
+            f"{file} cannot be put back ({error_words(error)}); check its folder"
+        ) from error
 
 
 def _named(folder: Folder, beside: str, name: str) -> bool:
@@ -313,13 +343,16 @@ def _copy_into(folder: Folder, source: Path, name: str) -> None:
 
 def free_name(path: Path) -> Path:
     """Return the path, or one with a number that no file has."""
-    names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
+    names = chain(
+        [path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+    )
     return next(one for one in names if not os.path.lexists(one))
 
 
 def _wrote(ledger: Ledger, file: Path) -> bool:
-    """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows that a folder
-    without commits is the same project."""
+    """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows
+    that a folder without commits is the same project.
+    """
     from reflector.ledger.as_of import Past
     from reflector.playbook.document import MAX_BYTES, dump, load
 
@@ -328,4 +361,6 @@ def _wrote(ledger: Ledger, file: Path) -> bool:
     except OSError:
         return False
     moment = load(raw).last_updated
-    return moment is not None and raw == dump(Past(ledger, ledger.position_at(moment)).bullets(), moment)
+    return moment is not None and raw == dump(
+        Past(ledger, ledger.position_at(moment)).bullets(), moment
+    )

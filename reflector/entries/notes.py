@@ -1,11 +1,11 @@
 """What a person's own folder notes of each of their ledgers, and the lock of these notes.
 
-Invariant: a note is in the person's home, so nothing that brings a project brings one. A file is the noted one if it
-has the noted number, and in it the mark that was drawn when it was noted: a file system gives the number of a file
-that is gone to the next one.
+Invariant: a note is in the person's home, so nothing that brings a project brings one. A file is
+the noted one if it has the noted number, and in it the mark that was drawn when it was noted: a
+file system gives the number of a file that is gone to the next one.
 
-Each project has a folder outside of itself (`locate.own_folder`), with `entry.json` and `events.ndjson`: the lines of
-an export without their header.
+Each project has a folder outside of itself (`locate.own_folder`), with `entry.json` and
+`events.ndjson`: the lines of an export without their header.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _MOST_ENTRY: Final = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A ledger of a person: where it is, whose history it has, and the first commits of the project's repository.
+    """A ledger of a person: where it is, whose history it has, and the first commits of the
+    project's repository.
 
     origin  "" while the ledger is made
     file    (device, inode) of the ledger's file
@@ -95,7 +96,9 @@ def _read(file: Path) -> Entry | None:
 
 
 def entry_in_force(place: Place) -> Entry | None:
-    """Return what is known of a project's ledger, from its copy alone if the note of it cannot be read."""
+    """Return what is known of a project's ledger, from its copy alone if the note of it cannot
+    be read.
+    """
     if (entry := entry_of(place.root)) is not None:
         return entry
     origin = copied(place.root).origin
@@ -104,7 +107,9 @@ def entry_in_force(place: Place) -> Entry | None:
 
 def write_note(place: Place, origin: str, mark: str) -> None:
     """Note the file that is in a ledger's place. Raises OSError."""
-    entry = Entry(str(place.root), place.playbook, origin, commits_of(place.root), identity(place.file), mark)
+    entry = Entry(
+        str(place.root), place.playbook, origin, commits_of(place.root), identity(place.file), mark
+    )
     if entry_of(place.root) != entry:
         write_durably(open_own(str(place.root)), json.dumps(entry._asdict()).encode(), ENTRY)
 
@@ -129,13 +134,17 @@ def identity(file: Path) -> tuple[int, int]:
 
 
 def commits_of(root: Path) -> tuple[str, ...]:
-    """Return the first commits of the history that a folder has checked out; () if git knows none."""
+    """Return the first commits of the history that a folder has checked out; () if git knows
+    none.
+    """
     found = git_says(root, "rev-list", "--max-parents=0", "HEAD")
     return tuple((found or b"").decode("ascii", "replace").split())
 
 
 def copied(root: Path, name: str = COPY) -> End:
-    """Return the last whole line of the copy of a project's ledger: what a killed process left behind it is not one."""
+    """Return the last whole line of the copy of a project's ledger: what a killed process left
+    behind it is not one.
+    """
     tail = b""
     with suppress(OSError), Path(own_folder(str(root)), name).open("rb") as file:
         at = file.seek(0, os.SEEK_END)
@@ -149,14 +158,23 @@ def copied(root: Path, name: str = COPY) -> End:
                 begin = tail.rfind(b"\n", 0, stop - 1) + 1
                 with suppress(ValueError, LookupError, TypeError, RecursionError):
                     line = json.loads(tail[begin:stop])
-                    return End(int(line["position"]), str(line["chain"]), at + stop, line["id"], line["source"])
+                    return End(
+                        int(line["position"]),
+                        str(line["chain"]),
+                        at + stop,
+                        line["id"],
+                        line["source"],
+                    )
                 stop = begin
     return End()
 
 
 def way_back(root: Path, file: Path) -> str:
     """Return how the events of a damaged ledger come back from their copy; "" without one."""
-    upto, away = copied(root).position, f"move {quote(str(file))}* away, and the next command puts them back"
+    upto, away = (
+        copied(root).position,
+        f"move {quote(str(file))}* away, and the next command puts them back",
+    )
     return f"its events up to position {upto} are copied: {away}" if upto else ""
 
 
@@ -169,7 +187,8 @@ def forget(root: Path) -> None:
 def locked(root: Path, seconds: float | None = None) -> Iterator[None]:
     """Keep other processes of this person from a project's notes; without a home there are none.
 
-    Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by default.
+    Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by
+    default.
     """
     seconds = PATIENCE if seconds is None else seconds
     try:

@@ -1,7 +1,8 @@
 """Looks at a ledger's file that nobody vouches for, and proves its history.
 
-Invariant: no view and no trigger of the file runs, nothing is written, and the time is bounded. What the file holds is
-a value for others to compare with the person's own notes; it decides nothing.
+Invariant: no view and no trigger of the file runs, nothing is written, and the time is bounded.
+What the file holds is a value for others to compare with the person's own notes; it decides
+nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Seen(NamedTuple):
 
 
 class Look:
-    """A connection to a file that trusts nothing of it; `origin` is "" if the file has no such playbook."""
+    """A connection to a file that trusts nothing of it; `origin` is "" if the file has no such
+    playbook.
+    """
 
     def __init__(self, connection: Any, playbook: str) -> None:
         self._connection = connection
@@ -48,7 +51,9 @@ class Look:
 
     def chain_at(self, position: int) -> str:
         """Return the chain that the file shows at a position, "" for none."""
-        row = self._run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", position).fetchone()
+        row = self._run(
+            "SELECT chain FROM event WHERE playbook_id = ? AND position = ?", position
+        ).fetchone()
         return str(row[0]) if row else ""
 
     def has_event(self, position: int, chain: str) -> bool:
@@ -63,13 +68,16 @@ class Look:
 
     def times(self) -> tuple[str, str]:
         """Return when the first and the last event were recorded, by what the file says."""
-        row = self._run("SELECT min(recorded_at), max(recorded_at) FROM event WHERE playbook_id = ?").fetchone()
+        row = self._run(
+            "SELECT min(recorded_at), max(recorded_at) FROM event WHERE playbook_id = ?"
+        ).fetchone()
         return str(row[0] or ""), str(row[1] or "")
 
     def fault(self) -> str:
         """Return what is wrong with the history, in words; "" if each event is what was appended.
 
-        Computes the hash of each event's data and meta, and the chain, from the first event to the head.
+        Computes the hash of each event's data and meta, and the chain, from the first event to the
+        head.
         """
         from hashlib import sha256  # OpenSSL's library, which most questions need not load
 
@@ -84,7 +92,9 @@ class Look:
                 event_id, data, data_hash, meta, chain = row[1], row[10], row[11], row[12], row[13]
                 if row[0] != position:
                     return f"position {row[0]} follows {position - 1}"
-                if (data is None) is not (event_id in erased) or (data is not None and digest(data) != data_hash):
+                if (data is None) is not (event_id in erased) or (
+                    data is not None and digest(data) != data_hash
+                ):
                     return f"the data at position {position} is not what was appended"
                 if meta != meta_before:  # most events have the meta of the event before
                     meta_before, meta_hash = meta, digest(meta)
@@ -104,37 +114,56 @@ class Look:
 
 
 _ERASED: Final = "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"
-_EVENTS: Final = f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? ORDER BY position"  # noqa: S608
+_EVENTS: Final = (
+    f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? ORDER BY "  # noqa: S608
+    "position"
+)
 
 
 @contextmanager
 def looking(file: Path, playbook: str) -> Iterator[Look]:
-    """A look at a playbook in a file. Raises LedgerUnavailable, LedgerStrange for what is not a ledger of ours."""
+    """A look at a playbook in a file. Raises LedgerUnavailable, LedgerStrange for what is not a
+    ledger of ours.
+    """
     module = sqlite_module()
     steps = iter(range(_MOST_STEPS))
-    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a -shm, and leave both.
+    # Without a -wal nobody has the ledger open. A connection that only reads would make one and a
+    # -shm, and leave both.
     unused = "" if os.path.lexists(f"{file}-wal") else "&immutable=1"
     try:
-        with closing(module.connect(f"{file.absolute().as_uri()}?mode=ro{unused}", uri=True)) as connection:
+        with closing(
+            module.connect(f"{file.absolute().as_uri()}?mode=ro{unused}", uri=True)
+        ) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.set_progress_handler(lambda: next(steps, None) is None, _STEP)
-            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"))
+            kinds = dict(
+                connection.execute(
+                    "SELECT name, type FROM sqlite_master WHERE name IN ('event', 'playbook')"
+                )
+            )
             if kinds != {"event": "table", "playbook": "table"}:
-                raise LedgerStrange(f"{file} is not a ledger of reflector; move it away to begin one")
+                raise LedgerStrange(
+                    f"{file} is not a ledger of reflector; move it away to begin one"
+                )
             yield Look(connection, playbook)
-    except (module.Error, ValueError, TypeError, OverflowError) as error:  # what a damaged or a forged file says
+    # what a damaged or a forged file says
+    except (module.Error, ValueError, TypeError, OverflowError) as error:
         if is_out_of_reach(error):
             raise LedgerUnavailable(
-                f"{file} cannot be looked at now ({error}); the file is left as it is. Check the disk, the space left "
+                f"{file} cannot be looked at now ({error}); the file is left as it is. Check the "
+                "disk, the space left "
                 "there and the limits of this process, then run the same command again"
             ) from error
         raise LedgerUnavailable(
-            f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from its copy where there "
+            f"{file} cannot be looked at ({error}); move it away: your own ledger comes back from "
+            "its copy where there "
             "is one, and else a new one begins"
         ) from error
 
 
 def look(file: Path, playbook: str) -> Seen:
-    """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that is no ledger of ours."""
+    """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that
+    is no ledger of ours.
+    """
     with looking(file, playbook) as found:
         return Seen(found.origin, found.position, *found.times())

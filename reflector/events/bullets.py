@@ -42,7 +42,15 @@ DROPPED: Final = {
 }
 #: How a verdict is shown that the person's own template asked for in a form without quotes.
 WITHOUT_A_QUOTE: Final = "without a quote"
-_DISPOSITIONS: Final = ("counted", "neutral", "unknown_bullet", "retired_bullet", "unknown_tag", "malformed", *DROPPED)
+_DISPOSITIONS: Final = (
+    "counted",
+    "neutral",
+    "unknown_bullet",
+    "retired_bullet",
+    "unknown_tag",
+    "malformed",
+    *DROPPED,
+)
 _JUDGED: Final = {
     "index": f.loose(f.NUMBER),
     "name": f.loose(f.needed(f.NAME_OR_NULL)),
@@ -61,7 +69,9 @@ _CAUSE: Final = Target("the proposal that was approved, or the change that it un
 
 
 def _is_promoted(data: Data) -> bool:
-    """Return whether the bullet went to the user's own playbook, by an earlier version: `into` is a name there."""
+    """Return whether the bullet went to the user's own playbook, by an earlier version: `into`
+    is a name there.
+    """
     return data.get("reason") == PROMOTED
 
 
@@ -72,7 +82,8 @@ def _without_baseline(data: Data) -> Sequence[Data]:
 def _removed(_: ev.Event, entry: Entry, data: Data) -> dict[str, object]:
     follows = data.get("follows")
     if entry.status == "merged" and follows is None:
-        # It is gone already. What it had stays with its heir, and it stays gone if the merge is undone.
+        # It is gone already. What it had stays with its heir, and it stays gone if the merge is
+        # undone.
         return {"reason": data.get("reason") or "removed"}
     status = "merged" if follows else "removed"
     return {"status": status, "removed_into": data.get("into"), "reason": data.get("reason")}
@@ -100,12 +111,16 @@ def _merger(data: Any) -> str:
 
 
 def _tag(data: Any) -> str:
-    how = "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
+    how = (
+        "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
+    )
     return f"{data.get('name')} {data.get('tag')}{how}{unquoted_words(data)}"
 
 
 def unquoted_words(tag: Any) -> str:
-    """Return what every screen adds to a verdict that counts without a quote, from its data; "" for another."""
+    """Return what every screen adds to a verdict that counts without a quote, from its data; ""
+    for another.
+    """
     return f" {WITHOUT_A_QUOTE}" if tag.get("unquoted") is True else ""
 
 
@@ -123,7 +138,9 @@ TYPE_OF: Final[Mapping[Kind, str]] = {
 }
 
 #: The type of an event that changes bullets.
-_changed: Final = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True)
+_changed: Final = partial(
+    EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True
+)
 
 TYPES: Final = (
     EventType(
@@ -166,13 +183,18 @@ TYPES: Final = (
         name=ev.BULLET_MOVED,
         meaning="A bullet moved to another section.",
         fields={**_NAMED, **_SECTION},
-        effect=ChangesBullet(lambda _, __, data: {"section": section_slug(data.get("section", ""))}),
+        effect=ChangesBullet(
+            lambda _, __, data: {"section": section_slug(data.get("section", ""))}
+        ),
         summary=said("{name} to {section}"),
     ),
     _changed(
         name=ev.BULLET_REMOVED,
-        meaning="A bullet was removed, or merged into another one; its name is never given out again.",
-        # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a `bullet.merged`.
+        meaning=(
+            "A bullet was removed, or merged into another one; its name is never given out again."
+        ),
+        # `follows` is a merge of ledgers': whether the evidence counts for `into` too, as after a
+        # `bullet.merged`.
         fields={
             **_NAMED,
             "reason": f.WORD_OR_PROSE,
@@ -192,7 +214,9 @@ TYPES: Final = (
     ),
     _changed(
         name=ev.BULLET_MERGED,
-        meaning="Live bullets were merged into a new one, for which their evidence counts from then on.",
+        meaning=(
+            "Live bullets were merged into a new one, for which their evidence counts from then on."
+        ),
         since=6,
         fields={**_NAMED, **_SECTION, **_ADVICE, "sources": f.needed(_SOURCES)},
         effect=MergesBullets(_without_baseline),
@@ -209,9 +233,13 @@ TYPES: Final = (
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
-        meaning="A bullet's counters were set by hand, a new baseline; or that was undone, and what was before counts.",
-        # `into`: git gave the name to other advice, and this bullet has what was counted before. `since`: of an undoing
-        # the event whose baseline and later tags count again; earlier versions take the counters as they were then.
+        meaning=(
+            "A bullet's counters were set by hand, a new baseline; or that was undone, and "
+            "what was before counts."
+        ),
+        # `into`: git gave the name to other advice, and this bullet has what was counted before.
+        # `since`: of an undoing the event whose baseline and later tags count again; earlier
+        # versions take the counters as they were then.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
         effect=Recounts(),
         summary=said("{name} helpful={helpful} harmful={harmful}"),
@@ -236,10 +264,15 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.BULLET_CHECKED,
-        meaning="A judge that was asked about a bullet found it relevant in a window, which need not cite it.",
+        meaning=(
+            "A judge that was asked about a bullet found it relevant in a window, which need "
+            "not cite it."
+        ),
         since=9,
         fields={**_JUDGED, "disposition": f.loose(f.needed(f.one_of("checked", *_DISPOSITIONS)))},
-        effect=ChangesNothing("`check` counts it; helpful and harmful only do where `checked_counts` adds its tag"),
+        effect=ChangesNothing(
+            "`check` counts it; helpful and harmful only do where `checked_counts` adds its tag"
+        ),
         summary=_tag,
         no_retraction="",
         target=Target("the window", required=True),

@@ -1,7 +1,9 @@
-"""Events about changes of the playbook that somebody proposes: the proposal, the decision, and what came of it.
+"""Events about changes of the playbook that somebody proposes: the proposal, the decision, and what
+came of it.
 
-Invariant: none of them changes the playbook. A change that is approved becomes the events about bullets that it stands
-for, in the same append, and each of them points to its proposal. So the counters follow from those alone.
+Invariant: none of them changes the playbook. A change that is approved becomes the events about
+bullets that it stands for, in the same append, and each of them points to its proposal. So the
+counters follow from those alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from reflector.playbook.names import SECTIONS
 
 #: Where a proposal comes from.
 ORIGINS: Final = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
-#: Who wrote the words of a proposal, the most trusted first. A text of several sources has the least of their trusts.
+#: Who wrote the words of a proposal, the most trusted first. A text of several sources has the
+#: least of their trusts.
 TRUSTS: Final = ("person", "agent", "tool")
 
 MAX_QUOTE: Final = 1_000
@@ -30,7 +33,8 @@ _QUOTE: Final = {
     "session": f.TEXT_OR_NULL,
     "window": f.EVENT_ID,
 }
-#: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has the counters.
+#: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has
+#: the counters.
 CHANGE: Final = {
     "kind": f.needed(f.one_of(*KINDS)),
     "name": f.NAME_OR_NULL,
@@ -58,7 +62,8 @@ TYPES: Final = (
             "trust": f.needed(f.one_of(*TRUSTS)),
             "reason": f.needed(f.PROSE),
             "evidence": f.within(_QUOTE, several=True),
-            # The texts that the change was made for, by digest: where one differs since, the proposal is stale.
+            # The texts that the change was made for, by digest: where one differs since, the
+            # proposal is stale.
             "basis": f.within({"name": f.needed(f.NAME), "digest": f.needed(f.TEXT)}, several=True),
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
@@ -85,11 +90,14 @@ TYPES: Final = (
         fields={
             "how": f.needed(f.one_of("rejected", "kept", "stale", "expired")),
             "reason": f.needed(f.PROSE),
-            # Bullets that a person wants to keep apart: no pair of them is proposed for a merge again.
+            # Bullets that a person wants to keep apart: no pair of them is proposed for a merge
+            # again.
             "keep": f.NAMES,
         },
         effect=ChangesNothing("a rejected change is not applied"),
-        summary=lambda data: f"{data.get('how')}: {data['reason']}" if data.get("reason") else str(data.get("how")),
+        summary=lambda data: (
+            (f"{data.get('how')}: {data['reason']}") if data.get("reason") else str(data.get("how"))
+        ),
         no_retraction="propose the change again, or make it by hand",
         target=Target("the proposal", required=True, once=True),
     ),

@@ -1,7 +1,8 @@
 """What an event of a type changes: a handful of effects, of which each type has one.
 
-Invariant: the fold, the tables, a moment of the past and `verify` all ask the effect, so they cannot disagree about a
-type. A new type takes an effect that exists; a new effect is a change to the projection.
+Invariant: the fold, the tables, a moment of the past and `verify` all ask the effect, so they
+cannot disagree about a type. A new type takes an effect that exists; a new effect is a change to
+the projection.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from reflector.playbook.bullet import is_counting
 
 
 class Effect:
-    """The base of all effects; `changes` says whether a bullet or a count may differ afterwards: `last_updated` is the
-    time of the last such event."""
+    """The base of all effects; `changes` says whether a bullet or a count may differ afterwards:
+    `last_updated` is the time of the last such event.
+    """
 
     changes: ClassVar[bool] = True
 
@@ -37,8 +39,9 @@ class AddsBullets(Effect):
 
 
 class MergesBullets(AddsBullets):
-    """Adds a bullet that has the evidence of those of its `sources` that are live. A name that is taken changes
-    nothing."""
+    """Adds a bullet that has the evidence of those of its `sources` that are live. A name that is
+    taken changes nothing.
+    """
 
     def apply(self, book: Playbook, event: Event, data: Data) -> None:
         book.baselines_at[event.event_id] = event.position
@@ -46,14 +49,20 @@ class MergesBullets(AddsBullets):
         for bullet in self.bullets(data):
             if bullet["name"] in entries:
                 continue
-            live = [entries[n] for n in data.get("sources", ()) if n in entries and entries[n].status == "live"]
+            live = [
+                entries[n]
+                for n in data.get("sources", ())
+                if n in entries and entries[n].status == "live"
+            ]
             book.add(event, [bullet])
             for entry in live:
                 book.put(replace(entry, status="merged", removed_into=bullet["name"], reason=None))
 
 
 class UndoesMerge(Effect):
-    """Makes the sources of a merge what they would be without it, and removes the merged bullet if it is live."""
+    """Makes the sources of a merge what they would be without it, and removes the merged bullet
+    if it is live.
+    """
 
     def apply(self, book: Playbook, event: Event, data: Data) -> None:
         name = data.get("name", "")
@@ -68,8 +77,9 @@ class UndoesMerge(Effect):
 
 @dataclass(frozen=True)
 class ChangesBullet(Effect):
-    """Changes fields of the bullet that the data names; `values` returns them. A name without a bullet changes
-    nothing."""
+    """Changes fields of the bullet that the data names; `values` returns them. A name without a
+    bullet changes nothing.
+    """
 
     values: Callable[[Event, Entry, Data], dict[str, object]]
 
@@ -80,8 +90,9 @@ class ChangesBullet(Effect):
 
 
 class Recounts(Effect):
-    """Sets the counters of the bullet that the data names, or counts it again from the baseline of the event that an
-    undoing names with `since`."""
+    """Sets the counters of the bullet that the data names, or counts it again from the baseline of
+    the event that an undoing names with `since`.
+    """
 
     def apply(self, book: Playbook, event: Event, data: Data) -> None:
         at = book.baselines_at.get(data.get("since", ""), event.position)
@@ -89,7 +100,9 @@ class Recounts(Effect):
         entry = book.entries.get(data.get("name", ""))
         if entry is not None:
             of = "baseline_" if at < event.position else ""
-            counters = {f"baseline_{key}": data.get(f"{of}{key}", 0) for key in ("helpful", "harmful")}
+            counters = {
+                f"baseline_{key}": data.get(f"{of}{key}", 0) for key in ("helpful", "harmful")
+            }
             book.put(replace(entry, **counters, recounted_at=min(at, event.position)))
 
 
@@ -100,7 +113,13 @@ class TagsBullet(Effect):
 
     def apply(self, book: Playbook, event: Event, data: Data) -> None:
         if judged := verdict(data):
-            tag = (event.position, event.event_id, data["tag"], event.session_id, event.reflection_id)
+            tag = (
+                event.position,
+                event.event_id,
+                data["tag"],
+                event.session_id,
+                event.reflection_id,
+            )
             book.tags.setdefault(judged[0], []).append(tag)
             book.updated_at = event.recorded_at
 
@@ -113,7 +132,9 @@ class RecordsWindow(Effect):
 
 @dataclass(frozen=True)
 class MovesWindow(Effect):
-    """Brings the target window to a state: `final` where the data says that it is final. A completed one stays so."""
+    """Brings the target window to a state: `final` where the data says that it is final. A
+    completed one stays so.
+    """
 
     state: str
     final: str = ""
@@ -122,13 +143,16 @@ class MovesWindow(Effect):
     changes: ClassVar[bool] = False
 
     def state_by(self, data: Data) -> str:
-        """Return the state that an event with this data brings its window to, "" where it leaves the window alone."""
+        """Return the state that an event with this data brings its window to, "" where it leaves
+        the window alone.
+        """
         return self.final if self.final and data.get("final") else self.state
 
 
 class GivesAnswer(MovesWindow):
-    """Holds what a backend answered about the target window, and what that took. One that is `beside` the window's own
-    reflection leaves its state alone: it may turn out to be no answer."""
+    """Holds what a backend answered about the target window, and what that took. One that is
+    `beside` the window's own reflection leaves its state alone: it may turn out to be no answer.
+    """
 
     def state_by(self, data: Data) -> str:
         """Return the state that an event with this data brings its window to."""

@@ -1,9 +1,10 @@
 """Events: what happened, as values.
 
-Invariant: an event's id is derived from the identity of its input, never from a model's wording or a clock. So the
-same input, delivered twice, is the same event, and a second append of it adds nothing. The input of a command includes
-a number that is drawn once, its transaction id: two commands that create the same thing, on one machine or on two,
-create two events, and no id means two things.
+Invariant: an event's id is derived from the identity of its input, never from a model's wording or
+a clock. So the same input, delivered twice, is the same event, and a second append of it adds
+nothing. The input of a command includes a number that is drawn once, its transaction id: two
+commands that create the same thing, on one machine or on two, create two events, and no id means
+two things.
 """
 
 from __future__ import annotations
@@ -64,19 +65,25 @@ HUMAN: Final = "human"
 RESTATED: Final = "restated"
 #: The key of `meta` under which an event that a merge brought says where it came from.
 MERGED: Final = "merged"
-#: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need not.
+#: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need
+#: not.
 ASIDE: Final = "aside"
 #: The key of `meta` under which the events that one command appended have its transaction id.
 TX: Final = "tx"
-#: (when it was recorded, in which ledger, at which position): the order in which one ledger would have held the events.
+#: (when it was recorded, in which ledger, at which position): the order in which one ledger would
+#: have held the events.
 Moment = tuple[str, str, int]
 
 
 def identity(type_: str, *parts: str | int) -> str:
-    """Return an event id: the first 32 hex digits of SHA-256 over the type and the parts of the input's identity."""
+    """Return an event id: the first 32 hex digits of SHA-256 over the type and the parts of the
+    input's identity.
+    """
     import hashlib
 
-    text = "\n".join([type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)])
+    text = "\n".join(
+        [type_, *(str(part).replace("\\", "\\\\").replace("\n", "\\n") for part in parts)]
+    )
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -86,7 +93,8 @@ def drawn() -> str:
 
 
 def tx_of(meta: Mapping[str, Any]) -> str | None:
-    """Return the transaction that appended an event to this ledger, by its meta; None if it has none.
+    """Return the transaction that appended an event to this ledger, by its meta; None if it has
+    none.
 
     An event that an import brought belongs to the import here, whatever command appended it first.
     """
@@ -105,7 +113,9 @@ def time_of(text: Any) -> datetime | None:
 
 
 def written(time: datetime) -> str:
-    """Return a time in UTC as the ledger writes it: with microseconds, so that texts are in the order of time."""
+    """Return a time in UTC as the ledger writes it: with microseconds, so that texts are in the
+    order of time.
+    """
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -161,9 +171,9 @@ class NewEvent:
 class Event:
     """An event as the ledger holds it; docs/ledger-format.md says what `data` holds by type.
 
-    `data` is None when its text was redacted, or cannot be read: `fault` says why. `recorded_by` is who was logged in
-    to the server that the event was written on, None on SQLite. It is the server's word of its own row: a copy of the
-    ledger has another, and the event is the same.
+    `data` is None when its text was redacted, or cannot be read: `fault` says why. `recorded_by` is
+    who was logged in to the server that the event was written on, None on SQLite. It is the
+    server's word of its own row: a copy of the ledger has another, and the event is the same.
     """
 
     position: int

@@ -1,7 +1,8 @@
 """The kinds of fields that event types are made of, and the form of packed record keys.
 
-A window carries the keys of its records, so that the ledger alone knows which records of transcripts it holds, long
-after the transcript is gone: 8 bytes a record instead of a uuid of 36 characters.
+A window carries the keys of its records, so that the ledger alone knows which records of
+transcripts it holds, long after the transcript is gone: 8 bytes a record instead of a uuid of 36
+characters.
 """
 
 from __future__ import annotations
@@ -55,11 +56,16 @@ def _or_null(fault: Fault) -> Fault:
 
 def list_of(fault: Fault, what: str) -> Fault:
     """Return the check that a value is a list of values that pass a check."""
-    return _that(lambda value: isinstance(value, list) and not any(map(fault, value)), f"a list of {what}")
+    return _that(
+        lambda value: isinstance(value, list) and not any(map(fault, value)), f"a list of {what}"
+    )
 
 
 def _whole_number(most: int) -> Fault:
-    return _that(lambda value: type(value) is int and 0 <= value <= most, f"a whole number from 0 to {most:,}")
+    return _that(
+        lambda value: type(value) is int and 0 <= value <= most,
+        f"a whole number from 0 to {most:,}",
+    )
 
 
 def _is_word(value: Any) -> bool:
@@ -81,13 +87,17 @@ def _keys(value: Any) -> str | None:
 
 
 def _is_merged(entry: Any) -> bool:
-    """Return whether an entry is (position, id, time); earlier versions appended the leaf of the event."""
+    """Return whether an entry is (position, id, time); earlier versions appended the leaf of the
+    event.
+    """
     sound = isinstance(entry, list) and len(entry) in (3, 4) and type(entry[0]) is int
     return sound and all(isinstance(text, str) for text in entry[1:])
 
 
 def _renamed(value: Any) -> str | None:
-    sound = isinstance(value, dict) and all(is_name(name) for pair in value.items() for name in pair)
+    sound = isinstance(value, dict) and all(
+        is_name(name) for pair in value.items() for name in pair
+    )
     return None if sound else "must map names of bullets to names of bullets"
 
 
@@ -107,25 +117,42 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def one_of(*values: str | None) -> Field:
-    """Return the field of a word that is one of these; a newer version may have written another one."""
-    return Field(_that(lambda value: value in values, f"one of {', '.join(map(str, values))}"), shape=_text_or_null)
+    """Return the field of a word that is one of these; a newer version may have written another
+    one.
+    """
+    return Field(
+        _that(lambda value: value in values, f"one of {', '.join(map(str, values))}"),
+        shape=_text_or_null,
+    )
 
 
 def bounded(most: int, *, null: bool = False) -> Field:
-    """Return the field of a text that somebody wrote, of so many characters at most; `null` allows none."""
-    fault = _that(lambda value: isinstance(value, str) and len(value) <= most, f"a text of at most {most:,} characters")
-    return Field(_or_null(fault) if null else fault, prose=_any, shape=_text_or_null if null else _text)
+    """Return the field of a text that somebody wrote, of so many characters at most; `null`
+    allows none.
+    """
+    fault = _that(
+        lambda value: isinstance(value, str) and len(value) <= most,
+        f"a text of at most {most:,} characters",
+    )
+    return Field(
+        _or_null(fault) if null else fault, prose=_any, shape=_text_or_null if null else _text
+    )
 
 
 def several(one: Field, most: int, what: str) -> Field:
     """Return the field of a list of so many values at most, each as `one` is."""
     of_list = list_of(one.fault, what)
     bound = _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}")
-    return one._replace(fault=lambda value: of_list(value) or bound(value), shape=list_of(one.shape or one.fault, what))
+    return one._replace(
+        fault=lambda value: of_list(value) or bound(value),
+        shape=list_of(one.shape or one.fault, what),
+    )
 
 
 def loose(one: Field) -> Field:
-    """Return the field as one that is read whatever it holds: a model's word for it was kept as it came."""
+    """Return the field as one that is read whatever it holds: a model's word for it was kept as
+    it came.
+    """
     return one._replace(shape=_that(_any, ""))
 
 
@@ -140,8 +167,12 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
 
 
 _text: Final = _that(lambda value: isinstance(value, str), "a text")
-_stored: Final = _that(lambda value: isinstance(value, str) and "\0" not in value, "a text without NUL")
-_text_or_null: Final = _that(lambda value: value is None or isinstance(value, str), "a text or null")
+_stored: Final = _that(
+    lambda value: isinstance(value, str) and "\0" not in value, "a text without NUL"
+)
+_text_or_null: Final = _that(
+    lambda value: value is None or isinstance(value, str), "a text or null"
+)
 _object: Final = _that(lambda value: isinstance(value, dict), "an object")
 _name: Final = _that(is_name, "the name of a bullet, such as pat-001")
 _word: Final = _or_null(_that(_is_word, f"null or at most {_LONGEST_WORD} printable characters"))
@@ -164,13 +195,18 @@ ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
 NAME: Final = Field(_name, names=True, shape=_stored)
 NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_or_null(_stored))
-NAMES: Final = Field(list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names")))
+NAMES: Final = Field(
+    list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names"))
+)
 COUNTING: Final = Field(_that(is_counting, "a counting policy"), shape=_text)
 RECORD_KEYS: Final = Field(_keys)
 MERGED_EVENTS: Final = Field(list_of(_that(_is_merged, ""), "merged events"))
 RENAMED: Final = Field(_renamed, shape=_object)
 EVENT_ID: Final = Field(
-    _that(lambda value: isinstance(value, str) and _ID.fullmatch(value), "the id of an event, 32 hex digits"),
+    _that(
+        lambda value: isinstance(value, str) and _ID.fullmatch(value),
+        "the id of an event, 32 hex digits",
+    ),
     shape=_text,
 )
 #: A score or a share: not an integer is stored as text with six decimals.

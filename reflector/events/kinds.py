@@ -1,4 +1,6 @@
-"""An event type as one value: everything that the program knows of a type, and of its data, field by field."""
+"""An event type as one value: everything that the program knows of a type, and of its data,
+field by field.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,14 @@ class Field(NamedTuple):
 
     fault      returns a message for a value that is wrong, None for one that is right
     needed     an object without the field is refused
-    prose      returns whether a text of the field was written by somebody, so that a redaction erases it; the value
-               may be a list of texts
+    prose      returns whether a text of the field was written by somebody, so that a redaction
+               erases it; the value may be a list of texts
     names      the value is the name of a bullet, or a list of names: a merge renames them
-    elsewhere  returns whether the name in this object belongs to another playbook, so that a merge leaves it
+    elsewhere  returns whether the name in this object belongs to another playbook, so that a merge
+               leaves it
     within     the fields of the object that the value is, or of each object in the list that it is
-    shape      the part of `fault` that an event must pass to be read, where that is less: no admission of today may
-               keep an old event from being read
+    shape      the part of `fault` that an event must pass to be read, where that is less: no
+               admission of today may keep an old event from being read
     """
 
     fault: Fault
@@ -83,17 +86,18 @@ class EventType:
     """One type of event.
 
     meaning    one sentence for the documents: an event of this type records that …
-    since      the schema revision of the first release that appended it, where that is not the first of all
-    fields     of the data, by name; a field that is not named here is a fact of a newer version: kept as it is,
-               unread and unchecked
+    since      the schema revision of the first release that appended it, where that is not the
+               first of all
+    fields     of the data, by name; a field that is not named here is a fact of a newer version:
+               kept as it is, unread and unchecked
     effect     what the event changes
     summary    returns the event's line in `log` from its data
     merge      what becomes of a differing event with the same id
     no_retraction  why it cannot be retracted, and what to do instead; "" for evidence, which can
     target     the event that it points to; None where it points to none
     all_prose  the data holds nothing that counts: a redaction keeps none of it
-    checked    the data is admitted by `fault` also when this program appends it, because people and models word it;
-               so an event that lacks a needed field cannot be read
+    checked    the data is admitted by `fault` also when this program appends it, because people and
+               models word it; so an event that lacks a needed field cannot be read
     id_is_name the event's id is the identity of the name of its bullet
     """
 
@@ -120,12 +124,19 @@ class EventType:
         return _fault(self.fields, data, "")
 
     def unreadable(self, data: Data) -> str | None:
-        """Return why data cannot be read as this type's, None where it can: the one check of an event that is read."""
+        """Return why data cannot be read as this type's, None where it can: the one check of an
+        event that is read.
+        """
         return _fault(self.fields, data, "", reads=True, has_needed=self.checked)
 
 
 def _fault(
-    fields: Mapping[str, Field], value: Data, where: str, *, reads: bool = False, has_needed: bool = True
+    fields: Mapping[str, Field],
+    value: Data,
+    where: str,
+    *,
+    reads: bool = False,
+    has_needed: bool = True,
 ) -> str | None:
     for name, one in fields.items():
         if name not in value:

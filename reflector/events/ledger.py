@@ -24,7 +24,11 @@ TYPES: Final = (
     EventType(
         name=ev.POLICY_ADOPTED,
         meaning="A counting policy is in force from here on.",
-        fields={"policy": f.needed(f.TEXT), "counting": f.needed(f.COUNTING), "reason": f.PROSE_OR_NULL},
+        fields={
+            "policy": f.needed(f.TEXT),
+            "counting": f.needed(f.COUNTING),
+            "reason": f.PROSE_OR_NULL,
+        },
         effect=AdoptsPolicy(),
         summary=said("counting {counting}"),
         no_retraction="go back with `reflector ledger policy`",
@@ -39,20 +43,25 @@ TYPES: Final = (
             "origin": f.needed(f.TEXT),
             "position": f.needed(f.NUMBER),
             "chain": f.needed(f.TEXT),
-            # Of each event of the stretch that was here already: its position there, its id here, its first moment.
+            # Of each event of the stretch that was here already: its position there, its id here,
+            # its first moment.
             "here": f.needed(f.MERGED_EVENTS),
             "renamed": f.needed(f.RENAMED),
         },
         effect=ChangesNothing("it says where the events before it come from"),
         summary=lambda data: (
-            f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position {data.get('position')}"
+            f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position "
+            f"{data.get('position')}"
         ),
         no_retraction="name a session, a reflection, a tag or a retraction",
         checked=True,
     ),
     EventType(
         name=ev.LEDGER_MOVED,
-        meaning="The playbook went to another ledger: here its history ends, and there `ledger.arrived` follows.",
+        meaning=(
+            "The playbook went to another ledger: here its history ends, and there "
+            "`ledger.arrived` follows."
+        ),
         since=7,
         fields={"to": f.needed(f.TEXT)},
         effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),

@@ -1,12 +1,13 @@
-"""Events about lessons: what a run was, what was learned from it, who was told, and what happened then.
+"""Events about lessons: what a run was, what was learned from it, who was told, and what happened
+then.
 
-Invariant: these are facts as they came, and nothing that is computed from them. How much a lesson is worth, whether it
-still holds and which ones are kept follows from its outcomes, by the folds of `reflector.lessons`. A lesson is known by
-the id of the event that recorded it.
+Invariant: these are facts as they came, and nothing that is computed from them. How much a lesson
+is worth, whether it still holds and which ones are kept follows from its outcomes, by the folds of
+`reflector.lessons`. A lesson is known by the id of the event that recorded it.
 
-`text` of a lesson is what is told and searched: the key insight of an insight, the corrective strategy of a reflection,
-the correction of a mistake, the summary itself. The other texts of its kind say how it came about. `task` is the type
-of task of a mistake, the task of a reflection.
+`text` of a lesson is what is told and searched: the key insight of an insight, the corrective
+strategy of a reflection, the correction of a mistake, the summary itself. The other texts of its
+kind say how it came about. `task` is the type of task of a mistake, the task of a reflection.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Target, said
 
-#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what it adds to the
-#: confidence.
+#: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what
+#: it adds to the confidence.
 OUTCOMES: Final = {
     "retry_improved": (1, 0.03),
     "retry_did_not_improve": (-1, -0.10),
@@ -102,7 +103,10 @@ TYPES: Final = (
     ),
     _type(
         name=ev.LESSON_RECORDED,
-        meaning="Something was learned: an insight, a reflection, a mistake with its correction, or a summary.",
+        meaning=(
+            "Something was learned: an insight, a reflection, a mistake with its correction, "
+            "or a summary."
+        ),
         fields={
             "kind": f.needed(f.one_of("insight", "reflection", "mistake", "summary")),
             "text": f.needed(f.bounded(MAX_LESSON)),
@@ -111,13 +115,16 @@ TYPES: Final = (
             "tags": f.several(f.WORD_OR_PROSE, _MOST_TAGS, "tags"),
             # insight
             **dict.fromkeys(
-                ("reasoning", "error_identification", "root_cause_analysis", "correct_approach"), _EVIDENCE
+                ("reasoning", "error_identification", "root_cause_analysis", "correct_approach"),
+                _EVIDENCE,
             ),
-            # reflection; `improvement` is what a retry gained that nobody recorded as a revision.attempted
+            # reflection; `improvement` is what a retry gained that nobody recorded as a
+            # revision.attempted
             "attempt": _EVIDENCE,
             "issue": _EVIDENCE,
             "improvement": f.UNIT,
-            # how far it must be trusted before it is due for promotion, if its turn's settings say so
+            # how far it must be trusted before it is due for promotion, if its turn's settings say
+            # so
             "promotion": f.UNIT,
             # mistake
             "mistake": _EVIDENCE,
@@ -157,7 +164,8 @@ TYPES: Final = (
             "bullets": f.NAMES,
             "task": f.WORD_OR_PROSE,
             "query": _WHY,
-            # Of the text at a start: its SHA-256, and the seed of the draw that chose among what did not fit.
+            # Of the text at a start: its SHA-256, and the seed of the draw that chose among what
+            # did not fit.
             "digest": f.WORD,
             "seed": f.WORD,
             # Who says so: the agent's own transcript, or the hook that printed the text.
@@ -176,7 +184,8 @@ TYPES: Final = (
             "reflects": f.needed(f.FLAG),
             "trigger": f.WORD,
             "reason": _WHY,
-            # What the gate looked at, so that another policy can be asked what it would have decided.
+            # What the gate looked at, so that another policy can be asked what it would have
+            # decided.
             "signals": f.OBJECT,
             "task": f.WORD_OR_PROSE,
             "turn": f.NUMBER,

@@ -1,7 +1,9 @@
-"""Every event type, the lists that follow from what each says of itself, and the playbook as a fold over events.
+"""Every event type, the lists that follow from what each says of itself, and the playbook as a fold
+over events.
 
-Invariant: `fold(events)` depends on nothing but its argument. It is the definition of every counter; the
-tables that the ledger keeps beside the events are only a faster way to the same value, and `verify` compares the two.
+Invariant: `fold(events)` depends on nothing but its argument. It is the definition of every
+counter; the tables that the ledger keeps beside the events are only a faster way to the same value,
+and `verify` compares the two.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from reflector.events.kinds import EventType, Field, all_fields
 from reflector.events.state import Data, Playbook
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
-    one.name: one for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
+    one.name: one
+    for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
 }
 
 
@@ -68,7 +71,9 @@ def effect_of(type_: str) -> Effect | None:
 
 
 def window_step(type_: str, data: Data) -> tuple[str, int] | None:
-    """Return the state that an event brings its target window to, and how many attempts it adds; None for none."""
+    """Return the state that an event brings its target window to, and how many attempts it adds;
+    None for none.
+    """
     effect = effect_of(type_)
     state = effect.state_by(data) if isinstance(effect, MovesWindow) else ""
     return (state, effect.attempts) if isinstance(effect, MovesWindow) and state else None
@@ -85,8 +90,11 @@ def fields_of(type_: str) -> Mapping[str, Field]:
     return EVENT_TYPES[type_].fields if type_ in EVENT_TYPES else {}
 
 
-def mapped(fields: Mapping[str, Field], value: Data, change: Callable[[Field, Data, Any], Any]) -> dict[str, Any]:
-    """Return an object with each value of its fields as `change` makes it, also in the objects within.
+def mapped(
+    fields: Mapping[str, Field], value: Data, change: Callable[[Field, Data, Any], Any]
+) -> dict[str, Any]:
+    """Return an object with each value of its fields as `change` makes it, also in the objects
+    within.
 
     `change` gets the field, the object that has it and the value.
     """
@@ -99,24 +107,35 @@ def mapped(fields: Mapping[str, Field], value: Data, change: Callable[[Field, Da
             changed[name] = mapped(one.within, found, change)
         elif isinstance(found, list):
             changed[name] = [
-                mapped(one.within, inner, change) if isinstance(inner, Mapping) else inner for inner in found
+                mapped(one.within, inner, change) if isinstance(inner, Mapping) else inner
+                for inner in found
             ]
     return changed
 
 
 def names_in(type_: str, data: Data) -> set[str]:
-    """Return every name of a bullet that an event's data holds, whether the bullet exists or not."""
+    """Return every name of a bullet that an event's data holds, whether the bullet exists or
+    not.
+    """
     found: set[str] = set()
 
     def note(one: Field, _: Data, here: Any) -> None:
         if one.names:
-            found.update(name for name in (here if isinstance(here, list) else [here]) if isinstance(name, str))
+            found.update(
+                name
+                for name in (here if isinstance(here, list) else [here])
+                if isinstance(name, str)
+            )
 
     mapped(fields_of(type_), data, note)
     return found
 
 
-_APPLIED: Final = {name: one.effect for name, one in EVENT_TYPES.items() if type(one.effect).apply is not Effect.apply}
+_APPLIED: Final = {
+    name: one.effect
+    for name, one in EVENT_TYPES.items()
+    if type(one.effect).apply is not Effect.apply
+}
 
 
 def fold(events: Iterable[Event]) -> Playbook:
@@ -128,8 +147,9 @@ def fold(events: Iterable[Event]) -> Playbook:
 
 
 def apply(book: Playbook, event: Event) -> None:
-    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only moves the position; but
-    what a completion binds its tags to is no part of its data."""
+    """Fold one event in. One that says nothing about bullets or counts, or cannot be read, only
+    moves the position; but what a completion binds its tags to is no part of its data.
+    """
     book.position = event.position
     effect = _APPLIED.get(event.type)
     if effect is not None and (not event.fault or isinstance(effect, CompletesReflection)):

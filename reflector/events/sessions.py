@@ -1,6 +1,8 @@
-"""Events about sessions and their reflections: windows, what became of them, evidence that was taken back, and trials.
+"""Events about sessions and their reflections: windows, what became of them, evidence that was
+taken back, and trials.
 
-Invariant: an outcome knows no arm, and a trial's opening says everything that decides one, before the first session.
+Invariant: an outcome knows no arm, and a trial's opening says everything that decides one, before
+the first session.
 """
 
 from __future__ import annotations
@@ -22,19 +24,24 @@ from reflector.events.kinds import EventType, Target, said
 
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
-#: What a message is counted under that was queued, and that nothing delivered: its speaker is unknown without a tag.
+#: What a message is counted under that was queued, and that nothing delivered: its speaker is
+#: unknown without a tag.
 QUEUED: Final = "(queued)"
 #: How a reason begins that rests on the agent's own word.
 CALLED_WRONG: Final = "the agent said it was wrong"
 _trial: Final = partial(EventType, since=9, checked=True)
-_COUNTS: Final = "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
+_COUNTS: Final = (
+    "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
+)
 _ENDING: Final = f.one_of("passes", "fails", None)
 _ARM: Final = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
 
 
 def _window(data: Any) -> str:
     parts = [f"{data.get('window', {}).get('records')} records by {data.get('trigger')}"]
-    parts += [f"{key} {f.first_of(data[key])}" for key in ("cited", "retired", "unknown") if data.get(key)]
+    parts += [
+        f"{key} {f.first_of(data[key])}" for key in ("cited", "retired", "unknown") if data.get(key)
+    ]
     return "; ".join(parts)
 
 
@@ -49,20 +56,30 @@ def reason(data: Any) -> str:
 
 
 def said_wrong(recorded: Any, name: Any) -> str | None:
-    """Return why the agent called a bullet wrong in a window, from the window's data; None where it did not."""
-    return next((str(one.get("why", "")) for one in recorded.get("said", ()) if one.get("name") == name), None)
+    """Return why the agent called a bullet wrong in a window, from the window's data; None where
+    it did not.
+    """
+    return next(
+        (str(one.get("why", "")) for one in recorded.get("said", ()) if one.get("name") == name),
+        None,
+    )
 
 
 def unknown_speakers(recorded: Any) -> dict[str, int]:
-    """Return how many messages of a window have an unknown speaker, from its data: by the tag that they stand in."""
+    """Return how many messages of a window have an unknown speaker, from its data: by the tag
+    that they stand in.
+    """
     unread = recorded.get("unread")
     tags = unread.get("unknown_tags") if isinstance(unread, dict) else None
     found = tags.items() if isinstance(tags, dict) else ()
-    return {tag if tag == QUEUED else f"<{tag}>": count for tag, count in found if type(count) is int}
+    return {
+        tag if tag == QUEUED else f"<{tag}>": count for tag, count in found if type(count) is int
+    }
 
 
 def rationale_of(completed: Any, tag: Any) -> str | None:
-    """Return why a tag was given, from its data and that of its reflection's completion; None where nobody says it.
+    """Return why a tag was given, from its data and that of its reflection's completion; None where
+    nobody says it.
 
     An entry may lack its parts, and an index be of any type.
     """
@@ -71,7 +88,9 @@ def rationale_of(completed: Any, tag: Any) -> str | None:
 
 
 def quoted_in(completed: Any, tag: Any) -> dict[str, Any]:
-    """Return what a tag rests on, from the same data: whose `words`, the `quote`, its `turn`, how `sure` it is."""
+    """Return what a tag rests on, from the same data: whose `words`, the `quote`, its `turn`,
+    how `sure` it is.
+    """
     said = _said_of(completed, tag)
     texts = {key: said[key] for key in ("words", "quote", "sure") if isinstance(said.get(key), str)}
     return texts | ({"turn": said["turn"]} if type(said.get("turn")) is int else {})
@@ -90,9 +109,17 @@ TYPES: Final = (
             "agent_id": f.needed(f.TEXT_OR_NULL),
             "trigger": f.needed(f.TEXT),
             "reason": f.WORD_OR_PROSE,
-            "transcript": f.needed(f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})),
+            "transcript": f.needed(
+                f.within({"path": f.needed(f.PROSE), "bytes": f.needed(f.NUMBER)})
+            ),
             "window": f.needed(
-                f.within({"keys": f.needed(f.RECORD_KEYS), "twins": f.RECORD_KEYS, "after": f.TEXT_OR_NULL})
+                f.within(
+                    {
+                        "keys": f.needed(f.RECORD_KEYS),
+                        "twins": f.RECORD_KEYS,
+                        "after": f.TEXT_OR_NULL,
+                    }
+                )
             ),
             "cited": f.needed(f.NAMES),
             "carried": f.needed(f.NAMES),
@@ -123,7 +150,8 @@ TYPES: Final = (
             "part": f.NUMBER,
             "parts": f.NUMBER,
             "plan": f.OBJECT,
-            # Of one that was asked for evidence: the names that it was asked about, `again` those of earlier windows.
+            # Of one that was asked for evidence: the names that it was asked about, `again` those
+            # of earlier windows.
             "asked": f.NAMES,
             "again": f.NAMES,
             "beside": f.FLAG,  # of a check, which leaves its window's state alone
@@ -144,7 +172,8 @@ TYPES: Final = (
             "rationales": f.within({"rationale": f.PROSE, "quote": f.PROSE}, several=True),
             "problems": f.PROSES,
             "proposals": f.within(
-                {"name": f.NAME_OR_NULL, "text": f.PROSE, "why": f.PROSE, "quote": f.PROSE}, several=True
+                {"name": f.NAME_OR_NULL, "text": f.PROSE, "why": f.PROSE, "quote": f.PROSE},
+                several=True,
             ),
         },
         effect=CompletesReflection("completed"),
@@ -164,7 +193,10 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.EVIDENCE_RETRACTED,
-        meaning="The target no longer counts: a window, a reflection, a tag; a retraction's target counts again.",
+        meaning=(
+            "The target no longer counts: a window, a reflection, a tag; a retraction's "
+            "target counts again."
+        ),
         fields={"reason": f.needed(f.PROSE)},
         effect=Retracts(),
         summary=reason,
@@ -174,7 +206,10 @@ TYPES: Final = (
     ),
     EventType(
         name=ev.SESSION_COPIED,
-        meaning="A session began with records of another one under new ids. They count once, in the other one.",
+        meaning=(
+            "A session began with records of another one under new ids. They count once, in "
+            "the other one."
+        ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
         effect=ChangesNothing("`double-counts` lists which sessions begin with copies"),
@@ -185,9 +220,13 @@ TYPES: Final = (
     ),
     _trial(
         name=ev.SESSION_OUTCOME,
-        meaning="What came of a window of a session: what people said, how tests and the build ended, what it took.",
+        meaning=(
+            "What came of a window of a session: what people said, how tests and the build "
+            "ended, what it took."
+        ),
         fields={
-            # The session in which the conversation began; null where a fork's original is not known.
+            # The session in which the conversation began; null where a fork's original is not
+            # known.
             "root": f.needed(f.TEXT_OR_NULL),
             "began": f.WORD,
             "ended": f.WORD,
@@ -217,7 +256,10 @@ TYPES: Final = (
             "key": f.needed(f.WORD),
         },
         effect=ChangesNothing("the hook withholds by it, and no count changes"),
-        summary=lambda data: f"without {f.first_of(data.get('bullets') or ['the playbook'])} until {data.get('until')}",
+        summary=lambda data: (
+            f"without {f.first_of(data.get('bullets') or ['the playbook'])} "
+            f"until {data.get('until')}"
+        ),
         no_retraction="end it with `reflector trial stop`",
     ),
     _trial(

@@ -1,11 +1,13 @@
 """The playbook as a value: bullets with their baselines, and the tags that count.
 
-Invariant: a counter is the bullet's baseline plus the number of members in the set of its counted tags: those with
-disposition `counted` that no active retraction covers and that came after the baseline was set. A retraction may itself
-be retracted, which makes its target count again. Nothing is ever subtracted.
+Invariant: a counter is the bullet's baseline plus the number of members in the set of its counted
+tags: those with disposition `counted` that no active retraction covers and that came after the
+baseline was set. A retraction may itself be retracted, which makes its target count again. Nothing
+is ever subtracted.
 
-A bullet that others were merged into counts by reference: its counters are the baselines of its family added up, plus
-the size of the union of their sets. Each bullet of the family keeps what is its own, so undoing a merge gives it back.
+A bullet that others were merged into counts by reference: its counters are the baselines of its
+family added up, plus the size of the union of their sets. Each bullet of the family keeps what is
+its own, so undoing a merge gives it back.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from reflector.playbook.bullet import DEFAULT, Bullet, Counting, member
 from reflector.playbook.names import section_slug
 
 REDACTED = "[redacted]"
-#: A reflection's tags follow its completion within this many positions; a tag elsewhere can be retracted by itself
-#: only. So the ledger finds them as a range of its key, without an index.
+#: A reflection's tags follow its completion within this many positions; a tag elsewhere can be
+#: retracted by itself only. So the ledger finds them as a range of its key, without an index.
 MAX_TAGS = 10_000
 
 #: The data of an event.
@@ -31,7 +33,8 @@ Data = Mapping[str, Any]
 class Entry:
     """A bullet with everything that its counters rest on; removed ones stay as tombstones.
 
-    Each field is a column of the table of bullets: the projection writes it, and `verify` compares it.
+    Each field is a column of the table of bullets: the projection writes it, and `verify` compares
+    it.
 
     position      of the event that brought the bullet
     ordinal       its place in the order of creation
@@ -64,14 +67,17 @@ class Entry:
         return self.baseline_helpful, self.baseline_harmful
 
 
-#: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection id). Most of a
-#: history, so not a class of its own: plain tuples of texts are cheap to make, and the garbage collector skips them.
+#: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection
+#: id). Most of a history, so not a class of its own: plain tuples of texts are cheap to make, and
+#: the garbage collector skips them.
 CountedTag = tuple[int, str, str, str | None, str | None]
 
 
 @dataclass(slots=True)
 class Playbook:
-    """The state after some events. Read it through `bullets` and `entries`; only effects of event types change it."""
+    """The state after some events. Read it through `bullets` and `entries`; only effects of
+    event types change it.
+    """
 
     adopted: Counting = DEFAULT
     position: int = 0
@@ -93,7 +99,9 @@ class Playbook:
             self.put(entry)
 
     def put(self, entry: Entry) -> None:
-        """Set what a bullet is. A text that a file brought before may hold NUL, which no server stores."""
+        """Set what a bullet is. A text that a file brought before may hold NUL, which no server
+        stores.
+        """
         if odd := [name for name in ("text", "reason") if "\0" in str(getattr(entry, name))]:
             entry = replace(entry, **{name: getattr(entry, name).replace("\0", "") for name in odd})
         before = self.entries.get(entry.name)
@@ -104,8 +112,10 @@ class Playbook:
             self._sources.setdefault(entry.heir, {})[entry.name] = None
 
     def add(self, event: Event, bullets: Sequence[Data]) -> None:
-        """Add the bullets that an event brings. A name means one bullet forever: a second one changes nothing, but
-        that of the playbook makes a watched one the playbook's, with its counts."""
+        """Add the bullets that an event brings. A name means one bullet forever: a second one
+        changes nothing, but that of the playbook makes a watched one the playbook's, with its
+        counts.
+        """
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
             name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
@@ -113,7 +123,9 @@ class Playbook:
                 section = section_slug(bullet["section"])
                 at = event.position
                 status = "watched" if bullet.get("watched") else "live"
-                self.put(Entry(name, section, bullet["text"], at, ordinal, at, *baseline, status=status))
+                self.put(
+                    Entry(name, section, bullet["text"], at, ordinal, at, *baseline, status=status)
+                )
                 self.last_ordinal = ordinal
             elif self.entries[name].status == "watched" and not bullet.get("watched"):
                 up, down = baseline
@@ -121,13 +133,17 @@ class Playbook:
                 self.put(replace(entry, baseline_helpful=up, baseline_harmful=down))
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each only what is behind
-        the position counts, at which the counters of one that it leads to were set."""
+        """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each
+        only what is behind the position counts, at which the counters of one that it leads to were
+        set.
+        """
         found = {name: 0}
         names = [name]
         for one in names:
             entry = self.entries[one]
-            after = max(found[one], entry.recounted_at if entry.recounted_at > entry.position else 0)
+            after = max(
+                found[one], entry.recounted_at if entry.recounted_at > entry.position else 0
+            )
             # A forged ledger may hold a circle.
             sources = [source for source in self.sources(one) if source not in found]
             names += sources
@@ -139,19 +155,26 @@ class Playbook:
         return tuple(self._sources.get(name, ()))
 
     def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
-        """Return the baselines of a family added up; one that a later count of the whole holds is left out."""
+        """Return the baselines of a family added up; one that a later count of the whole holds
+        is left out.
+        """
         entries = ((self.entries[name], after) for name, after in family.items())
         counts = [entry.baseline for entry, after in entries if entry.recounted_at > after]
         return sum(helpful for helpful, _ in counts), sum(harmful for _, harmful in counts)
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
-        """Return the bullets for which the evidence of one counts besides itself, the nearest first; of evidence at a
-        position, those whose counters were not set behind it."""
+        """Return the bullets for which the evidence of one counts besides itself, the nearest
+        first; of evidence at a position, those whose counters were not set behind it.
+        """
         found: list[str] = []
         entry = self.entries.get(name)
         while entry is not None and entry.heir in self.entries and entry.heir not in (name, *found):
             entry = self.entries[entry.heir]
-            if position is not None and entry.position < entry.recounted_at and position <= entry.recounted_at:
+            if (
+                position is not None
+                and entry.position < entry.recounted_at
+                and position <= entry.recounted_at
+            ):
                 break
             found.append(entry.name)
         return found
@@ -184,7 +207,9 @@ class Playbook:
         return all(self.active(on) for on in (event_id, *completed[1:]) if on)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
-        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the adopted one."""
+        """Return (helpful, harmful) of a bullet under a policy: `counting`, else the adopted
+        one.
+        """
         policy = counting or self.adopted
         helpful: set[str] = set()
         harmful: set[str] = set()
@@ -204,8 +229,15 @@ class Playbook:
 
 
 def verdict(data: Data) -> tuple[str, int] | None:
-    """Return (name, 1 or -1) of a tag that counts; None for one that never does, malformed ones included."""
+    """Return (name, 1 or -1) of a tag that counts; None for one that never does, malformed ones
+    included.
+    """
     name, tag = data.get("name"), data.get("tag")
-    if data.get("disposition") != "counted" or not isinstance(name, str) or not name or "\0" in name:
+    if (
+        data.get("disposition") != "counted"
+        or not isinstance(name, str)
+        or not name
+        or "\0" in name
+    ):
         return None
     return (name, 1) if tag == "helpful" else (name, -1) if tag == "harmful" else None

@@ -1,10 +1,11 @@
 """Which bullets of two histories are the same.
 
-Which bullets of the two are the same is decided from how they came into being: the event that first brought a bullet is
-its birth, through however many ledgers and under however many names it came. Names are given out on each machine, so
-two bullets of one name with other births are one bullet where they ever said the same, and two where they never did. A
-line of a file, which `check` watches, is the bullet that ever said the same, whatever its name; and two bullets of the
-playbook that say the same are one.
+Which bullets of the two are the same is decided from how they came into being: the event that first
+brought a bullet is its birth, through however many ledgers and under however many names it came.
+Names are given out on each machine, so two bullets of one name with other births are one bullet
+where they ever said the same, and two where they never did. A line of a file, which `check`
+watches, is the bullet that ever said the same, whatever its name; and two bullets of the playbook
+that say the same are one.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from reflector.ledger.reader import between
 from reflector.ledger.statements import Statements
 from reflector.playbook.admissible import same_words
 
-_LIVE: Final = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
-#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it, as these were when
-#: that event was first appended, and which of its bullets it is.
+_LIVE: Final = (
+    "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
+)
+#: What identifies a bullet everywhere: the id and the data hash of the event that first brought it,
+#: as these were when that event was first appended, and which of its bullets it is.
 BulletBirth = tuple[str, str, int]
 #: The names here that a bullet of another history may have, the surest first.
 NamesFor = Callable[[str], list[str]]
@@ -31,7 +34,9 @@ NamesFor = Callable[[str], list[str]]
 
 @dataclass(slots=True)
 class Bullets:
-    """Every bullet of a history by name: the texts it ever had, and its births, one for each machine that made it."""
+    """Every bullet of a history by name: the texts it ever had, and its births, one for each
+    machine that made it.
+    """
 
     texts: dict[str, set[str]] = field(default_factory=dict)
     births: dict[str, list[BulletBirth]] = field(default_factory=dict)
@@ -44,17 +49,20 @@ class Bullets:
         """Add the next event of the history that words a bullet."""
         for index, bullet in enumerate(new_bullets(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
-            self.births.setdefault(bullet["name"], []).append((birth.event_id, birth.data_hash, index))
+            self.births.setdefault(bullet["name"], []).append(
+                (birth.event_id, birth.data_hash, index)
+            )
             if bullet.get("watched"):
                 self.watched.add(bullet["name"])
         if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
     def names_of(self, other: Bullets) -> dict[str, str]:
-        """Return the bullets of another history that are here: the name there, and the name here. One to one.
+        """Return the bullets of another history that are here: the name there, and the name here.
+        One to one.
 
-        The surest sign is asked first: one birth, then one name that ever said the same, then the words of a line that
-        `check` watches, then two live bullets that say the same.
+        The surest sign is asked first: one birth, then one name that ever said the same, then the
+        words of a line that `check` watches, then two live bullets that say the same.
         """
         pairs: dict[str, str] = {}
         taken: set[str] = set()
@@ -90,11 +98,17 @@ class Bullets:
         return names_for
 
     def _with_its_words(self, other: Bullets) -> NamesFor:
-        said = {same_words(text): name for name, texts in self.texts.items() for text in sorted(texts - {REDACTED})}
+        said = {
+            same_words(text): name
+            for name, texts in self.texts.items()
+            for text in sorted(texts - {REDACTED})
+        }
 
         def names_for(there: str) -> list[str]:
             alike = [said.get(same_words(text), "") for text in sorted(other.texts[there])]
-            return [name for name in alike if name and (name in self.watched or there in other.watched)]
+            return [
+                name for name in alike if name and (name in self.watched or there in other.watched)
+            ]
 
         return names_for
 

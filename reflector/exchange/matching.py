@@ -1,12 +1,14 @@
 """Which event of another ledger is which event here.
 
-Invariant: an event is known by its birth, the ledger, position, id and data hash with which it was first appended.
-However many ledgers it came through, and whatever id or names of bullets it has there, it is the same event. Two events
-with one id are two events if their births differ, unless their data is the same: then both say one thing.
+Invariant: an event is known by its birth, the ledger, position, id and data hash with which it was
+first appended. However many ledgers it came through, and whatever id or names of bullets it has
+there, it is the same event. Two events with one id are two events if their births differ, unless
+their data is the same: then both say one thing.
 
-Older versions gave two different events one id, where clones of one ledger went on apart. The second one is stored
-under an id that follows from its birth, so every machine gives it the same. What points to an event is mapped with it,
-and so is a reflection whose verdicts differ from those of the reflection that has its id here.
+Older versions gave two different events one id, where clones of one ledger went on apart. The
+second one is stored under an id that follows from its birth, so every machine gives it the same.
+What points to an event is mapped with it, and so is a reflection whose verdicts differ from those
+of the reflection that has its id here.
 """
 
 from __future__ import annotations
@@ -22,8 +24,13 @@ from reflector.ledger.rows import object_in
 from reflector.ledger.statements import Statements
 
 #: The events of one reflection, whose ids follow from its id.
-OF_REFLECTIONS = frozenset({ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.BULLET_CHECKED})
-_ROWS = "SELECT event_id, position, data_hash, meta, reflection_id, target_id FROM event WHERE playbook_id = ?"
+OF_REFLECTIONS = frozenset(
+    {ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.BULLET_CHECKED}
+)
+_ROWS = (
+    "SELECT event_id, position, data_hash, meta, reflection_id, target_id FROM event WHERE "
+    "playbook_id = ?"
+)
 
 
 class Birth(NamedTuple):
@@ -47,7 +54,9 @@ def birth_of(here: Birth, meta: Mapping[str, Any]) -> Birth:
 
 def ids_of(event_id: str, meta: Mapping[str, Any]) -> list[str]:
     """Return the ids that an event ever had, the present one first."""
-    others = [came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)]
+    others = [
+        came["event_id"] for came in came_through(meta) if isinstance(came.get("event_id"), str)
+    ]
     return list(dict.fromkeys([event_id, *others]))
 
 
@@ -57,7 +66,9 @@ def beside(type_: str, birth: Birth) -> str:
 
 
 class Other(NamedTuple):
-    """An event of the other ledger, as far as it is looked for here: `ids` are all that it ever had."""
+    """An event of the other ledger, as far as it is looked for here: `ids` are all that it ever
+    had.
+    """
 
     type: str
     birth: Birth
@@ -73,7 +84,9 @@ class Row(NamedTuple):
     target_id: str | None = None
 
     def points_to(self, target_id: str | None) -> bool:
-        """Return whether the event is about another one, given by its id here; True if that of either is unknown."""
+        """Return whether the event is about another one, given by its id here; True if that of
+        either is unknown.
+        """
         return target_id is None or self.target_id is None or self.target_id == target_id
 
 
@@ -109,11 +122,13 @@ class Known:
         """Keep memory flat; what was appended is asked for again."""
         self._rows.clear()
 
-    def born(self, other: Other, event_ids: Sequence[str], target_id: str | None = None) -> str | None:
+    def born(
+        self, other: Other, event_ids: Sequence[str], target_id: str | None = None
+    ) -> str | None:
         """Return the one of some ids under which the very event of the other ledger is here.
 
-        Clones of one ledger may have two events of one birth that are about different events: `target_id`, the id here
-        of the event that it is about, tells them apart.
+        Clones of one ledger may have two events of one birth that are about different events:
+        `target_id`, the id here of the event that it is about, tells them apart.
         """
         for event_id in event_ids:
             row = self.get(event_id)
@@ -127,8 +142,9 @@ class Known:
         return row is not None and row.data_hash == data_hash and row.points_to(target_id)
 
     def search(self, other: Other) -> str | None:
-        """Return the id of the other ledger's event here, however an older version named it. Reads every event of its
-        type that came from another ledger."""
+        """Return the id of the other ledger's event here, however an older version named it. Reads
+        every event of its type that came from another ledger.
+        """
         mark = f'%"event_id":"{other.birth.event_id}"%'
         rows = self._sql.run(f"{_ROWS} AND type = ? AND meta LIKE ?", other.type, mark).fetchall()
         self._take(rows)
@@ -137,7 +153,9 @@ class Known:
     def _take(self, rows: Iterable[Sequence[Any]]) -> None:
         for event_id, position, data_hash, meta, reflection_id, target_id in rows:
             here = Birth(self._origin, position, event_id, data_hash)
-            self._rows[event_id] = Row(data_hash, birth_of(here, object_in(meta)[0]), reflection_id, target_id)
+            self._rows[event_id] = Row(
+                data_hash, birth_of(here, object_in(meta)[0]), reflection_id, target_id
+            )
 
 
 def candidates(other: Other, wanted: str, renamed: Mapping[str, str], data_hash: str) -> list[str]:
@@ -154,5 +172,7 @@ def candidates(other: Other, wanted: str, renamed: Mapping[str, str], data_hash:
 
 
 def is_kept_beside(type_: str) -> bool:
-    """Return whether an event is stored beside another one that has its id, because both have to stay."""
+    """Return whether an event is stored beside another one that has its id, because both have to
+    stay.
+    """
     return EVENT_TYPES[type_].merge is Merge.BESIDE

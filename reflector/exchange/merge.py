@@ -1,12 +1,14 @@
 """Two machines' ledgers become one: the events of a file appended behind the ones that are here.
 
-Invariant: a merge is one transaction, adds what is not here and nothing twice, and loses nothing: each event says in
-its `meta` where it comes from, and a `ledger.merged` behind each page of them says up to which head the other ledger
-is here. The file itself proves the other history. Merging it again adds nothing.
+Invariant: a merge is one transaction, adds what is not here and nothing twice, and loses nothing:
+each event says in its `meta` where it comes from, and a `ledger.merged` behind each page of them
+says up to which head the other ledger is here. The file itself proves the other history. Merging it
+again adds nothing.
 
-An event that is here, by its birth or with the same id and data, is not appended again (`matching`). If an id is here
-with other data, this ledger's version stays if both state one fact in different words (a reason, a path, a model's
-answer); of two creations or changes of a bullet both are kept, and so are two reflections with different verdicts.
+An event that is here, by its birth or with the same id and data, is not appended again
+(`matching`). If an id is here with other data, this ledger's version stays if both state one fact
+in different words (a reason, a path, a model's answer); of two creations or changes of a bullet
+both are kept, and so are two reflections with different verdicts.
 """
 
 from __future__ import annotations
@@ -67,9 +69,12 @@ Verdict = tuple[str, str]
 #: Lines after which a `ledger.merged` is appended; it names each event that was not.
 _PAGE: Final = 1000
 _SHOWN: Final = 20
-_ERASE: Final = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
+_ERASE: Final = (
+    "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
+)
 _ERASE_REDACTED: Final = (
-    f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND {one_of((ev.EVENT_REDACTED,))})"  # noqa: S608
+    f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
+    f"{one_of((ev.EVENT_REDACTED,))})"
 )
 
 
@@ -78,14 +83,18 @@ class Survey:
     """What a file holds.
 
     chains   the chain at each of its positions
-    common   the last position at which this ledger has the very chain: the same ledger up to there, or merged
+    common   the last position at which this ledger has the very chain: the same ledger up to there,
+             or merged
     forward  whether this ledger is an earlier state of the file's
     kept     what is left of the erased events' data, by their ids
-    types    the types of events of which redactions keep what is left, by the id that the redaction points to
+    types    the types of events of which redactions keep what is left, by the id that the redaction
+             points to
     named    every name that an event mentions
     names    bullets that have another name here: the name there, and the one here
-    late     events that count as recorded later than their ledger's clock said, by position (`Clock`)
-    restated events that say what came of a merge there: they are not appended, so nothing here points to them
+    late     events that count as recorded later than their ledger's clock said, by position
+             (`Clock`)
+    restated events that say what came of a merge there: they are not appended, so nothing here
+    points to them
     others   every event by its id
     tags     the tags of each reflection: event id, bullet and verdict
     """
@@ -115,7 +124,9 @@ def survey(lines: Iterable[str | bytes]) -> Survey:
         refuse_time_to_come(one, latest)
         found.chains.append(stored.chain)
         here = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
-        found.others[stored.event_id] = Other(stored.type, birth_of(here, meta), tuple(ids_of(stored.event_id, meta)))
+        found.others[stored.event_id] = Other(
+            stored.type, birth_of(here, meta), tuple(ids_of(stored.event_id, meta))
+        )
         _take(found, one, erased)
         if stored.type in ADVICE:
             fold_in(book, _event_of(one))
@@ -126,7 +137,9 @@ def survey(lines: Iterable[str | bytes]) -> Survey:
         elif (moment := clock.own(stored.recorded_at)) != stored.recorded_at:
             found.late[stored.position] = moment
     erased.refuse_rest()
-    found.bullets.live = {entry.name: entry.text for entry in book.entries.values() if entry.status == "live"}
+    found.bullets.live = {
+        entry.name: entry.text for entry in book.entries.values() if entry.status == "live"
+    }
     return found
 
 
@@ -143,12 +156,18 @@ def compare(writing: Writing, origin: str, found: Survey) -> None:
         query = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
         last = min(writing.position, len(found.chains))
         # Once the chains differ, no later position can match.
-        parted = bisect(range(1, last + 1), 0, key=lambda at: sql.run(query, at).fetchone() != (chains[at],))
+        parted = bisect(
+            range(1, last + 1), 0, key=lambda at: sql.run(query, at).fetchone() != (chains[at],)
+        )
         found.common = parted
         found.forward = 0 < parted == writing.position < len(found.chains)
     for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
         # One that came through another ledger says where that one stood.
-        if event.data is not None and event.data["origin"] == found.header.origin and MERGED not in event.meta:
+        if (
+            event.data is not None
+            and event.data["origin"] == found.header.origin
+            and MERGED not in event.meta
+        ):
             position, chain = event.data["position"], event.data["chain"]
             if chains[position : position + 1] == [chain]:
                 found.common = max(found.common, position)
@@ -178,7 +197,9 @@ Collision = tuple[str, str, str]
 
 
 def match(here: Bullets, found: Survey) -> list[Collision]:
-    """Set which bullets of the file have other names here; the names of those that mean another bullet here."""
+    """Set which bullets of the file have other names here; the names of those that mean another
+    bullet here.
+    """
     there = found.bullets
     known = here.names_of(there)
     found.names = {name: other for name, other in known.items() if name != other}
@@ -186,14 +207,17 @@ def match(here: Bullets, found: Survey) -> list[Collision]:
     return [(name, min(here.texts[name]), min(there.texts[name])) for name in colliding]
 
 
-def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: int) -> dict[str, str]:
+def free_names(
+    colliding: Iterable[str], here: Bullets, found: Survey, first: int
+) -> dict[str, str]:
     """Return the next free name of each of these, one that neither ledger has ever mentioned."""
     taken = Names([*here.texts, *found.bullets.texts, *found.names.values()], first)
     names: dict[str, str] = {}
     for name in colliding:
         slug = name.partition("-")[0].partition("_")[0]
         new = taken.next(slug)
-        # A name that a session cited, though it meant nothing there, could be mistaken for the bullet's own.
+        # A name that a session cited, though it meant nothing there, could be mistaken for the
+        # bullet's own.
         while new in found.named:
             new = taken.next(slug)
         names[name] = new
@@ -202,9 +226,17 @@ def free_names(colliding: Iterable[str], here: Bullets, found: Survey, first: in
 
 def _colliding(names: list[Collision]) -> LedgerError:
     """Return the error of names that mean one bullet here and another one in the file."""
-    count = "1 name means another bullet" if len(names) == 1 else f"{len(names)} names mean other bullets"
-    what = f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
-    lines = [f"{name}: here {here[:60]!r}, in the file {there[:60]!r}" for name, here, there in names]
+    count = (
+        "1 name means another bullet"
+        if len(names) == 1
+        else (f"{len(names)} names mean other bullets")
+    )
+    what = (
+        f"{count} here than in the file, and a name means one bullet forever; nothing was merged."
+    )
+    lines = [
+        (f"{name}: here {here[:60]!r}, in the file {there[:60]!r}") for name, here, there in names
+    ]
     more = [f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what += " With --rename the file's bullets get the next free names:"
     return LedgerError("\n  ".join([what, *lines[:_SHOWN], *more]))
@@ -214,15 +246,19 @@ def _colliding(names: list[Collision]) -> LedgerError:
 class Merged:
     """What a merge did.
 
-    added        events of the file that were appended; 0 where all of them were here, and nothing was appended then
+    added        events of the file that were appended; 0 where all of them were here, and nothing
+                 was appended then
     known        events of the file that were here already
-    otherwise    those of them that say something else here, a verdict even; what this ledger says stays
+    otherwise    those of them that say something else here, a verdict even; what this ledger says
+                 stays
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, about which an event says what came of it
-    set_aside    reflections that do not count any more, because another judge's on the same window counts
+    set_aside    reflections that do not count any more, because another judge's on the same window
+                 counts
     overlapping  windows of the file that share records with windows that were here
     forward      this ledger was an earlier state of the file's, and is the same ledger now
-    merged_at    the position that undoes the import; null if nothing was appended, or the ledger is the file's now
+    merged_at    the position that undoes the import; null if nothing was appended, or the ledger is
+                 the file's now
     """
 
     head: Head
@@ -244,10 +280,11 @@ class _NothingNew(Exception):
 
 
 def merge(ledger: Ledger, lines: Lines, *, rename: bool = False, first: int = 0) -> Merged:
-    """Append the events of an exported ledger that are not here. `lines` is called for the file's lines, twice: to
-    prove them, and under the ledger's lock.
+    """Append the events of an exported ledger that are not here. `lines` is called for the file's
+    lines, twice: to prove them, and under the ledger's lock.
 
-    rename  bullets of the file whose names mean another bullet here get the next free ones, with numbers from `first`
+    rename  bullets of the file whose names mean another bullet here get the next free ones, with
+            numbers from `first`
 
     Raises WrongLine, and LedgerError such as for names that differ; nothing is appended then.
     """
@@ -283,7 +320,9 @@ def _head_at(head: Head, end: Stored | Writing) -> Head:
 
 
 def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
-    """Append the rest of the same history unchanged, and erase what it erased; return the last event."""
+    """Append the rest of the same history unchanged, and erase what it erased; return the last
+    event.
+    """
     last = write(sql, rest)
     assert last is not None  # the file is longer
     sql.run(_ERASE_REDACTED, sql.id)
@@ -298,7 +337,8 @@ class _Merging:
 
     tx           the transaction id of the import
     known        the events here
-    here         the id here of each event of the file that was looked at, by its id there; None if it is not here
+    here         the id here of each event of the file that was looked at, by its id there; None if
+                 it is not here
     reflections  the reflections of the file that have another id here, by the one there
     """
 
@@ -331,12 +371,16 @@ class _Merging:
             self.here[one.stored.event_id] = known_as or event_id or stands_for
             if event_id is None:
                 self.done.known += 1
-                here.append((one.stored.position, known_as or item.event.event_id, self._moment(one)))
+                here.append(
+                    (one.stored.position, known_as or item.event.event_id, self._moment(one))
+                )
             else:
                 new.append(self._prepared(one, item, event_id))
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
-        for event in (prepared.event for prepared in new if prepared.event.type == ev.EVENT_REDACTED):
+        for event in (
+            prepared.event for prepared in new if prepared.event.type == ev.EVENT_REDACTED
+        ):
             self.sql.run(f"{_ERASE} = ?", event.target_id)
             self.erases = True
         last = page[-1].stored
@@ -361,7 +405,9 @@ class _Merging:
         names: dict[str, None] = {}
         for restated in (agreement.restated_bullets, agreement.restated_counters):
             events = restated(self.sql, book, chain)
-            names.update(dict.fromkeys(event.data["name"] for event in events if "name" in event.data))
+            names.update(
+                dict.fromkeys(event.data["name"] for event in events if "name" in event.data)
+            )
             self._append(events)
         self.done.set_aside, self.done.restated = len(twice), tuple(names)
 
@@ -389,7 +435,9 @@ class _Merging:
             ids.update(candidates(other, stored.event_id, self.renamed_ids, item.data_hash))
             target = self.found.others.get(stored.target_id or "")
             if target is not None and stored.target_id not in self.here:
-                ids.update(candidates(target, target.ids[0], self.renamed_ids, target.birth.data_hash))
+                ids.update(
+                    candidates(target, target.ids[0], self.renamed_ids, target.birth.data_hash)
+                )
         self.known.look_up(ids)
 
     def _pointed(self, one: Checked, item: Prepared) -> Prepared:
@@ -401,11 +449,25 @@ class _Merging:
         if reflection_id != stored.reflection_id and stored.type in OF_REFLECTIONS:
             is_completion = stored.type == ev.REFLECTION_COMPLETED
             birth = self.found.others[stored.event_id].birth
-            event_id = identity(stored.type, reflection_id or "") if is_completion else beside(stored.type, birth)
-        elif target_id != stored.target_id and event_id == identity(stored.type, stored.target_id or ""):
+            event_id = (
+                identity(stored.type, reflection_id or "")
+                if is_completion
+                else beside(stored.type, birth)
+            )
+        elif target_id != stored.target_id and event_id == identity(
+            stored.type, stored.target_id or ""
+        ):
             event_id = identity(stored.type, target_id or "")
-        since = item.facts.get("since") if item.facts is not None and stored.type == ev.BULLET_RECOUNTED else None
-        if isinstance(since, str) and item.data is not None and (known := self._target(since)) not in (since, None):
+        since = (
+            item.facts.get("since")
+            if item.facts is not None and stored.type == ev.BULLET_RECOUNTED
+            else None
+        )
+        if (
+            isinstance(since, str)
+            and item.data is not None
+            and (known := self._target(since)) not in (since, None)
+        ):
             facts = {**(item.facts or {}), "since": known}
             data, data_hash = sealed(facts)
             item = item._replace(facts=facts, data=data, data_hash=data_hash)
@@ -422,7 +484,9 @@ class _Merging:
         return self.here[event_id]
 
     def _found_before(self, event_id: str, other: Other) -> str | None:
-        """Return the id here of an event that an earlier merge brought, or that both ledgers began with."""
+        """Return the id here of an event that an earlier merge brought, or that both ledgers
+        began with.
+        """
         ids = candidates(other, event_id, self.renamed_ids, other.birth.data_hash)
         born = self.known.born(other, ids) or self.known.search(other)
         if born is not None:
@@ -432,8 +496,10 @@ class _Merging:
         return own if own in self.known and is_same_fact else None
 
     def _reflection(self, reflection_id: str | None) -> str | None:
-        """Return the id here of a reflection of the file: another one if its verdicts differ from those that are here
-        under its id, as where two people judged one citation with an older version."""
+        """Return the id here of a reflection of the file: another one if its verdicts differ from
+        those that are here under its id, as where two people judged one citation with an older
+        version.
+        """
         if reflection_id is None or reflection_id not in self.found.tags:
             return reflection_id
         if reflection_id not in self.reflections:
@@ -443,7 +509,9 @@ class _Merging:
     def _reflection_here(self, reflection_id: str) -> str:
         tags = self.found.tags[reflection_id]
         first = self.found.others[tags[0][0]]
-        row = self.known.get(self.known.born(first, [*first.ids, beside(first.type, first.birth)]) or "")
+        row = self.known.get(
+            self.known.born(first, [*first.ids, beside(first.type, first.birth)]) or ""
+        )
         if row is not None and row.reflection_id is not None:
             return row.reflection_id
         here = agreement.verdicts_of(self.sql, [event_id for event_id, _ in tags])
@@ -453,8 +521,9 @@ class _Merging:
         return reflection_id
 
     def _id_here(self, one: Checked, item: Prepared) -> str | None:
-        """Return the id of the very event here. A bullet's birth is another one where its name is, and is kept: the
-        name there is known by it for ever."""
+        """Return the id of the very event here. A bullet's birth is another one where its name is,
+        and is kept: the name there is known by it for ever.
+        """
         event, other = item.event, self.found.others[one.stored.event_id]
         if self._is_local(one):
             return None
@@ -463,28 +532,46 @@ class _Merging:
             return born
         is_birth = event.event_id != one.stored.event_id and EVENT_TYPES[event.type].id_is_name
         same = [*([] if is_birth else [event.event_id]), *other.ids[1:]]
-        return next((id for id in same if self.known.says(id, item.data_hash, event.target_id)), None)
+        return next(
+            (id for id in same if self.known.says(id, item.data_hash, event.target_id)), None
+        )
 
     @staticmethod
     def _is_local(one: Checked) -> bool:
-        """Return whether an event is about the other ledger as it was there, which its own history proves."""
-        return EVENT_TYPES[one.stored.type].merge is Merge.LOCAL or RESTATED in one.prepared.event.meta
+        """Return whether an event is about the other ledger as it was there, which its own
+        history proves.
+        """
+        return (
+            EVENT_TYPES[one.stored.type].merge is Merge.LOCAL or RESTATED in one.prepared.event.meta
+        )
 
     def _new_id(self, one: Checked, item: Prepared) -> str | None:
-        """Return the id under which an event that is not here is appended; None for one that is not appended."""
+        """Return the id under which an event that is not here is appended; None for one that is
+        not appended.
+        """
         if self._is_local(one):
             return None
         event = item.event
         is_taken = event.event_id in self.known
         stays = is_taken and not is_kept_beside(event.type)
         if event.type == ev.EVENT_REDACTED:
-            stays = stays or event.target_id is None or _brings_back(self.sql, event.target_id, self.found)
+            stays = (
+                stays
+                or event.target_id is None
+                or _brings_back(self.sql, event.target_id, self.found)
+            )
         if stays:
             self.done.otherwise += 1
             if self.done.otherwise <= _SHOWN:
-                self.done.differing.append(f"{one.stored.type} at {one.stored.position} of the file")
+                self.done.differing.append(
+                    f"{one.stored.type} at {one.stored.position} of the file"
+                )
             return None
-        return beside(event.type, self.found.others[one.stored.event_id].birth) if is_taken else event.event_id
+        return (
+            beside(event.type, self.found.others[one.stored.event_id].birth)
+            if is_taken
+            else event.event_id
+        )
 
     def _moment(self, one: Checked) -> str:
         """Return when an event that was not appended was first recorded."""
@@ -494,8 +581,15 @@ class _Merging:
 
     def _prepared(self, one: Checked, item: Prepared, event_id: str) -> Prepared:
         stored, target = one.stored, EVENT_TYPES[one.stored.type].target
-        if stored.target_id is not None and item.event.target_id is None and target is not None and target.required:
-            raise WrongLine(one.number, f"its target {stored.target_id} is neither here nor before it")
+        if (
+            stored.target_id is not None
+            and item.event.target_id is None
+            and target is not None
+            and target.required
+        ):
+            raise WrongLine(
+                one.number, (f"its target {stored.target_id} is neither here nor before it")
+            )
         event = replace(item.event, event_id=event_id, occurred_at=stored.occurred_at)
         birth = self.found.others[stored.event_id].birth
         self.known.add(event_id, Row(item.data_hash, birth, event.reflection_id, event.target_id))
@@ -504,7 +598,9 @@ class _Merging:
         return item._replace(event=event, meta=meta, meta_hash=meta_hash)
 
     def _meta_here(self, one: Checked, item: Prepared, event_id: str) -> dict[str, Any]:
-        """Return an event's meta, and where it comes from: its place there, and the id and the hash that it had."""
+        """Return an event's meta, and where it comes from: its place there, and the id and the
+        hash that it had.
+        """
         stored, meta, found = one.stored, plain(one.prepared.event.meta), self.found
         came: dict[str, Any] = {"origin": found.header.origin, "position": stored.position}
         came |= {"recorded_at": stored.recorded_at, TX: self.tx}
@@ -519,22 +615,36 @@ class _Merging:
         return {**meta, MERGED: came}
 
     def _count_overlaps(self, new: list[Prepared]) -> None:
-        """Count the windows whose records other windows here hold: their citations may be counted on both sides."""
+        """Count the windows whose records other windows here hold: their citations may be
+        counted on both sides.
+        """
         for one in new:
-            keys = (one.facts or {}).get("window", {}).get("keys") if one.event.type == ev.SESSION_RECORDED else None
+            keys = (
+                (one.facts or {}).get("window", {}).get("keys")
+                if one.event.type == ev.SESSION_RECORDED
+                else None
+            )
             if isinstance(keys, str):
                 query = 'SELECT 1 FROM record WHERE playbook_id = ? AND "key" IN ? LIMIT 1'
-                self.done.overlapping += self.sql.run(query, unpack_keys(keys)).fetchone() is not None
+                self.done.overlapping += (
+                    self.sql.run(query, unpack_keys(keys)).fetchone() is not None
+                )
 
 
 def _renamed(stored: Stored, facts: Mapping[str, Any], found: Survey) -> Mapping[str, Any]:
     if stored.type != ev.EVENT_REDACTED or not isinstance(facts.get("kept"), Mapping):
         return agreement.renamed(stored.type, facts, found.names)
-    return {**facts, "kept": agreement.renamed(found.types.get(stored.target_id or "", ""), facts["kept"], found.names)}
+    return {
+        **facts,
+        "kept": agreement.renamed(
+            found.types.get(stored.target_id or "", ""), facts["kept"], found.names
+        ),
+    }
 
 
 def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
-    """Return whether what the file's redactions leave of an event holds a text that was erased here.
+    """Return whether what the file's redactions leave of an event holds a text that was erased
+    here.
 
     Such a redaction is not appended, nor the one of it in a later merge.
     """

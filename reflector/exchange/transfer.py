@@ -1,14 +1,17 @@
-"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what it was.
+"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what
+it was.
 
-Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing. The hashes of every
-line are computed again before it is written, and all of it is one transaction: a wrong file, a kill or a full
-disk leave the ledger as it was. Lines are read, checked and written page by page, so memory stays flat.
+Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing.
+The hashes of every line are computed again before it is written, and all of it is one transaction:
+a wrong file, a kill or a full disk leave the ledger as it was. Lines are read, checked and written
+page by page, so memory stays flat.
 
-The lines are CloudEvents 1.0 JSON, so that other programs read each of them too. A line holds all that the chain
-commits to: every field of the header, `data` and `meta` as they are stored, and the hashes. The first says whose
-history it is and where it ends. Names and meanings are a documented contract (docs/team.md). Attributes that are not
-ours are passed over: brokers add their own. Hashes only say that a file was not changed since it was written, so a line
-is refused if a later merge could not read its time or its place in another ledger.
+The lines are CloudEvents 1.0 JSON, so that other programs read each of them too. A line holds all
+that the chain commits to: every field of the header, `data` and `meta` as they are stored, and the
+hashes. The first says whose history it is and where it ends. Names and meanings are a documented
+contract (docs/team.md). Attributes that are not ours are passed over: brokers add their own. Hashes
+only say that a file was not changed since it was written, so a line is refused if a later merge
+could not read its time or its place in another ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ _PAGE: Final = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
 _LONGEST: Final = 64 * 2**20
 _ROWS = (
-    f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND position <= ?"  # noqa: S608
+    f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND "  # noqa: S608
+    "position <= ?"
     f" ORDER BY position LIMIT {_PAGE}"
 )
 _FORMAT: Final = "reflector.ledger"
@@ -65,7 +69,11 @@ _ATTRIBUTES: Final = {
     "chain": "chain",
 }
 #: Those without a value are left out: the specification knows no null.
-_OPTIONAL: Final = {"sessionid": "session_id", "reflectionid": "reflection_id", "targetid": "target_id"}
+_OPTIONAL: Final = {
+    "sessionid": "session_id",
+    "reflectionid": "reflection_id",
+    "targetid": "target_id",
+}
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -82,13 +90,20 @@ class Header:
 
 def header_line(header: Header) -> str:
     """Return the first line of a file, without a newline."""
-    attributes = {"specversion": "1.0", "id": header.chain, "source": _SOURCE + header.origin, "type": _EXPORTED}
+    attributes = {
+        "specversion": "1.0",
+        "id": header.chain,
+        "source": _SOURCE + header.origin,
+        "type": _EXPORTED,
+    }
     data = {"format": _FORMAT, "version": _VERSION, **asdict(header)}
     return _encode({**attributes, "datacontenttype": "application/json", "data": data})
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """Return an event's line, without a newline. Data that is no JSON object stands in it as the text that it is."""
+    """Return an event's line, without a newline. Data that is no JSON object stands in it as the
+    text that it is.
+    """
     facts, fault = object_in(stored.data) if stored.data is not None else ({}, "")
     name = facts.get("name") if stored.type.startswith("bullet.") else None
     attributes = {"specversion": "1.0", "id": stored.event_id, "source": _SOURCE + origin}
@@ -109,37 +124,58 @@ def header_of(text: str | bytes) -> Header:
     """Return the header of a file's first line. Raises LedgerError."""
     value = _object(text)
     data = value.get("data")
-    if value.get("type") != _EXPORTED or not isinstance(data, dict) or data.get("format") != _FORMAT:
-        raise LedgerError("it is not the header of a ledger; write a file with `reflector export --format ndjson`")
+    if (
+        value.get("type") != _EXPORTED
+        or not isinstance(data, dict)
+        or data.get("format") != _FORMAT
+    ):
+        raise LedgerError(
+            "it is not the header of a ledger; write a file with `reflector export --format ndjson`"
+        )
     if (version := data.get("version")) != _VERSION:
-        raise LedgerError(f"it is of version {version!r}, this reflector reads {_VERSION}; upgrade reflector")
+        raise LedgerError(
+            f"it is of version {version!r}, this reflector reads {_VERSION}; upgrade reflector"
+        )
     origin = _text(data, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
         raise LedgerError(f"origin is {_shown(origin)}, it must be 32 hex digits")
-    return Header(_text(data, "playbook"), origin, _number(data, "position", least=0), _text(data, "chain"))
+    return Header(
+        _text(data, "playbook"), origin, _number(data, "position", least=0), _text(data, "chain")
+    )
 
 
 def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | None, dict[str, Any]]:
-    """Return the event of a line with its data, None where it was erased, and its meta; both as they are written.
+    """Return the event of a line with its data, None where it was erased, and its meta; both as
+    they are written.
 
     `origin` is its header's. Raises LedgerError.
     """
     value = _object(text)
     if value.get("source") != _SOURCE + origin:
-        raise LedgerError(f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}")
+        raise LedgerError(
+            f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}"
+        )
     data = value.get("data")
     if "data" in value and not isinstance(data, dict):
         raise LedgerError(f"data is {_shown(data)}, it must be an object")
     version = _number(value, "schemaversion", least=1)
-    fields = {"position": _number(value, "position", least=1), "schema_version": version, "data": None}
+    fields = {
+        "position": _number(value, "position", least=1),
+        "schema_version": version,
+        "data": None,
+    }
     names = {**_ATTRIBUTES, **{name: field for name, field in _OPTIONAL.items() if name in value}}
     texts = {field: _text(value, name) for name, field in names.items() if field not in fields}
     stored = Stored(**dict.fromkeys(_OPTIONAL.values()) | texts | fields)  # type: ignore[arg-type]
     if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
-        raise LedgerError(f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector")
+        raise LedgerError(
+            f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector"
+        )
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
-        raise LedgerError(f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}")
+        raise LedgerError(
+            f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}"
+        )
     return stored, data, _meta(stored.meta)
 
 
@@ -159,14 +195,21 @@ def _meta(text: str) -> dict[str, Any]:
         raise LedgerError(f"meta is {_shown(text)}: {fault}")
     places = [meta, *came_through(meta)]
     times = (came[key] for came in places[1:] for key in ("recorded_at", "moment") if key in came)
-    if ev.MERGED in places[-1] or not (all(map(is_place, places[1:])) and all(map(_is_time, times))):
+    if ev.MERGED in places[-1] or not (
+        all(map(is_place, places[1:])) and all(map(_is_time, times))
+    ):
         raise LedgerError("what its meta says under merged is not a place in another ledger")
     return meta
 
 
 def _is_time(value: object) -> bool:
     # A day or an hour need not exist.
-    return isinstance(value, str) and value < _END and bool(_TIME.fullmatch(value)) and time_of(value) is not None
+    return (
+        isinstance(value, str)
+        and value < _END
+        and bool(_TIME.fullmatch(value))
+        and time_of(value) is not None
+    )
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:
@@ -188,7 +231,9 @@ def _shown(value: object) -> str:
 
 
 class WrongLine(LedgerError):
-    """A file that is not one ledger's history as it was written; `number` is the first line that shows it."""
+    """A file that is not one ledger's history as it was written; `number` is the first line that
+    shows it.
+    """
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"line {number}: {what}. Nothing of the file was imported")
@@ -204,18 +249,25 @@ class Checked(NamedTuple):
 
 
 def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others append.
+    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others
+    append.
 
     The first is the header; `after` a position there are the events behind it alone.
     """
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
-        name, origin, head = sql.run("SELECT name, origin, position FROM playbook WHERE id = ?").fetchone()
+        name, origin, head = sql.run(
+            "SELECT name, origin, position FROM playbook WHERE id = ?"
+        ).fetchone()
         end = head if upto is None else min(upto, head)
-        found = sql.run("SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end).fetchone()
+        found = sql.run(
+            "SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end
+        ).fetchone()
         if end and found is None:
             raise LedgerCorrupt(HEAD_MISPLACED.format(where=ledger.engine.url.shown))
         if after is None:
-            yield header_line(Header(name, origin, end, found[0] if found else genesis(name, origin)))
+            yield header_line(
+                Header(name, origin, end, found[0] if found else genesis(name, origin))
+            )
         position = after or 0
         while rows := sql.run(_ROWS, position, end).fetchall():
             for row in rows:
@@ -234,8 +286,9 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 
 
 def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
-    """What a file's lines say, proved while they are read: every hash of every line, and the header's at the end.
-    Raises WrongLine for the first line that is wrong."""
+    """What a file's lines say, proved while they are read: every hash of every line, and the
+    header's at the end. Raises WrongLine for the first line that is wrong.
+    """
     numbered = enumerate(lines, start=1)
     _, first = next(numbered, (1, ""))
     try:
@@ -250,28 +303,45 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
     erased: set[str | None] = set()
     for number, text in lines:
         if position == header.position:
-            raise WrongLine(number, f"the header says that the history ends at position {position}, in front of it")
+            raise WrongLine(
+                number,
+                f"the header says that the history ends at position {position}, in front of it",
+            )
         try:
             one = _sealed(number, line_of(text, header.origin))
         except (NotCanonical, LedgerError) as error:
             raise WrongLine(number, str(error)) from error
         stored = one.stored
         if stored.position != position + 1:
-            raise WrongLine(number, f"its position is {stored.position}, after {position} comes {position + 1}")
+            raise WrongLine(
+                number,
+                f"its position is {stored.position}, after {position} comes {position + 1}",
+            )
         chain = next_chain(chain, stored[:10], stored.data_hash, one.prepared.meta_hash)
         if stored.chain != chain:
-            what = f"its attributes or meta are not what was appended: the chain computed is {chain}"
+            what = (
+                f"its attributes or meta are not what was appended: the chain computed is {chain}"
+            )
             raise WrongLine(number, f"{what}, the line has {stored.chain}")
         if stored.recorded_at < recorded_at:
-            raise WrongLine(number, f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})")
+            raise WrongLine(
+                number,
+                f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})",
+            )
         if one.prepared.facts is None:
             erased.add(stored.event_id)
         if stored.type == ev.EVENT_REDACTED and stored.target_id not in erased:
-            raise WrongLine(number, f"it says that the text of {stored.target_id} was erased, and the text is there")
+            raise WrongLine(
+                number,
+                f"it says that the text of {stored.target_id} was erased, and the text is there",
+            )
         position, recorded_at = stored.position, stored.recorded_at
         yield one
     if position != header.position:
-        what = f"the file ends here, at position {position} of the {header.position} that the header names"
+        what = (
+            f"the file ends here, at position {position} of the {header.position} that the "
+            "header names"
+        )
         raise WrongLine(number, f"{what}; it was cut off")
     if chain != header.chain:
         raise WrongLine(1, f"the header's chain is {header.chain}, the history's last is {chain}")
@@ -300,22 +370,30 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
     header, events = checked(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
-            f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, which its chain begins "
+            f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, "
+            "which its chain begins "
             f"with; set `playbook` to {header.playbook!r} (REFLECTOR_PLAYBOOK does it for once)"
         )
     with ledger.writing() as writing:
         sql = writing.sql
         if writing.position:
             raise LedgerError(
-                f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook {ledger.name!r} and was "
-                "not changed; name an empty ledger, or add the file's events to these: `reflector import FILE`"
+                f"{ledger.engine.url.shown} has {writing.position:,} events of the playbook "
+                f"{ledger.name!r} and was "
+                "not changed; name an empty ledger, or add the file's events to these: `reflector "
+                "import FILE`"
             )
         last = write(sql, events)
         if last is not None and last.type == ev.LEDGER_MOVED:
-            raise WrongLine(last.position + 1, "here the playbook moved to another ledger; import that one's export")
+            raise WrongLine(
+                last.position + 1,
+                "here the playbook moved to another ledger; import that one's export",
+            )
         if last is not None and last.recorded_at > latest_time():
             raise WrongLine(last.position + 1, _TO_COME.format(last.recorded_at))
-        update = "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+        update = (
+            "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+        )
         recorded_at = last.recorded_at if last is not None else writing.recorded_at
         sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
         rebuild(sql)
@@ -323,12 +401,16 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
 
 
 def latest_time() -> str:
-    """Return the latest time that an event of another ledger may have: its clock may be a minute ahead of this one."""
+    """Return the latest time that an event of another ledger may have: its clock may be a minute
+    ahead of this one.
+    """
     return written(datetime.now(UTC) + timedelta(minutes=1))
 
 
 def refuse_time_to_come(one: Checked, latest: str) -> None:
-    """Refuse an event that was first recorded after a time: no event of one's own can be. Raises WrongLine."""
+    """Refuse an event that was first recorded after a time: no event of one's own can be. Raises
+    WrongLine.
+    """
     stored = one.stored
     first = first_moment(one.prepared.event.meta, (stored.recorded_at, "", 0))[0]
     if (time := max(first, stored.recorded_at)) > latest:
@@ -336,15 +418,17 @@ def refuse_time_to_come(one: Checked, latest: str) -> None:
 
 
 def copy(source: Reader, url: str) -> Head:
-    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it ends. Raises WrongLine
-    where the source is not sound, LedgerError."""
+    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it
+    ends. Raises WrongLine where the source is not sound, LedgerError.
+    """
     with Ledger.open(url, source.name) as target:
         return load(target, exported(source))
 
 
 def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
-    """Insert the events unchanged, into the event table alone, and return the last one. The caller moves the head.
-    Raises WrongLine for an event that conflicts with the others."""
+    """Insert the events unchanged, into the event table alone, and return the last one. The caller
+    moves the head. Raises WrongLine for an event that conflicts with the others.
+    """
     erased = Erased()
     last: Stored | None = None
     while page := list(islice(events, _PAGE)):
@@ -358,40 +442,65 @@ def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
 
 
 def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
-    """Refuse, naming the line, what the database would refuse: an id or a target that is taken, a missing target."""
-    ids = {one.stored.event_id for one in page} | {one.stored.target_id for one in page if one.stored.target_id}
-    there = {row[0] for row in sql.run("SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?", ids)}
+    """Refuse, naming the line, what the database would refuse: an id or a target that is taken,
+    a missing target.
+    """
+    ids = {one.stored.event_id for one in page} | {
+        one.stored.target_id for one in page if one.stored.target_id
+    }
+    there = {
+        row[0]
+        for row in sql.run(
+            ("SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?"), ids
+        )
+    }
     targets = [one.stored.target_id for one in page if one.stored.type in ONCE_PER_TARGET]
     once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))}) AND target_id IN ?"
-    rows = sql.run(f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once}", targets)  # noqa: S608
+    rows = sql.run((f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once}"), targets)  # noqa: S608
     taken = {(row[0], row[1]) for row in rows.fetchall()}
     for number, stored, _ in page:
         if stored.event_id in there:
-            raise WrongLine(number, f"the event {stored.event_id} is already there, at an earlier position")
+            raise WrongLine(
+                number, (f"the event {stored.event_id} is already there, at an earlier position")
+            )
         there.add(stored.event_id)
         if stored.target_id is not None and stored.target_id not in there:
             raise WrongLine(number, f"its target {stored.target_id} is not an event before it")
         if stored.type in ONCE_PER_TARGET and stored.target_id is not None:
             if (stored.type, stored.target_id) in taken:
-                raise WrongLine(number, f"its target {stored.target_id} has a {stored.type} already")
+                raise WrongLine(
+                    number, (f"its target {stored.target_id} has a {stored.type} already")
+                )
             taken.add((stored.type, stored.target_id))
 
 
 class Erased:
-    """The events of a file that have no data, until the event.redacted that says what is left of them."""
+    """The events of a file that have no data, until the event.redacted that says what is left of
+    them.
+    """
 
     def __init__(self) -> None:
         #: What was erased first, by the id of the last one of its line.
         self._ends: dict[str, Checked] = {}
 
     def take(self, one: Checked) -> Checked | None:
-        """Take the next line; the event of which it says what is left, if it does. Raises WrongLine."""
+        """Take the next line; the event of which it says what is left, if it does. Raises
+        WrongLine.
+        """
         stored = one.stored
-        gone = self._ends.pop(stored.target_id or "", None) if stored.type == ev.EVENT_REDACTED else None
+        gone = (
+            self._ends.pop(stored.target_id or "", None)
+            if stored.type == ev.EVENT_REDACTED
+            else None
+        )
         if one.prepared.facts is None:
             self._ends[stored.event_id] = gone or one
             return None
-        if gone is not None and gone.stored.type != ev.EVENT_REDACTED and not EVENT_TYPES[gone.stored.type].all_prose:
+        if (
+            gone is not None
+            and gone.stored.type != ev.EVENT_REDACTED
+            and not EVENT_TYPES[gone.stored.type].all_prose
+        ):
             _check_what_is_left(one, gone)
         return gone
 
@@ -400,8 +509,10 @@ class Erased:
         for one in self._ends.values():
             raise WrongLine(
                 one.number,
-                f"the data of this {one.stored.type} was erased, and no event.redacted of the file says so; "
-                "an export --as-of a position before the erasure cannot be imported; write one of a later position",
+                f"the data of this {one.stored.type} was erased, and no event.redacted of the "
+                "file says so; "
+                "an export --as-of a position before the erasure cannot be imported; write one of "
+                "a later position",
             )
 
 
@@ -409,7 +520,9 @@ def _check_what_is_left(one: Checked, gone: Checked) -> None:
     kept = (one.prepared.facts or {}).get("kept")
     try:
         if not isinstance(kept, Mapping):
-            raise LedgerError(f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone")
+            raise LedgerError(
+                f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone"
+            )
         check_facts(gone.prepared.event, kept, foreign=True)
     except LedgerError as error:
         raise WrongLine(one.number, str(error)) from error

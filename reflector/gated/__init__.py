@@ -1,12 +1,14 @@
-"""Reflection as a step of your own agent loop, which can be switched off without a trace (docs/embedding.md): the gate,
-a reflection within its budgets, its entries in the ledger and its line in the log; and the same on a fixed turn, for a
-host that wants to know that its settings do what it thinks, and how fast.
+"""Reflection as a step of your own agent loop, which can be switched off without a trace
+(docs/embedding.md): the gate, a reflection within its budgets, its entries in the ledger and its
+line in the log; and the same on a fixed turn, for a host that wants to know that its settings do
+what it thinks, and how fast.
 
-Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in the log, and what
-took too long writes nothing. With the gate closed nothing is read, made, written or logged. Secrets are gone before a
-text is summarised, hashed or sent. A result depends on the turn and the settings alone, in every process, locale and
-time zone; an entry is known by its agent, turn, slot and text, so writing it again adds nothing. Importing this loads
-no database, and it calls no network.
+Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in
+the log, and what took too long writes nothing. With the gate closed nothing is read, made, written
+or logged. Secrets are gone before a text is summarised, hashed or sent. A result depends on the
+turn and the settings alone, in every process, locale and time zone; an entry is known by its agent,
+turn, slot and text, so writing it again adds nothing. Importing this loads no database, and it
+calls no network.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ class FixtureMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FixturesAdapter:
-    """Answers from a file of fixtures: `{"prompt_hash": <64 hex digits>, "completion": <text>}` on each line."""
+    """Answers from a file of fixtures: `{"prompt_hash": <64 hex digits>, "completion": <text>}`
+    on each line.
+    """
 
     path: str
 
@@ -101,7 +105,9 @@ class FixturesAdapter:
 
 
 def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
-    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError for a bad turn."""
+    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError
+    for a bad turn.
+    """
     asked = {
         "task": "reflect_summary",
         "version": 1,
@@ -121,7 +127,9 @@ def prompt_sha256(prompt: str) -> str:
 
 
 def fixture_key(bundle: ReflectionBundle, config: GatedConfig) -> str:
-    """Return the first 12 digits of the hash of a bundle's prompt. Raises ValueError for a bad turn."""
+    """Return the first 12 digits of the hash of a bundle's prompt. Raises ValueError for a bad
+    turn.
+    """
     return prompt_sha256(canonical_prompt(bundle, config))[:12]
 
 
@@ -131,7 +139,9 @@ def _used(snippets: Sequence[Any], topk: int) -> list[str]:
 
 
 def _collapsed(text: object) -> str:
-    """Return a text without secrets, each run of white space one space; "" for what is empty or None."""
+    """Return a text without secrets, each run of white space one space; "" for what is empty or
+    None.
+    """
     return " ".join(redact(str(text)).split()) if text else ""
 
 
@@ -139,31 +149,45 @@ def _clipped(text: str, tokens: int) -> str:
     return " ".join(text.split()[: max(tokens, 0)])
 
 
-def summarize(utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128) -> str:
-    """Return the first `tokens` words of an utterance and of the first `topk` snippets, those that are texts."""
-    pieces = (_PUNCTUATION.sub(" ", _collapsed(text).lower()) for text in (utterance, *_used(snippets, topk)))
+def summarize(
+    utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128
+) -> str:
+    """Return the first `tokens` words of an utterance and of the first `topk` snippets, those
+    that are texts.
+    """
+    pieces = (
+        _PUNCTUATION.sub(" ", _collapsed(text).lower())
+        for text in (utterance, *_used(snippets, topk))
+    )
     return _clipped(" ".join(pieces), tokens)
 
 
-def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None) -> ReflectionResult:
+def think(
+    bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None
+) -> ReflectionResult:
     """Reflect on a turn without a budget of time; the gate is not asked.
 
-    adapter  who answers the backend `llm`, in place of the file of fixtures: `generate(prompt, *, max_tokens,
-             temperature)` returns something with a `text`, or a function from the prompt to a text
-    Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError, and whatever the
-    adapter raises.
+    adapter  who answers the backend `llm`, in place of the file of fixtures: `generate(prompt, *,
+             max_tokens, temperature)` returns something with a `text`, or a function from the
+             prompt to a text
+    Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError,
+    and whatever the adapter raises.
     """
     _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
     if config.backend == "rulebased":
         kept = len(_used(bundle.snippets, config.topk_snippets))
-        summary = summarize(bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens)
+        summary = summarize(
+            bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens
+        )
     else:
         kept = len(bundle.snippets[: config.topk_snippets])
         prompt = canonical_prompt(bundle, config)
         if adapter is None:
             if not config.fixtures.enabled:
-                raise ValueError("the backend llm needs t3.llm.fixtures.enabled: true, or an adapter")
+                raise ValueError(
+                    "the backend llm needs t3.llm.fixtures.enabled: true, or an adapter"
+                )
             adapter = FixturesAdapter(config.fixtures.path or "")
             metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
         if hasattr(adapter, "generate"):
@@ -173,7 +197,9 @@ def think(bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None)
         if not isinstance(said, str):
             raise TypeError(f"the adapter answered with {type(said).__name__}, not with a text")
         if not (summary := _clipped(said, config.summary_tokens)):
-            raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
+            raise FixtureMissingError(
+                f"the answer to the prompt {prompt_sha256(prompt)} has no words"
+            )
     metrics |= {"summary_len": len(summary.split()), "used_topk": kept, "embed": config.embed}
     metrics |= {"ops_cap": config.ops_reflection}
     entry: dict[str, Any] = {"owner": bundle.agent, "ts": bundle.time, "text": summary}
@@ -191,7 +217,8 @@ def reflect(
     adapter: Any = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult:
-    """Reflect on a turn as `think` does, within its time. Never raises: what failed is the result's reason.
+    """Reflect on a turn as `think` does, within its time. Never raises: what failed is the result's
+    reason.
 
     A reflection that took too long keeps its summary and loses its entries; `clock` gives seconds.
     """
@@ -204,7 +231,9 @@ def reflect(
         result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
     ms = (clock() - begun) * 1000
     if ms > config.time_ms_reflection and result.reason is None:
-        result = ReflectionResult(result.summary, [], {**result.metrics, "reason": "reflection_timeout"})
+        result = ReflectionResult(
+            result.summary, [], {**result.metrics, "reason": "reflection_timeout"}
+        )
     return replace(result, ms=ms)
 
 
@@ -217,7 +246,8 @@ def after_turn(
     adapter: Any = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ReflectionResult | None:
-    """Do the whole step after a turn was applied, and return as `reflect` does; None where the gate is closed.
+    """Do the whole step after a turn was applied, and return as `reflect` does; None where the gate
+    is closed.
 
     The entries are appended to the ledger, and a record of the turn to the log, where there is one.
     """
@@ -230,7 +260,9 @@ def after_turn(
     if report.reason and not result.reason:
         result = replace(result, metrics={**result.metrics, "reason": report.reason})
     if log is not None and config.log:
-        record = log_record(config, result, agent=bundle.agent, turn=turn, ops_written=report.written)
+        record = log_record(
+            config, result, agent=bundle.agent, turn=turn, ops_written=report.written
+        )
         try:
             log.add(record)
         except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
@@ -239,14 +271,21 @@ def after_turn(
 
 
 def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
-    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all four."""
+    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all
+    four.
+    """
     digest = sha256(f"{agent}|{turn}|{slot}|{text}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
 
 
 def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
-    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text, vec_full."""
-    owner, text = redact(str(entry.get("owner") or "unknown")), redact(entry.get("text", "")).strip()
+    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text,
+    vec_full.
+    """
+    owner, text = (
+        redact(str(entry.get("owner") or "unknown")),
+        redact(entry.get("text", "")).strip(),
+    )
     kept = {
         "id": entry_id(owner, turn, slot, text),
         "owner": owner,
@@ -261,7 +300,9 @@ def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]
 def write_entries(
     ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
 ) -> Written:
-    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused is in the report."""
+    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused
+    is in the report.
+    """
     if ops_cap <= 0:
         return Written(len(entries), reason="ops_cap=0")
     if ledger is None:
@@ -279,7 +320,9 @@ def write_entries(
 
 
 def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
-    """Append an entry as a lesson; return whether the ledger did not have it. Raises LedgerError."""
+    """Append an entry as a lesson; return whether the ledger did not have it. Raises
+    LedgerError.
+    """
     from reflector.ledger.errors import Conflict
     from reflector.lessons.recording import lesson_event
 
@@ -309,7 +352,9 @@ _TURN = ReflectionBundle(
 
 
 def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) -> dict[str, Any]:
-    """Return the figures of the last of several reflections on the fixed turn, whether the gate is open or not."""
+    """Return the figures of the last of several reflections on the fixed turn, whether the gate
+    is open or not.
+    """
     for _ in range(max(repeats, 1)):
         result = reflect(_TURN, config)
     return result_figures(config, result) | {

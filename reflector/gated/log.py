@@ -1,7 +1,7 @@
 """The log of reflections: a line for each turn on which the step ran.
 
-Invariant: a log never harms a turn: it raises nothing, and waits for nobody who would read it. Inside `in_order`, its
-bytes depend on the turns alone, and not on which agent was first.
+Invariant: a log never harms a turn: it raises nothing, and waits for nobody who would read it.
+Inside `in_order`, its bytes depend on the turns alone, and not on which agent was first.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from reflector.gated.turn import ReflectionResult
 
 FILE_NAME = "t3_reflection.jsonl"
-#: The place of this log among the logs of a turn, for a host that stages several of them and flushes them together.
+#: The place of this log among the logs of a turn, for a host that stages several of them and
+#: flushes them together.
 STAGE_ORDINAL = 10
 
 
 def log_record(
     config: GatedConfig, result: ReflectionResult, *, agent: str, turn: int, ops_written: int
 ) -> dict[str, Any]:
-    """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason, fixture_key."""
+    """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason,
+    fixture_key.
+    """
     about = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": shown_ms(result.ms)}
     return about | result_figures(config, result)
 
@@ -37,7 +40,13 @@ def result_figures(config: GatedConfig, result: ReflectionResult) -> dict[str, A
     """Return what a log and a measure both say of a result."""
     key = {name: value for name, value in result.metrics.items() if name == "fixture_key"}
     length = len(result.summary.split())
-    return {"backend": config.backend, "embed": config.embed, "summary_len": length, "reason": result.reason, **key}
+    return {
+        "backend": config.backend,
+        "embed": config.embed,
+        "summary_len": length,
+        "reason": result.reason,
+        **key,
+    }
 
 
 def shown_ms(ms: float) -> float:
@@ -51,13 +60,16 @@ def canonical_line(record: Mapping[str, Any]) -> str:
 
 
 class RecordLog(Protocol):
-    """Takes a record of each turn: a `ReflectionLog`, or an object of the host's own that stages its records."""
+    """Takes a record of each turn: a `ReflectionLog`, or an object of the host's own that stages
+    its records.
+    """
 
     def add(self, record: Mapping[str, Any]) -> None: ...
 
 
 class ReflectionLog:
-    """The log in a file, which is made with its first record. Agents in several threads may share one.
+    """The log in a file, which is made with its first record. Agents in several threads may share
+    one.
 
     lost  how many records could not be written
     """
@@ -73,7 +85,11 @@ class ReflectionLog:
         """Write a record, whole and at once; inside `in_order`, stage it. Never raises."""
         with self._lock:
             try:
-                staged = (str(record.get("agent", "")), int(record.get("turn", 0)), canonical_line(record))
+                staged = (
+                    str(record.get("agent", "")),
+                    int(record.get("turn", 0)),
+                    canonical_line(record),
+                )
             except (AttributeError, TypeError, ValueError, OverflowError):  # not a record
                 self.lost += 1
                 return
@@ -106,7 +122,8 @@ class ReflectionLog:
     def _write(self, line: str) -> None:
         data = f"{line}\n".encode("ascii")
         try:
-            # A pipe that nobody reads would keep the turn waiting, in `open` and, once it is full, in `write`.
+            # A pipe that nobody reads would keep the turn waiting, in `open` and, once it is full,
+            # in `write`.
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
             try:
                 self.lost += os.write(fd, data) < len(data)

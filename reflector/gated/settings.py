@@ -1,7 +1,7 @@
 """The settings of gated reflection: a host's mapping, or a file of TOML or JSON.
 
-Invariant: a setting is understood or refused, every fault in one error: nothing becomes a default or a zero. Keys that
-are not ours pass, but for those of `t3.reflection`.
+Invariant: a setting is understood or refused, every fault in one error: nothing becomes a default
+or a zero. Keys that are not ours pass, but for those of `t3.reflection`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Fixtures:
 
 @dataclass(frozen=True, slots=True)
 class GatedConfig:
-    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what each means."""
+    """Every setting and its default, as `load_config` reads them; docs/embedding.md says what
+    each means.
+    """
 
     allow_reflection: bool = False
     backend: str = "rulebased"
@@ -50,15 +52,18 @@ class GatedConfig:
 
     def __post_init__(self) -> None:
         if self.backend not in _BACKENDS:
-            raise ConfigError(f"backend is {self.backend!r}; it must be one of {', '.join(_BACKENDS)}")
+            raise ConfigError(
+                f"backend is {self.backend!r}; it must be one of {', '.join(_BACKENDS)}"
+            )
         for name in ("summary_tokens", "topk_snippets", "ops_reflection"):
             check_whole(name, getattr(self, name))
         check_whole("time_ms_reflection", self.time_ms_reflection, 1)
 
 
 def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
-    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads. Raises ConfigError, which is a
-    ValueError, with a line for every fault."""
+    """Return the settings of a host's configuration, as its YAML, TOML or JSON reads. Raises
+    ConfigError, which is a ValueError, with a line for every fault.
+    """
     faults: list[str] = []
     found: dict[str, Any] = {}
     for section, readers in SECTIONS.items():
@@ -74,7 +79,9 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
                 faults.append(f"{section}.{key}: unknown key{meant}")
     fixtures = Fixtures(found.pop("enabled", False), found.pop("path", None))
     if fixtures.enabled and fixtures.path is None:
-        faults.append("t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true")
+        faults.append(
+            "t3.llm.fixtures.path must be a non-empty string where t3.llm.fixtures.enabled is true"
+        )
     if found.get("allow_reflection") and found.get("backend") == "llm" and not fixtures.enabled:
         faults.append("t3.reflection.backend is 'llm', which needs t3.llm.fixtures.enabled: true")
     if faults:
@@ -98,12 +105,17 @@ def _distance(one: str, other: str) -> int:
     for above, letter in enumerate(one, start=1):
         last, row[0] = above - 1, above
         for index, wanted in enumerate(other, start=1):
-            last, row[index] = row[index], min(row[index] + 1, row[index - 1] + 1, last + (letter != wanted))
+            last, row[index] = (
+                row[index],
+                min(row[index] + 1, row[index - 1] + 1, last + (letter != wanted)),
+            )
     return row[-1]
 
 
 def read_flag(
-    value: Any, true: Collection[str] = ("1", "true", "yes", "on"), false: Collection[str] = ("0", "false", "no", "off")
+    value: Any,
+    true: Collection[str] = ("1", "true", "yes", "on"),
+    false: Collection[str] = ("0", "false", "no", "off"),
 ) -> bool:
     """Return a boolean, 0, 1 or one of these words as a boolean. Raises ValueError."""
     word = str(value).strip().lower() if isinstance(value, bool | int | str) else ""
@@ -153,13 +165,17 @@ SECTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
 
 
 def read_config(path: Path | str) -> GatedConfig:
-    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open unless it says no.
+    """Return the settings in a file of TOML or JSON, or in one of `EXAMPLES`; the gate is open
+    unless it says no.
 
     A path of fixtures is one from the file's folder. Raises ConfigError.
     """
     path = EXAMPLES.get(str(path)) or Path(path)
     if path.suffix.lower() in _YAML:
-        raise ConfigError(f"{path} is YAML, which is not read; write it as TOML or JSON, for example {path.stem}.toml")
+        raise ConfigError(
+            f"{path} is YAML, which is not read; write it as TOML or JSON, for "
+            f"example {path.stem}.toml"
+        )
     try:
         text = read_bounded(path, 1 << 20).decode("utf-8-sig")
         mapping = json.loads(text) if path.suffix.lower() == ".json" else parse_toml(text)

@@ -27,9 +27,11 @@ _log = logging.getLogger("reflector")
 
 @dataclass(frozen=True, slots=True)
 class ReflectionBundle:
-    """A turn that is over. A context, a plan or a state may be a mapping or an object with attributes.
+    """A turn that is over. A context, a plan or a state may be a mapping or an object with
+    attributes.
 
-    ctx         agent_id (or agent), turn_id (or turn), and a time: now_iso, now or now_ms (since 1970)
+    ctx         agent_id (or agent), turn_id (or turn), and a time: now_iso, now or now_ms (since
+                1970)
     state_view  what the planner left behind: `_planner_reflection_flag`
     plan        `reflection`: whether the planner asks for it
     utter       what the agent said to its user
@@ -45,11 +47,15 @@ class ReflectionBundle:
     @property
     def agent(self) -> str:
         """The agent's id, "unknown" where the context has none."""
-        return redact(str(value_of(self.ctx, "agent_id") or value_of(self.ctx, "agent") or "unknown"))
+        return redact(
+            str(value_of(self.ctx, "agent_id") or value_of(self.ctx, "agent") or "unknown")
+        )
 
     @property
     def turn(self) -> int:
-        """The turn's number, 0 where the context has none. Raises ValueError for what is not a number."""
+        """The turn's number, 0 where the context has none. Raises ValueError for what is not a
+        number.
+        """
         turn = value_of(self.ctx, "turn_id") or value_of(self.ctx, "turn") or 0
         try:
             return int(turn)
@@ -63,8 +69,13 @@ class ReflectionBundle:
 
     @property
     def time(self) -> str:
-        """The context's own time as text; nothing here looks at a clock. Raises OverflowError for one beyond 9999."""
-        now, since = value_of(self.ctx, "now_iso") or value_of(self.ctx, "now"), value_of(self.ctx, "now_ms")
+        """The context's own time as text; nothing here looks at a clock. Raises OverflowError
+        for one beyond 9999.
+        """
+        now, since = (
+            value_of(self.ctx, "now_iso") or value_of(self.ctx, "now"),
+            value_of(self.ctx, "now_ms"),
+        )
         if now is None and since is not None:
             now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(since))
         if isinstance(now, datetime):
@@ -77,8 +88,10 @@ class ReflectionResult:
     """What a reflection gave.
 
     summary         the summary; "" where there is none
-    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and perhaps vec_full
-    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures; reason where it failed
+    memory_entries  what is to be remembered: dictionaries of owner, ts, text, tags, kind and
+                    perhaps vec_full
+    metrics         backend, summary_len, used_topk, embed, ops_cap; fixture_key for fixtures;
+                    reason where it failed
     ms              how long it took; no part of what two equal reflections have in common
     """
 
@@ -93,7 +106,8 @@ class ReflectionResult:
 
 
 def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool = False) -> bool:
-    """Return whether a turn is reflected on: allowed, asked for by the plan or the state, and not a dry run.
+    """Return whether a turn is reflected on: allowed, asked for by the plan or the state, and not a
+    dry run.
 
     A flag that is neither true nor false is logged, and asks for nothing.
     """
@@ -102,7 +116,9 @@ def should_run(config: GatedConfig, plan: Any, state: Any = None, dry_run: bool 
 
 
 def plan_flag(value: object) -> bool:
-    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises ValueError."""
+    """Return a planner's flag: a boolean, 0 or 1, or a word for it; None is False. Raises
+    ValueError.
+    """
     try:
         return value is not None and read_flag(value, _TRUE, _FALSE)
     except ValueError:

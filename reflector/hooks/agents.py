@@ -1,6 +1,8 @@
-"""The agents that call the hook: where each keeps its settings, when it calls, and how our hooks are written there.
+"""The agents that call the hook: where each keeps its settings, when it calls, and how our hooks
+are written there.
 
-Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from this table.
+Installing, uninstalling, the doctor, the options of the commands and docs/agents.md derive from
+this table.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ class Agent:
 
     name      the value of `--agent`
     title     what people call it
-    home      the variable that names a folder of its settings, what follows that folder, and the path below the
-              person's home where the variable is not set
-    files     a scope's file: the user's below `home`, the others below the project; a scope without a file is missing
+    home      the variable that names a folder of its settings, what follows that folder, and the
+              path below the person's home where the variable is not set
+    files     a scope's file: the user's below `home`, the others below the project; a scope without
+              a file is missing
     events    at which it calls us, each with its timeout in the unit of its settings
-    history   the folder of its transcripts below its own; "" where they name no project, or lie in a database
+    history   the folder of its transcripts below its own; "" where they name no project, or lie in
+              a database
     archive   the folder of those that a person put away, "" for an agent without one
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings, and the value, that switch all hooks off
@@ -52,7 +56,9 @@ class Agent:
         return ModuleFile(self.module, self.events) if self.module else HookList(self.events)
 
     def _place(self) -> tuple[str, str]:
-        """Return a folder that was there before us, and the path of its own folder of a person below that."""
+        """Return a folder that was there before us, and the path of its own folder of a person
+        below that.
+        """
         variable, below, default = self.home
         named = environment(variable)
         return (named, below) if named else (home_folder() or "~", default)
@@ -66,9 +72,15 @@ class Agent:
         return [self.folder() / name for name in (self.history, self.archive) if name]
 
     def paths(self, project: Path) -> dict[Scope, Path]:
-        """Return its file for all of a person's projects, for everyone in a project, and for one person in it."""
+        """Return its file for all of a person's projects, for everyone in a project, and for one
+        person in it.
+        """
         folders = {"user": self.folder()}
-        return {scope: folders.get(scope, project) / self.files[scope] for scope in SCOPES if scope in self.files}
+        return {
+            scope: folders.get(scope, project) / self.files[scope]
+            for scope in SCOPES
+            if scope in self.files
+        }
 
     def depth(self, scope: Scope) -> int:
         """Return how many folders above a scope's file an installation may have made."""
@@ -102,8 +114,12 @@ _CODEX = Agent(
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
     history="sessions",
     archive="archived_sessions",
-    events={**EVENTS, "SessionEnd": 3},  # a longer time it cuts to that, with a warning at every start
-    consent="Codex CLI asks at its next start in a terminal whether to trust the hooks; until then it skips them.",
+    # a longer time it cuts to that, with a warning at every start
+    events={**EVENTS, "SessionEnd": 3},
+    consent=(
+        "Codex CLI asks at its next start in a terminal whether to trust the hooks; until "
+        "then it skips them."
+    ),
 )
 #: PreCompress comes before every request to the model, so it ends no window.
 _GEMINI = Agent(

@@ -1,8 +1,9 @@
-"""What `reflector doctor` looks at: everything between the agent and the playbook, each with what mends it.
+"""What `reflector doctor` looks at: everything between the agent and the playbook, each with what
+mends it.
 
-Invariant: looking changes nothing and costs little: no file is created, no network is asked, no key is shown. A check
-that cannot be made is a finding, never an exception. A fix touches nothing that a person wrote, and permissions are
-only narrowed.
+Invariant: looking changes nothing and costs little: no file is created, no network is asked, no key
+is shown. A check that cannot be made is a finding, never an exception. A fix touches nothing that a
+person wrote, and permissions are only narrowed.
 """
 
 from __future__ import annotations
@@ -52,19 +53,40 @@ from reflector.trials.trial import running, trial_place
 _LITTLE_SPACE = 200 * 2**20
 _OLD_BACKLOG_NS = 3600 * 1_000_000_000
 _UNKNOWN_SINCE = timedelta(days=30)
-_OTHER_LEDGER = "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL server with `ledger_url`"
+_OTHER_LEDGER = (
+    "name a ledger on a local disk (sqlite:////path/to/ledger.db) or a PostgreSQL "
+    "server with `ledger_url`"
+)
 
 
 def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Check]:
-    """Yield every check of a project, from the interpreter to the hooks. Where its settings are `refused`, it has none,
-    and what they say is not checked: which ledger and which judge it has, and what would be processed by them."""
-    parts: list[Callable[[Project], Iterator[Check]]] = [_software, _files, _copies, _playbook, _git, _ledger, _beside]
+    """Yield every check of a project, from the interpreter to the hooks. Where its settings are
+    `refused`, it has none, and what they say is not checked: which ledger and which judge it has,
+    and what would be processed by them.
+    """
+    parts: list[Callable[[Project], Iterator[Check]]] = [
+        _software,
+        _files,
+        _copies,
+        _playbook,
+        _git,
+        _ledger,
+        _beside,
+    ]
     parts += [_spool, checks_of_hooks, _backend, _prompts]
     if refused is not None:
         what, _, way_out = str(refused).rpartition("; ")
         what = f"{what}; the ledger and the backend are not checked until then"
         yield Check("settings", what, way_out, is_error=True)
-        parts = [_software, _files, _playbook, _git, partial(_spool, is_known=False), checks_of_hooks, _prompts]
+        parts = [
+            _software,
+            _files,
+            _playbook,
+            _git,
+            partial(_spool, is_known=False),
+            checks_of_hooks,
+            _prompts,
+        ]
     for part in parts:
         try:
             yield from part(project)
@@ -74,7 +96,9 @@ def examine(project: Project, refused: ConfigError | None = None) -> Iterator[Ch
 
 
 def _copies(project: Project) -> Iterator[Check]:
-    """Whether a copy of the ledger can be kept, and the projects that are gone while their copies are not."""
+    """Whether a copy of the ledger can be kept, and the projects that are gone while their
+    copies are not.
+    """
     if project.config.ledger_url:
         return
     try:
@@ -91,11 +115,18 @@ def _copies(project: Project) -> Iterator[Check]:
 def _software(_: Project) -> Iterator[Check]:
     yield Check("python", f"{'.'.join(map(str, sys.version_info[:3]))} ({sys.executable})")
     module = sqlite_module()
-    version, sound = (".".join(map(str, parts)) for parts in (module.sqlite_version_info, SOUND_SQLITE))
+    version, sound = (
+        ".".join(map(str, parts)) for parts in (module.sqlite_version_info, SOUND_SQLITE)
+    )
     if module.sqlite_version_info >= SOUND_SQLITE:
-        yield Check("sqlite", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})")
+        yield Check(
+            "sqlite", f"{version} ({'the interpreter' if module is sqlite3 else 'pysqlite3'})"
+        )
         return
-    text = f"{version}: before {sound} a checkpoint that races a writer can lose a commit; reflector checkpoints under "
+    text = (
+        f"{version}: before {sound} a checkpoint that races a writer can lose a commit; "
+        "reflector checkpoints under "
+    )
     mend = f"{sys.executable} -m pip install pysqlite3, or use a newer Python"
     yield Check("sqlite", f"{text}its lock, other programs on the file do not", mend)
 
@@ -110,10 +141,17 @@ def _files(project: Project) -> Iterator[Check]:
     if not state.exists():
         yield Check("state", f"{state} does not exist yet; it is created with the ledger")
         return
-    if open_ := [path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)]:
-        names, fix = shlex.join(map(str, open_)), "takes them, and all below, from everybody but you"
+    if open_ := [
+        path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
+    ]:
+        names, fix = (
+            shlex.join(map(str, open_)),
+            "takes them, and all below, from everybody but you",
+        )
         what = f"others may read {names}"
-        yield Check("permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_))
+        yield Check(
+            "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
+        )
     else:
         yield Check("permissions", f"{state} is yours alone")
     if not project.config.ledger_url and (reason := locks.why_none(state)):
@@ -125,15 +163,24 @@ def _files(project: Project) -> Iterator[Check]:
 
 def _place(project: Project) -> Check:
     """Return which project it is, and which of its worktrees have ledgers that nobody counts in."""
-    linked = locate.worktrees(project.root.resolve().as_posix()) if project.config.worktrees != "own" else []
+    linked = (
+        locate.worktrees(project.root.resolve().as_posix())
+        if project.config.worktrees != "own"
+        else []
+    )
     if apart := [path for path in linked if Path(path, ".claude/reflector/ledger.db").exists()]:
-        text = f"{project.root}; its linked worktrees count here, but a ledger of its own lies in {', '.join(apart)}"
+        text = (
+            f"{project.root}; its linked worktrees count here, but a ledger of its own lies in "
+            f"{', '.join(apart)}"
+        )
         return Check("project", text, "merge it, then remove it, as docs/git.md says")
     return Check("project", str(project.root))
 
 
 def _is_open_to_others(path: Path) -> bool:
-    """Return whether others than the owner may do anything with a file or folder; False for a link."""
+    """Return whether others than the owner may do anything with a file or folder; False for a
+    link.
+    """
     with suppress(OSError):
         mode = path.lstat().st_mode
         return not stat.S_ISLNK(mode) and bool(mode & 0o077)
@@ -141,7 +188,9 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _close_to_others(tops: list[Path]) -> None:
-    """Take files and folders, with all that is below them, from everybody but their owner. Raises OSError."""
+    """Take files and folders, with all that is below them, from everybody but their owner.
+    Raises OSError.
+    """
     for top in tops:
         for path in (top, *top.rglob("*")):
             if _is_open_to_others(path):
@@ -151,13 +200,20 @@ def _close_to_others(tops: list[Path]) -> None:
 def _playbook(project: Project) -> Iterator[Check]:
     raw = read(project.playbook_json)
     loaded = load(raw) if raw is not None else None
-    if loaded is not None and loaded.format == "foreign":  # where the ledger wrote that file, it says what is wrong
+    # where the ledger wrote that file, it says what is wrong
+    if loaded is not None and loaded.format == "foreign":
         yield from [] if project.has_ledger() else [Check("playbook", foreign_note(project))]
     elif loaded is not None:
         yield from (_refused(project, problem) for problem in loaded.problems[:5])
     for kept in kept_of_others(project):
-        text = f"playbook.json was written by another ledger, or by a later state of this one; kept as {kept}"
-        back = "reflector ledger restore BACKUP, or reflector import-history; then reflector import --rename"
+        text = (
+            "playbook.json was written by another ledger, or by a later state of this one; "
+            f"kept as {kept}"
+        )
+        back = (
+            "reflector ledger restore BACKUP, or reflector import-history; then reflector "
+            "import --rename"
+        )
         yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
 
 
@@ -172,11 +228,15 @@ def _git(project: Project) -> Iterator[Check]:
         fix = "sets the merge driver in this clone's git configuration"
         gone = missing_program(driver) if driver is not None else None
         if driver is not None and gone is None:
-            yield Check("git", "playbook.json is shared without counters, and merged bullet by bullet")
+            yield Check(
+                "git", ("playbook.json is shared without counters, and merged bullet by bullet")
+            )
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
-        yield Check("git", text, "reflector install --git", fix, partial(git_merge.share, project.root))
+        yield Check(
+            "git", text, "reflector install --git", fix, partial(git_merge.share, project.root)
+        )
     elif in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
         yield Check("git", text, "reflector install --git")
@@ -184,7 +244,9 @@ def _git(project: Project) -> Iterator[Check]:
 
 def _ledger(project: Project) -> Iterator[Check]:
     if not project.has_ledger():
-        yield Check("ledger", "none yet; `reflector add` begins it, or a session that has a playbook")
+        yield Check(
+            "ledger", ("none yet; `reflector add` begins it, or a session that has a playbook")
+        )
         return
     try:
         with project.open_ledger() as ledger:
@@ -198,30 +260,47 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if ledger.engine.dialect == "postgresql":
         yield from _server(ledger)
     head = ledger.head()
-    yield Check("ledger", f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}")
+    yield Check(
+        "ledger",
+        f"{_counted(head.position, 'event')}, head {head.chain[:20]}…, revision {HEAD_REVISION}",
+    )
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     try:
         entries.keep(ledger, project.place, entries.identity(project.ledger_file))
     except (OSError, LedgerError) as error:
         what = f"the copy of the ledger was not brought up to date: {files.error_words(error)}"
-        yield Check("copy", what, "make its folder writable, or free space there; the next command writes the copy")
+        yield Check(
+            "copy",
+            what,
+            "make its folder writable, or free space there; the next command writes the copy",
+        )
     with ledger.asking() as sql:
         wrong = wrong_triggers(sql)
     if wrong:
-        yield Check("triggers", f"missing or changed: {', '.join(wrong)}", "reflector rebuild --mend", is_error=True)
+        yield Check(
+            "triggers",
+            f"missing or changed: {', '.join(wrong)}",
+            "reflector rebuild --mend",
+            is_error=True,
+        )
     else:
         yield Check("triggers", "changes of history are refused by the database")
     if (trial := running(ledger, trial_place(project))) is not None:
         what = ", ".join(trial.data["bullets"]) or "the playbook"
-        text = f"a trial runs: {trial.share:.0%} of sessions go without {what} until {trial.data['until'][:10]}"
+        text = (
+            f"a trial runs: {trial.share:.0%} of sessions go without {what} until "
+            f"{trial.data['until'][:10]}"
+        )
         yield Check("trial", text)
     for mirror in mirrors(ledger, project):
         mend = "correct the file" if mirror.trouble else ""
         yield Check("mirror", f"{mirror.name}: {mirror.trouble or mirror.state}", mend)
     # What the file says by itself has a row of its own.
     is_said = any(_playbook(project))
-    refused = [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
+    refused = (
+        [] if is_said else [_refused(project, problem) for problem in untaken(ledger, project)[:5]]
+    )
     yield from refused
     if not refused and (text := foreign_note(project)):
         yield Check("playbook", text)
@@ -241,13 +320,25 @@ def _server(ledger: Ledger) -> Iterator[Check]:
         on = is_citus(ask)
         places, reason = (on_citus(ask), refused_by_citus(ask)) if on else ([], None)
     if len(places) > 1:
-        text = f"its tables are divided into {len(places)} shards, where triggers do not find the events"
-        yield Check("citus", text, "reflector ledger copy URL, into a schema of its own (docs/team.md)", is_error=True)
+        text = (
+            f"its tables are divided into {len(places)} shards, where triggers do not find the "
+            "events"
+        )
+        yield Check(
+            "citus",
+            text,
+            "reflector ledger copy URL, into a schema of its own (docs/team.md)",
+            is_error=True,
+        )
     elif reason:
         what, _, way_out = reason.partition("; ")
         yield Check("citus", what, way_out, is_error=True)
     elif on:
-        where = f"on {places[0]}" if places else "on the coordinator, for their schema is not distributed"
+        where = (
+            f"on {places[0]}"
+            if places
+            else ("on the coordinator, for their schema is not distributed")
+        )
         yield Check("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
 
 
@@ -264,7 +355,9 @@ def _windows(ledger: Ledger, project: Project) -> Check:
 
 
 def _speakers(ledger: Ledger) -> Iterator[Check]:
-    """Yield how many messages of the last weeks have an unknown speaker, by the tag that they stand in."""
+    """Yield how many messages of the last weeks have an unknown speaker, by the tag that they
+    stand in.
+    """
     since = datetime.now(UTC) - _UNKNOWN_SINCE
     after = ledger.position_at(since.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     tags, last = Counter[str](), ""
@@ -275,36 +368,58 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     if not tags:
         return
     listed = ", ".join(f"{tag} {count}" for tag, count in tags.most_common(5))
-    what = f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} days: {listed}"
+    what = (
+        f"{_counted(tags.total(), 'message')} of unknown speakers in {_UNKNOWN_SINCE.days} "
+        f"days: {listed}"
+    )
     text = f"{what}. They are shown to a judge, and never count as your words"
-    yield Check("speakers", text, f"reflector session {shlex.quote(last[:8])}; report a tag that your agent writes")
+    yield Check(
+        "speakers",
+        text,
+        f"reflector session {shlex.quote(last[:8])}; report a tag that your agent writes",
+    )
 
 
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
     if secrets := [bullet.name for bullet in bullets if found(bullet.text)]:
-        text = f"{_counted(len(secrets), 'bullet')} with what looks like a secret: {', '.join(secrets[:10])}"
-        mend = "take it out of playbook.json, erase it with `reflector redact`, and change the secret"
+        text = (
+            f"{_counted(len(secrets), 'bullet')} with what looks like a secret: "
+            f"{', '.join(secrets[:10])}"
+        )
+        mend = (
+            "take it out of playbook.json, erase it with `reflector redact`, and change the secret"
+        )
         yield Check("playbook", text, mend)
     elif not bullets and not project.is_users:
         yield Check("playbook", "it is empty: nothing can be cited", 'reflector add pat "…"')
     elif bullets and not os.path.lexists(project.playbook_json):
-        text = f"{project.playbook_json} is missing: a session that starts now gets nothing of this playbook"
+        text = (
+            f"{project.playbook_json} is missing: a session that starts now gets nothing of "
+            "this playbook"
+        )
         yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
     else:
         yield Check("playbook", _counted(len(bullets), "bullet"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
-    """Yield the state of the user's own playbook; of a name that both have, the agent gets the project's bullet."""
+    """Yield the state of the user's own playbook; of a name that both have, the agent gets the
+    project's bullet.
+    """
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
     text, mend = f"{_counted(bullets, 'bullet')} of your own beside the project's", ""
     if hidden:
-        text += f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
-        mend = f"give them other names in {project.playbook_json}; those of your own begin at {USER_FIRST}"
+        text += (
+            f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
+        )
+        mend = (
+            f"give them other names in {project.playbook_json}; those of your own begin at "
+            f"{USER_FIRST}"
+        )
     yield Check("yours", text, mend)
 
 
@@ -316,7 +431,10 @@ def _counted(number: int, noun: str) -> str:
 def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
     left = spool.look(project.spool_dir)
     if left.failed or left.broken:
-        text = f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be understood"
+        text = (
+            f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
+            "understood"
+        )
         yield Check("spool", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
@@ -327,7 +445,11 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    return () if BACKENDS[project.config.backend] else ("processes what waits", partial(drain, project))
+    return (
+        ()
+        if BACKENDS[project.config.backend]
+        else ("processes what waits", partial(drain, project))
+    )
 
 
 def _backend(project: Project) -> Iterator[Check]:
@@ -335,10 +457,21 @@ def _backend(project: Project) -> Iterator[Check]:
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
     if file := fast.off_by(str(project.root)):
-        yield Check("settings", f"hooks record and tell nothing here: {file} switches them off", f"edit {file}")
+        yield Check(
+            "settings",
+            f"hooks record and tell nothing here: {file} switches them off",
+            f"edit {file}",
+        )
     if project.config.layer(IGNORED) != "default":
-        what = f"ledger_url in {project_config(project.root)} is not read: a repository names no ledger"
-        yield Check("settings", what, f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL")
+        what = (
+            f"ledger_url in {project_config(project.root)} is not read: a repository names no "
+            "ledger"
+        )
+        yield Check(
+            "settings",
+            what,
+            f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL",
+        )
     text, mend = described(project.config, project.root)
     yield Check("backend", text, mend, is_error=bool(mend))
 
@@ -349,9 +482,17 @@ def _own_prompt(template: Template, project: Project) -> Check:
     if template.name != "reflector.txt" or template.asks_for_quotes:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):
-        return Check("prompt", f"{said}; it asks for no quotes, so its verdicts count without a quote")
-    way_out = shlex.join(("reflector", "config", "set", "--global", "templates", *allowed, template.sha256))
-    return Check("prompt", f"{said}; it asks for no quotes, so none of its verdicts counts until you allow it", way_out)
+        return Check(
+            "prompt", (f"{said}; it asks for no quotes, so its verdicts count without a quote")
+        )
+    way_out = shlex.join(
+        ("reflector", "config", "set", "--global", "templates", *allowed, template.sha256)
+    )
+    return Check(
+        "prompt",
+        f"{said}; it asks for no quotes, so none of its verdicts counts until you allow it",
+        way_out,
+    )
 
 
 def _prompts(project: Project) -> Iterator[Check]:

@@ -1,13 +1,15 @@
 """The hook: hands the playbook to the agent, and keeps what the agent reports in one durable file.
 
 Invariant: the hook never hurts the agent. Whatever comes in on stdin and whatever the disk does, it
-exits 0, prints only what the event's contract allows, and takes about the time in which the interpreter
-starts. A delivery that was taken is on disk, whole, before the hook ends; nothing half-written is visible.
+exits 0, prints only what the event's contract allows, and takes about the time in which the
+interpreter starts. A delivery that was taken is on disk, whole, before the hook ends; nothing
+half-written is visible.
 
-Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call. Each import costs the
-agent's user milliseconds at every session's start and end, so what is done every time uses `sys`, `time`, `posix`,
-`_json` and our own `files`, `locate` and `handover` only; `re`, `json` or `pathlib` alone would cost more than all
-of it. Slow work (rendering, a project that cannot be written) imports what it needs when it happens.
+Run by `hooks/__main__.py`, by `reflector hook`, or as a file, which is what older settings call.
+Each import costs the agent's user milliseconds at every session's start and end, so what is done
+every time uses `sys`, `time`, `posix`, `_json` and our own `files`, `locate` and `handover` only;
+`re`, `json` or `pathlib` alone would cost more than all of it. Slow work (rendering, a project that
+cannot be written) imports what it needs when it happens.
 
 The state folder that it fills is described in `reflector.sessions.spool`.
 """
@@ -38,18 +40,23 @@ _MOST_SAID = 400
 def project_of(payload: dict[str, object]) -> str:
     """Return the project of the session's folder, absolute; "" for none.
 
-    $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line finds it.
+    $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line
+    finds it.
     """
     if named := locate.environment("REFLECTOR_PROJECT"):
         return physical(named)
     if not (start := start_of(payload)):
         return ""
     home = physical(locate.home_folder() or "/")
-    return locate.find_project(start, home, users_config=locate.user_config(), notes=locate.worktree_notes())
+    return locate.find_project(
+        start, home, users_config=locate.user_config(), notes=locate.worktree_notes()
+    )
 
 
 def start_of(payload: dict[str, object]) -> str:
-    """Return the session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's cwd, else our own."""
+    """Return the session's folder: $CLAUDE_PROJECT_DIR, where it was started, else the payload's
+    cwd, else our own.
+    """
     start = locate.environment("CLAUDE_PROJECT_DIR")
     cwd = payload.get("cwd")
     if not start and isinstance(cwd, str) and "\0" not in cwd:
@@ -58,7 +65,9 @@ def start_of(payload: dict[str, object]) -> str:
 
 
 def note_worktree(payload: dict[str, object]) -> None:
-    """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and git knows nothing."""
+    """Note whose linked worktree a session is in: when it ends, the worktree may be gone, and
+    git knows nothing.
+    """
     root, main = locate.linked_worktree(start_of(payload), physical(locate.home_folder() or "/"))
     note = locate.note_of(root, main).encode()
     if not note:
@@ -71,13 +80,17 @@ def note_worktree(payload: dict[str, object]) -> None:
 
         known, folder = b"", open_own()
     # The newest note of a worktree is the one that is true.
-    if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][-1:] == [note]:
+    if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][
+        -1:
+    ] == [note]:
         return
     append(folder, name, note, known, locate.MAX_NOTES)
 
 
 def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
-    """Note what a session is told: the drain asks where the agent's transcript does not repeat it."""
+    """Note what a session is told: the drain asks where the agent's transcript does not repeat
+    it.
+    """
     session = handover.words(payload, "session_id")
     if not told or not session.isprintable() or not 0 < len(session) <= 200:
         return
@@ -88,7 +101,9 @@ def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
 
 
 def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
-    """Append a line to a file of ours that holds `known`; the older half goes where it would be longer than `most`."""
+    """Append a line to a file of ours that holds `known`; the older half goes where it would be
+    longer than `most`.
+    """
     if len(known) + len(note) > most:
         files.write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
         return
@@ -101,7 +116,9 @@ def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None
 
 
 def physical(folder: str) -> str:
-    """A folder's absolute path without symlinks; as it was given where it is gone, "" where that says nothing."""
+    """A folder's absolute path without symlinks; as it was given where it is gone, "" where that
+    says nothing.
+    """
     here = ""
     try:
         here = system.getcwd()
@@ -118,8 +135,9 @@ def physical(folder: str) -> str:
 def keeper_of(project: str) -> str:
     """Return who keeps what a session in `project` says: the project, else the user's own playbook.
 
-    "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger is created.
-    A project that is gone may have had one. A playbook.json of another tool is no playbook.
+    "" where neither has a playbook: the agent got no playbook, so it cites nothing, and no ledger
+    is created. A project that is gone may have had one. A playbook.json of another tool is no
+    playbook.
     """
     if not locate.exists(project) or locate.environment("REFLECTOR_LEDGER_URL"):
         return project
@@ -129,15 +147,21 @@ def keeper_of(project: str) -> str:
         return locate.user_folder()
     try:
         # A ledger that the user named for all projects may know this one's playbook.
-        return project if b"ledger_url" in files.read_file(locate.user_config(), handover.MAX_PAYLOAD) else ""
+        return (
+            project
+            if b"ledger_url" in files.read_file(locate.user_config(), handover.MAX_PAYLOAD)
+            else ""
+        )
     except OSError:  # most people have no such file
         return ""
 
 
 def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return what a start prints for a session: the person's line about the playbook, what is told in short, the JSON
-    object for a subagent, and its text; b"" for what there is not."""
-    for keeper in (project, locate.user_folder()):  # without a playbook of the project, the user's own
+    """Return what a start prints for a session: the person's line about the playbook, what is told
+    in short, the JSON object for a subagent, and its text; b"" for what there is not.
+    """
+    # without a playbook of the project, the user's own
+    for keeper in (project, locate.user_folder()):
         try:
             stamp = handover.injection_stamp(keeper)
             break
@@ -146,7 +170,9 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     else:
         return b"", b"", b"", b""
     trial = handover.read_own(keeper, handover.TRIAL, MAX_INJECTION)
-    name = handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
+    name = (
+        handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
+    )
     content = handover.read_own(keeper, name, MAX_INJECTION)
     try:
         if is_strange(keeper):
@@ -157,7 +183,12 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
             content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
     except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
         handover.complain(f"the playbook is not shown: {files.error_words(error)}")
-        return f"playbook: not shown: {files.error_words(error)}".encode("utf-8", "replace"), b"", b"", b""
+        return (
+            (f"playbook: not shown: {files.error_words(error)}").encode("utf-8", "replace"),
+            b"",
+            b"",
+            b"",
+        )
     _, line, told, as_json, text = content.split(b"\n", 4)
     # What begins as JSON would be obeyed and not read.
     is_sound = not (as_json or text) or (as_json.startswith(SUBAGENT) and text[:1] != b"{")
@@ -165,8 +196,9 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
 
 
 def is_strange(project: str) -> bool:
-    """Return whether the file in a ledger's place is not the one that this home noted. A command or the drain proves it
-    or asks whose it is; the hook does not wait for that."""
+    """Return whether the file in a ledger's place is not the one that this home noted. A command or
+    the drain proves it or asks whose it is; the hook does not wait for that.
+    """
     try:
         found = system.lstat(files.state_folder(project) + "/ledger.db")
     except OSError:  # there is none; the next command puts one back that is gone
@@ -178,33 +210,49 @@ def is_strange(project: str) -> bool:
 
 
 def kept_text(project: str, content: bytes) -> bytes:
-    """Return what was rendered from this person's own ledger before. Raises ValueError where there is nothing."""
+    """Return what was rendered from this person's own ledger before. Raises ValueError where
+    there is nothing.
+    """
     if content.startswith(handover.INJECTION_FORM + b" ") and content.count(b"\n") >= 4:
         return content
     place = " --user" if project == locate.user_folder() else ""
-    command = "status" if handover.read_own(project, handover.ENTRY, MAX_INJECTION) else "ledger take"
+    command = (
+        "status" if handover.read_own(project, handover.ENTRY, MAX_INJECTION) else "ledger take"
+    )
     raise ValueError(f"the ledger here is not known to be yours; run `reflector{place} {command}`")
 
 
 def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
     """Return whether the trial that runs withholds advice from a session.
 
-    A fork begins with what its original was told, and its start does not name it: nothing is told again. Later starts
-    of a fork go by the beginning of its transcript.
+    A fork begins with what its original was told, and its start does not name it: nothing is told
+    again. Later starts of a fork go by the beginning of its transcript.
     """
     session = handover.words(payload, "session_id")
     try:
         key, share, until, *names = trial.decode().split()
         if time_ns() > int(until) or not session:
             return False
-        forks, note = handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD), session.encode() + b"\n"
+        forks, note = (
+            handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD),
+            session.encode() + b"\n",
+        )
         if payload.get("source") == "fork":
-            attempt(append, handover.open_own(keeper), handover.FORKS, note, forks, handover.MAX_TOLD)
+            attempt(
+                append, handover.open_own(keeper), handover.FORKS, note, forks, handover.MAX_TOLD
+            )
             return True
         if note in forks:
-            begins = files.read_file(handover.words(payload, "transcript_path"), 1 << 16).split(b"] helpful=")[:-1]
+            begins = files.read_file(handover.words(payload, "transcript_path"), 1 << 16).split(
+                b"] helpful="
+            )[:-1]
             told = {part.rpartition(b"[")[2].decode("ascii", "replace") for part in begins}
-            without = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION).split(b"\n", 3)[2].decode().split(" ")
+            without = (
+                handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
+                .split(b"\n", 3)[2]
+                .decode()
+                .split(" ")
+            )
             return told.issubset(without) if names[0] == "*" else told.isdisjoint(names)
         from reflector.trials.draw import is_withheld
 
@@ -213,14 +261,19 @@ def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
         return False
 
 
-def start_form(project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes) -> bytes:
+def start_form(
+    project: str, payload: dict[str, object], line: bytes, as_json: bytes, text: bytes
+) -> bytes:
     """Return what the start of a session prints, in the form that its agent takes."""
     if locate.environment("GEMINI_SESSION_ID") or locate.environment("COPILOT_PROJECT_DIR"):
         return context_form(as_json)  # Gemini CLI takes plain text for a note to its user
-    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the middle of a session.
+    # Claude Code alone sets this, for its own starts alone. At a compaction the person is in the
+    # middle of a session.
     if not locate.environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
         return text
-    said = locate.setting("start_message", project + "/.claude/reflector.toml", locate.user_config())
+    said = locate.setting(
+        "start_message", project + "/.claude/reflector.toml", locate.user_config()
+    )
     if str(said).lower() in ("false", "0"):
         return text
     keeper = keeper_of(project)
@@ -231,15 +284,18 @@ def start_form(project: str, payload: dict[str, object], line: bytes, as_json: b
 
 
 def context_form(as_json: bytes) -> bytes:
-    """Return the text for a subagent, as the agent that calls takes it; its variables tell which one it is."""
+    """Return the text for a subagent, as the agent that calls takes it; its variables tell which
+    one it is.
+    """
     if not as_json or not locate.environment("COPILOT_PROJECT_DIR"):
         return as_json
     return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
 
 
 def line_of(project: str, playbook: bytes) -> str:
-    """Return a person's line: about the playbook, what the last session brought if it is processed already, and how
-    many proposals wait; without a playbook the latter alone."""
+    """Return a person's line: about the playbook, what the last session brought if it is processed
+    already, and how many proposals wait; without a playbook the latter alone.
+    """
 
     def left(name: str) -> bytes:
         return handover.read_own(project, name, _MOST_SAID).partition(b"\n")[0]
@@ -252,25 +308,38 @@ def line_of(project: str, playbook: bytes) -> str:
     if waiting := left(handover.WAITING):
         parts.append(waiting)
     if lacked := lacked_file(project):
-        command = "reflector --user import" if project == locate.user_folder() else "reflector import"
-        parts.append(f"the ledger lacks events that you had: {command} --rename {lacked}".encode("utf-8", "replace"))
+        command = (
+            "reflector --user import" if project == locate.user_folder() else "reflector import"
+        )
+        parts.append(
+            (f"the ledger lacks events that you had: {command} --rename {lacked}").encode(
+                "utf-8", "replace"
+            )
+        )
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
 
 def lacked_file(project: str) -> str:
-    """Return the export of the events that the ledger lacks and this home had, as a shell takes it; "" for none."""
+    """Return the export of the events that the ledger lacks and this home had, as a shell takes
+    it; "" for none.
+    """
     begins, ends = handover.LACKED
     folder = locate.own_folder(project)
     try:
-        names = [name for name in system.listdir(folder) if name.startswith(begins) and name.endswith(ends)]
+        names = [
+            name
+            for name in system.listdir(folder)
+            if name.startswith(begins) and name.endswith(ends)
+        ]
     except OSError:
         return ""
     note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
     for name in sorted(names):
         header = handover.read_own(project, name, 1000)
         origin = header.partition(b'"origin":"')[2].partition(b'"')[0]
-        if origin and b'"origin": "%s"' % origin in note:  # a ledger that was taken in place of this one lacks nothing
+        # a ledger that was taken in place of this one lacks nothing
+        if origin and b'"origin": "%s"' % origin in note:
             path = f"{folder}/{name}"
             is_plain = handover.PLAIN.union("/.").issuperset(path)
             return path if is_plain else "'" + path.replace("'", "'\\''") + "'"
@@ -286,11 +355,16 @@ def has_delivery(folder: str) -> bool:
 
 
 def off_by(project: str) -> str:
-    """Return whose settings switch a project's hooks off: the person's or the project's own file; "" for nobody's."""
+    """Return whose settings switch a project's hooks off: the person's or the project's own
+    file; "" for nobody's.
+    """
     users, own = locate.user_config(), project + "/.claude/reflector.toml"
     listed = locate.setting("off", users)
     folders = listed if isinstance(listed, list) else str(listed or "").split(":")
-    if any(isinstance(one, str) and one and f"{project}/".startswith(one.rstrip("/") + "/") for one in folders):
+    if any(
+        isinstance(one, str) and one and f"{project}/".startswith(one.rstrip("/") + "/")
+        for one in folders
+    ):
         return users
     for file in (users, own):
         if str(locate.setting("enabled", file)).lower() in ("false", "0"):
@@ -299,10 +373,21 @@ def off_by(project: str) -> str:
 
 
 def start_drain(project: str) -> None:
-    """Start `reflector drain` in a session of its own, with none of our files open. Raises OSError."""
+    """Start `reflector drain` in a session of its own, with none of our files open. Raises
+    OSError.
+    """
     if locate.environment("REFLECTOR_NO_SPAWN") == "1" or not sys.executable:
         return
-    command = [sys.executable, "-I", "-m", "reflector", "--project", project, "drain", "--background"]
+    command = [
+        sys.executable,
+        "-I",
+        "-m",
+        "reflector",
+        "--project",
+        project,
+        "drain",
+        "--background",
+    ]
     null = system.open("/dev/null", system.O_RDWR)
     # The agent waits for the end of every pipe it gave us, whoever holds it.
     system.closerange(null + 1 if null > 2 else 3, 256)
@@ -312,7 +397,9 @@ def start_drain(project: str) -> None:
 
 
 def note_fired(project: str, event: object) -> None:
-    """Leave the time of an event's last hook, for `doctor`; a project without a state folder gets none for it."""
+    """Leave the time of an event's last hook, for `doctor`; a project without a state folder
+    gets none for it.
+    """
     if not project or not isinstance(event, str) or not event.isalnum() or len(event) > 40:
         return
     folder = files.state_folder(project) + "/fired"
@@ -325,12 +412,16 @@ def note_fired(project: str, event: object) -> None:
 
 
 def note_begun(project: str, payload: dict[str, object]) -> None:
-    """Leave a file for a session that begins: a drain that finds it without an end looks for its transcript."""
+    """Leave a file for a session that begins: a drain that finds it without an end looks for its
+    transcript.
+    """
     session = handover.words(payload, "session_id")
     if not session.isprintable() or not 0 < len(session) <= 200:
         return
     with files.Folder(files.private_folder(files.state_folder(project) + "/begun")) as begun:
-        fd = begun.open(handover.file_name(session), system.O_WRONLY | system.O_CREAT | system.O_TRUNC)
+        fd = begun.open(
+            handover.file_name(session), system.O_WRONLY | system.O_CREAT | system.O_TRUNC
+        )
     try:
         files.write_all(fd, session.encode())
     finally:
@@ -379,8 +470,14 @@ def hook() -> None:
     if event in handover.STOPS and "parent_agent_id" in payload:
         return  # a subagent of Copilot CLI: its words are in its parent's transcript
     if project and (file := off_by(project)):
-        if event == "SessionStart" and file.startswith(project) and locate.environment("CLAUDE_ENV_FILE"):
-            said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+        if (
+            event == "SessionStart"
+            and file.startswith(project)
+            and locate.environment("CLAUDE_ENV_FILE")
+        ):
+            said = (
+                "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+            )
             files.write_all(1, b'{"systemMessage":' + handover.quoted(said).encode() + b"}")
         return
     if event == "SubagentStart":
@@ -392,7 +489,10 @@ def hook() -> None:
         files.write_all(1, start_form(project, payload, line, as_json, plain))
         keeper, state = keeper_of(project), files.state_folder(project)
         attempt(note_told, keeper, payload, told)
-        drain = any(has_delivery(state + part) for part in ("/spool", "/spool/waiting", "/spool/unanswered", "/begun"))
+        drain = any(
+            has_delivery(state + part)
+            for part in ("/spool", "/spool/waiting", "/spool/unanswered", "/begun")
+        )
         if keeper:
             attempt(note_begun, keeper, payload)
     else:
@@ -405,15 +505,18 @@ def hook() -> None:
     if drain:
         try:
             start_drain(project)
-        except (OSError, ValueError, NotImplementedError) as error:  # not every system spawns into a new session
+        # not every system spawns into a new session
+        except (OSError, ValueError, NotImplementedError) as error:
             what = "the drain was not started, the next hook or command starts it"
             handover.complain(f"{what}: {files.error_words(error)}")
 
 
 def statusline() -> None:
-    """Print one line for the agent's screen, from the files that the drain left ready; nothing where there is none.
+    """Print one line for the agent's screen, from the files that the drain left ready; nothing
+    where there is none.
 
-    It opens no ledger and never fails: the agent runs it after every turn, and shows an error in its place.
+    It opens no ledger and never fails: the agent runs it after every turn, and shows an error in
+    its place.
     """
     import json
 
@@ -426,7 +529,9 @@ def statusline() -> None:
     try:
         project = project_of({"cwd": cwd})
         if keeper := project and keeper_of(project):
-            stamp, _, rest = handover.read_own(keeper, handover.INJECTION, MAX_INJECTION).partition(b"\n")
+            stamp, _, rest = handover.read_own(keeper, handover.INJECTION, MAX_INJECTION).partition(
+                b"\n"
+            )
             known = stamp.startswith(handover.INJECTION_FORM + b" ")
             line = line_of(keeper, rest.partition(b"\n")[0] if known else b"")
             files.write_all(1, f"{line}\n".encode() if line else b"")
@@ -435,11 +540,15 @@ def statusline() -> None:
 
 
 def main() -> None:
-    """Run the hook and end the process at once: tearing the interpreter down costs as much as our work."""
+    """Run the hook and end the process at once: tearing the interpreter down costs as much as
+    our work.
+    """
     try:
         hook()
     except BaseException as error:  # noqa: BLE001  the agent takes any other exit code for a verdict on its work
-        handover.complain(f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}")
+        handover.complain(
+            f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}"
+        )
     system._exit(0)
 
 

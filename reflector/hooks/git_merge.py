@@ -1,12 +1,13 @@
-"""The merge driver of a playbook.json that is shared through git, and its installation in a clone: git calls
-`python -I -m reflector.hooks.git_merge %O %A %B`.
+"""The merge driver of a playbook.json that is shared through git, and its installation in a clone:
+git calls `python -I -m reflector.hooks.git_merge %O %A %B`.
 
-Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a person has to decide
-stands between conflict markers, with exit code 1. Files that cannot be read as playbooks are merged line by line. Where
-the merge cannot be written, the exit code is above 128, by which git knows that nothing was merged.
+Invariant: what git asks for is in the file of our version when it ends, with exit code 0; what a
+person has to decide stands between conflict markers, with exit code 1. Files that cannot be read as
+playbooks are merged line by line. Where the merge cannot be written, the exit code is above 128, by
+which git knows that nothing was merged.
 
-Installing twice is installing once, and uninstalling leaves every file as it was, to the byte. Our line of
-`.claude/.gitattributes` is the first, so that no line before it has to end for it.
+Installing twice is installing once, and uninstalling leaves every file as it was, to the byte. Our
+line of `.claude/.gitattributes` is the first, so that no line before it has to end for it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str]) -> int:
         mine, other = other, mine
     merged = merge(old, mine, other)
     try:
-        replace_file(ours, _marked(dump_shared(a for a, _ in merged), dump_shared(b for _, b in merged)))
+        replace_file(
+            ours, _marked(dump_shared(a for a, _ in merged), dump_shared(b for _, b in merged))
+        )
     except OSError as error:
         return _told(f".claude/playbook.json is not merged: {error}", _FAILED)
     conflicts = [a.name for a, b in merged if a != b]
@@ -66,14 +69,18 @@ def _told(what: str, code: int) -> int:
 
 
 def _bullets(path: Path) -> tuple[Bullet, ...] | None:
-    """Return a version's bullets, none of a file that was not there; None where it cannot be read."""
+    """Return a version's bullets, none of a file that was not there; None where it cannot be
+    read.
+    """
     raw = read_bounded(path, MAX_BYTES)
     loaded = load(raw)
     return loaded.bullets if not loaded.problems else None if raw.strip() else ()
 
 
 def _is_rebase() -> bool:
-    """Whether git is putting commits of ours on top of others, by its folders: git does not tell a driver."""
+    """Whether git is putting commits of ours on top of others, by its folders: git does not tell
+    a driver.
+    """
     paths = ["--git-path", "rebase-merge", "--git-path", "rebase-apply"]
     done = subprocess.run(["git", "rev-parse", *paths], capture_output=True, check=False)
     return any(Path(os.fsdecode(line)).exists() for line in done.stdout.splitlines())
@@ -83,7 +90,9 @@ def _marked(ours: bytes, theirs: bytes) -> bytes:
     """Two texts that differ in some lines, each such line between git's markers."""
     lines = []
     for a, b in zip(ours.splitlines(keepends=True), theirs.splitlines(keepends=True), strict=True):
-        lines.append(a if a == b else b"<<<<<<< ours\n" + a + b"=======\n" + b + b">>>>>>> theirs\n")
+        lines.append(
+            a if a == b else b"<<<<<<< ours\n" + a + b"=======\n" + b + b">>>>>>> theirs\n"
+        )
     return b"".join(lines)
 
 
@@ -98,7 +107,8 @@ def driver_of(root: Path) -> str | None:
 
 
 def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Change, Change]:
-    """Share a project's playbook.json through git, or take `out` what that set up. Raises GitRefused, OSError.
+    """Share a project's playbook.json through git, or take `out` what that set up. Raises
+    GitRefused, OSError.
 
     Returns the change of the attributes and that of git's configuration.
     """
@@ -107,7 +117,8 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
 
     if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(
-            f"{root} is not a working tree that git knows; run `git init` there, or name another project with --project"
+            f"{root} is not a working tree that git knows; run `git init` there, or name another "
+            "project with --project"
         )
     path, ours = attributes_file(root), ATTRIBUTES.encode()
     try:

@@ -1,9 +1,11 @@
-"""Our hooks in an agent's settings: added, found and removed in a text, and in the file that has it.
+"""Our hooks in an agent's settings: added, found and removed in a text, and in the file that has
+it.
 
-Invariant: what the settings say beside our hooks stays, in its order, and the text keeps its indentation, line ends
-and blanks around the document. A text that cannot be written back without a loss is refused. Installing twice is
-installing once. A file is at every moment the whole old one or the whole new one, with its mode and behind its symlink,
-never a mix with what somebody else wrote meanwhile, and lies beside the new one as it was before our first hook.
+Invariant: what the settings say beside our hooks stays, in its order, and the text keeps its
+indentation, line ends and blanks around the document. A text that cannot be written back without a
+loss is refused. Installing twice is installing once. A file is at every moment the whole old one or
+the whole new one, with its mode and behind its symlink, never a mix with what somebody else wrote
+meanwhile, and lies beside the new one as it was before our first hook.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from reflector.waiting import wait_for
 
 T = TypeVar("T")
 
-#: Claude Code's events that every version with hooks of ours in it knows, and seconds until it stops waiting.
-#: A client refuses a file that names an event it does not know. Ours are back in milliseconds; SessionEnd's
-#: time matters most: without one, all hooks of that event share 1.5 seconds, a slow machine's whole start.
-EVENTS = dict.fromkeys(("SessionStart", "SubagentStart", "PreCompact", "SubagentStop", "Stop", "SessionEnd"), 10)
-#: Where our environment is gone, Python's own exit code is 2, by which a hook forbids to stop or to compact.
+#: Claude Code's events that every version with hooks of ours in it knows, and seconds until it
+#: stops waiting. A client refuses a file that names an event it does not know. Ours are back in
+#: milliseconds; SessionEnd's time matters most: without one, all hooks of that event share 1.5
+#: seconds, a slow machine's whole start.
+EVENTS = dict.fromkeys(
+    ("SessionStart", "SubagentStart", "PreCompact", "SubagentStop", "Stop", "SessionEnd"), 10
+)
+#: Where our environment is gone, Python's own exit code is 2, by which a hook forbids to stop or to
+#: compact.
 _NEVER_A_VERDICT = "|| exit 0"
 _PYTHON = re.compile(r"(?:.*/)?(?:python[\d.]*t?|pypy[\d.]*)")
 _OURSELVES = re.compile(r"(?:.*/)?reflector")
@@ -50,7 +56,9 @@ SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
 class MalformedSettings(Exception):
-    """Settings that are not those of an agent, or that cannot be written; says why, and where if known."""
+    """Settings that are not those of an agent, or that cannot be written; says why, and where if
+    known.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +68,31 @@ class Handler:
     event: str
     command: str
     own: bool
-    """Written by us, or as we would; False for one that calls us in its own way, which we leave alone."""
+    """Whether we wrote it, or would have. One that calls us in its own way is left alone."""
 
 
 def hook_command(python: str = sys.executable, script: str = SCRIPT) -> str:
-    """Return the command that the agent runs: its shell's words for the fastest start of the hook. Raises
-    MalformedSettings where there is no path, or none that a settings file can hold."""
+    """Return the command that the agent runs: its shell's words for the fastest start of the hook.
+    Raises MalformedSettings where there is no path, or none that a settings file can hold.
+    """
     if not python:
-        raise MalformedSettings("this Python does not know its own path; run reflector by the full path of its program")
+        raise MalformedSettings(
+            "this Python does not know its own path; run reflector by the full path of its program"
+        )
     command = f"{shlex.join([python, '-I', '-S', script])} {_NEVER_A_VERDICT}"
     try:
         command.encode()
     except UnicodeEncodeError:
-        raise MalformedSettings(f"{command!r} is not UTF-8; install reflector under another path") from None
+        raise MalformedSettings(
+            f"{command!r} is not UTF-8; install reflector under another path"
+        ) from None
     return command
 
 
 def is_own(command: str) -> bool:
-    """Return whether a command is the hook and nothing else, of this or another environment, in any form of ours."""
+    """Return whether a command is the hook and nothing else, of this or another environment, in
+    any form of ours.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
@@ -103,9 +118,13 @@ def parsed(text: str) -> dict[str, Any]:
         text = text.removeprefix("\ufeff")
         value = json.loads(text, object_pairs_hook=_unique) if text.strip(_BLANKS) else {}
     except json.JSONDecodeError as error:
-        raise MalformedSettings(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+        raise MalformedSettings(
+            f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        ) from None
     except (ValueError, RecursionError):  # of Python's own limits: the text is JSON
-        raise MalformedSettings("a number has thousands of digits, or it is nested too deeply") from None
+        raise MalformedSettings(
+            "a number has thousands of digits, or it is nested too deeply"
+        ) from None
     return _is(value, dict, "the document")  # type: ignore[no-any-return]
 
 
@@ -121,13 +140,18 @@ class HookList:
 
     def handlers(self, text: str) -> list[Handler]:
         """Return every hook that calls us, in the order of the file."""
-        found = [(event, one) for event, _, group in _groups(parsed(text)) for one in group["hooks"]]
-        commands = [(event, _command(handler)) for event, handler in found if isinstance(handler, dict)]
+        found = [
+            (event, one) for event, _, group in _groups(parsed(text)) for one in group["hooks"]
+        ]
+        commands = [
+            (event, _command(handler)) for event, handler in found if isinstance(handler, dict)
+        ]
         ours = [Handler(event, command, is_own(command)) for event, command in commands]
         return [one for one in ours if one.own or _CALLS_US.search(one.command)]
 
     def install(self, text: str, command: str) -> str:
-        """Return the text with our hook at each event; an older one of ours is replaced in its place.
+        """Return the text with our hook at each event; an older one of ours is replaced in its
+        place.
 
         A blank text becomes a document.
         """
@@ -150,8 +174,14 @@ class HookList:
 
         _remove(settings, is_more)
         for event, timeout in missing.items():
-            settings.setdefault("hooks", {}).setdefault(event, []).append({"hooks": [_handler(command, timeout)]})
-        return text if settings == parsed(text) else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
+            settings.setdefault("hooks", {}).setdefault(event, []).append(
+                {"hooks": [_handler(command, timeout)]}
+            )
+        return (
+            text
+            if settings == parsed(text)
+            else dumped(settings, text if text.strip(_BLANKS) else "{}\n")
+        )
 
     def uninstall(self, text: str) -> str:
         """Return the text without our hooks, and without the lists that held nothing else."""
@@ -160,7 +190,9 @@ class HookList:
         return text if settings == parsed(text) else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
-        """Return what a text says beside our hooks, in one form: with them, each where it is or would be."""
+        """Return what a text says beside our hooks, in one form: with them, each where it is or
+        would be.
+        """
         return json.dumps(parsed(self.install(text, "")), sort_keys=True)
 
     def is_exact(self, text: str) -> bool:
@@ -170,7 +202,8 @@ class HookList:
 
 @dataclass(frozen=True, slots=True)
 class ModuleFile:
-    """Our hooks in a file of our own, for an agent that loads JavaScript modules; one that is not ours is refused.
+    """Our hooks in a file of our own, for an agent that loads JavaScript modules; one that is not
+    ours is refused.
 
     name    of the file in `modules/` that speaks to the agent
     events  that the module gives the hook
@@ -192,8 +225,12 @@ class ModuleFile:
         """Return the module. Raises MalformedSettings if the text is another one."""
         if text.strip() and not text.startswith(_OUR_MODULE):
             raise MalformedSettings("this file is not reflector's; give it another name")
-        call, module = (Path(SCRIPT).with_name("modules") / f"{name}.js" for name in ("call", self.name))
-        return call.read_text("utf-8").replace('"@COMMAND@"', json.dumps(command)) + module.read_text("utf-8")
+        call, module = (
+            Path(SCRIPT).with_name("modules") / f"{name}.js" for name in ("call", self.name)
+        )
+        return call.read_text("utf-8").replace(
+            '"@COMMAND@"', json.dumps(command)
+        ) + module.read_text("utf-8")
 
     def uninstall(self, text: str) -> str:
         """Return "" for our module, and any other text as it is."""
@@ -207,7 +244,9 @@ class ModuleFile:
 
 
 def dumped(settings: dict[str, Any], like: str) -> str:
-    """Return settings as JSON with the indentation, line ends and outer blanks of a text. Raises MalformedSettings."""
+    """Return settings as JSON with the indentation, line ends and outer blanks of a text. Raises
+    MalformedSettings.
+    """
     body = like.strip(_BLANKS)
     start = len(like) - len(like.lstrip(_BLANKS))
     indented = re.findall(r"\n([ \t]*)[^\s}\]]", body)
@@ -216,16 +255,26 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     separators = (", " if indent is None and colon == ": " else ",", colon)
     try:
         written = json.dumps(
-            settings, ensure_ascii=body.isascii(), indent=indent, separators=separators, allow_nan=False
+            settings,
+            ensure_ascii=body.isascii(),
+            indent=indent,
+            separators=separators,
+            allow_nan=False,
         )
         written.encode()
     except (ValueError, RecursionError):
         raise MalformedSettings("a number or a text in it cannot be written back") from None
-    return like[:start] + written.replace("\n", "\r\n" if "\r\n" in like else "\n") + like[start + len(body) :]
+    return (
+        like[:start]
+        + written.replace("\n", "\r\n" if "\r\n" in like else "\n")
+        + like[start + len(body) :]
+    )
 
 
 def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
-    """Yield each matcher group that has a list of hooks, with its event and the list that it is in."""
+    """Yield each matcher group that has a list of hooks, with its event and the list that it is
+    in.
+    """
     hooks = settings.get("hooks")
     for event, groups in list(hooks.items()) if isinstance(hooks, dict) else ():
         for group in list(groups) if isinstance(groups, list) else ():
@@ -236,7 +285,9 @@ def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str
 def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], bool]) -> None:
     """Remove some hooks, and the lists that held nothing else."""
     for event, groups, group in _groups(settings):
-        left = [one for one in group["hooks"] if not (isinstance(one, dict) and is_gone(event, one))]
+        left = [
+            one for one in group["hooks"] if not (isinstance(one, dict) and is_gone(event, one))
+        ]
         if len(left) == len(group["hooks"]):
             continue
         group["hooks"] = left
@@ -268,15 +319,20 @@ def _is(value: Any, kind: type, name: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON. Raises MalformedSettings for a key that appears twice: readers differ, and one goes."""
+    """Return an object of JSON. Raises MalformedSettings for a key that appears twice: readers
+    differ, and one goes.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise MalformedSettings(f'"{next(key for key in keys if keys.count(key) > 1)}" appears twice in one object')
+        raise MalformedSettings(
+            f'"{next(key for key in keys if keys.count(key) > 1)}" appears twice in one object'
+        )
     return found
 
 
-#: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold them.
+#: How our hooks are written in a text. Methods raise MalformedSettings for a text that cannot hold
+#: them.
 Form = HookList | ModuleFile
 
 
@@ -285,7 +341,9 @@ class SettingsRefused(Exception):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path, self.what = path, f"{path}{reason}"
-        super().__init__(f"{self.what}; correct it and run the same command again. Nothing was changed.")
+        super().__init__(
+            f"{self.what}; correct it and run the same command again. Nothing was changed."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +356,7 @@ class Change:
     backup: Path | None = None
     """The file as it was, where it lies beside the new one."""
     reformats: bool = False
-    """Whether lines outside our hooks change too: they are written as the JSON library writes them."""
+    """Whether lines outside our hooks change too, because the JSON library writes them."""
 
     @property
     def is_none(self) -> bool:
@@ -311,7 +369,9 @@ def backup_path(path: Path) -> Path:
 
 
 def read_settings(path: Path, parse: Callable[[str], T]) -> T:
-    """Return what `parse` makes of a settings file, "" where there is none. Raises SettingsRefused."""
+    """Return what `parse` makes of a settings file, "" where there is none. Raises
+    SettingsRefused.
+    """
     try:
         return parse(_text(_read(path)))
     except OSError as error:
@@ -320,13 +380,16 @@ def read_settings(path: Path, parse: Callable[[str], T]) -> T:
         raise SettingsRefused(path, f": {error}") from None
 
 
-def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, dry_run: bool = False) -> Change:
+def install_hooks(
+    path: Path, form: Form, command: str, *, within: Path | None, dry_run: bool = False
+) -> Change:
     """Put our hooks into a settings file, or say what that would change.
 
     form    how they are written in it
-    within  the project that the file is in; None for a person's own, which is theirs alone where it is new
-    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
-    written.
+    within  the project that the file is in; None for a person's own, which is theirs alone where it
+            is new
+    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where
+    the file cannot be written.
     """
     with _changing(path, within, makes=not dry_run):
         before, backup = _read(path), backup_path(path)
@@ -338,13 +401,15 @@ def install_hooks(path: Path, form: Form, command: str, *, within: Path | None, 
         return Change(path, before, after, backup if backup.exists() else None, reformats)
 
 
-def uninstall_hooks(path: Path, form: Form, *, within: Path | None, depth: int = 0, dry_run: bool = False) -> Change:
+def uninstall_hooks(
+    path: Path, form: Form, *, within: Path | None, depth: int = 0, dry_run: bool = False
+) -> Change:
     """Take our hooks out of a settings file, or say what that would change.
 
-    Where nothing else was changed since they were put in, the file is as it was before, to the byte; one that held
-    nothing else is removed, and so are up to `depth` folders above it that are empty then.
-    Raises SettingsRefused, also where a link leads out of the project, Changed, and OSError where the file cannot be
-    written.
+    Where nothing else was changed since they were put in, the file is as it was before, to the
+    byte; one that held nothing else is removed, and so are up to `depth` folders above it that are
+    empty then. Raises SettingsRefused, also where a link leads out of the project, Changed, and
+    OSError where the file cannot be written.
     """
     with _changing(path, within):
         before, backup = _read(path), backup_path(path)
@@ -408,8 +473,9 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 0o600) -> None:
-    """Put a file's new content in the old one's place, with its mode and owner, a new one's with `mode`. Raises Changed
-    where it is not the old one any more."""
+    """Put a file's new content in the old one's place, with its mode and owner, a new one's with
+    `mode`. Raises Changed where it is not the old one any more.
+    """
     target = Path(os.path.realpath(path))
     target.parent.stat()  # a link that leads nowhere makes no folder
     owner = target.stat() if before is not None else None
@@ -420,22 +486,25 @@ def _replace(path: Path, before: bytes | None, after: bytes | None, mode: int = 
 
 def _give(path: Path, like: os.stat_result) -> None:
     if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        with suppress(PermissionError):  # only root may: after `sudo` a person still owns their settings
+        # only root may: after `sudo` a person still owns their settings
+        with suppress(PermissionError):
             os.chown(path, like.st_uid, like.st_gid)
 
 
 @contextmanager
 def _changing(path: Path, project: Path | None, *, makes: bool = False) -> Iterator[None]:
-    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind. Raises SettingsRefused,
-    also for a project's file that lies elsewhere: links in a project are whoever made it's."""
+    """Keep other commands of ours from a settings file meanwhile; leaves no lock file behind.
+    Raises SettingsRefused, also for a project's file that lies elsewhere: links in a project are
+    whoever made it's.
+    """
     real = Path(os.path.realpath(path))
     if project is not None and not real.is_relative_to(os.path.realpath(project)):
         raise SettingsRefused(path, f" leads out of the project, to {real}; remove the link")
     if makes:
         path.parent.mkdir(mode=0o700 if project is None else 0o777, parents=True, exist_ok=True)
     with ExitStack() as stack:
-        # A folder may be missing, a link lead nowhere, a file system lock nothing, and a holder be stopped; the file is
-        # compared before it is replaced.
+        # A folder may be missing, a link lead nowhere, a file system lock nothing, and a holder be
+        # stopped; the file is compared before it is replaced.
         with suppress(OSError):
             wait_for(stack.enter_context(files.Folder(str(real.parent))).fd, _PATIENCE)
         try:

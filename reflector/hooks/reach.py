@@ -1,8 +1,8 @@
-"""Whether the agents call the hook: the hooks in their settings, what keeps them from running or makes them run twice,
-and when they last ran.
+"""Whether the agents call the hook: the hooks in their settings, what keeps them from running or
+makes them run twice, and when they last ran.
 
-Invariant: looking changes nothing and never fails. A settings file that cannot be read says nothing about conflicts;
-the doctor, and the command that changes it, say what is wrong with it.
+Invariant: looking changes nothing and never fails. A settings file that cannot be read says nothing
+about conflicts; the doctor, and the command that changes it, say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,19 @@ from typing import Any, NamedTuple
 
 from reflector import files, locate
 from reflector.hooks.agents import AGENTS, CLAUDE, Agent, Scope
-from reflector.hooks.install import Handler, SettingsRefused, hook_command, install_hooks, parsed, read_settings
+from reflector.hooks.install import (
+    Handler,
+    SettingsRefused,
+    hook_command,
+    install_hooks,
+    parsed,
+    read_settings,
+)
 from reflector.project import Project
 
 PLUGIN = "reflector"
-#: Hooks of a session that works: an installation that never fired at these does not reach the agent.
+#: Hooks of a session that works: an installation that never fired at these does not reach the
+#: agent.
 _AT_EVERY_SESSION = ("SessionStart", "SessionEnd")
 
 
@@ -74,7 +82,11 @@ def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
     """Yield each settings file and plugin by which an agent calls us, and what ends that."""
     for one in callers(project, []):
         is_own = any(handler.own for handler in one.handlers)
-        yield one.agent, str(one.path), install_command(one.agent, "uninstall", one.scope) if is_own else "edit it"
+        yield (
+            one.agent,
+            str(one.path),
+            install_command(one.agent, "uninstall", one.scope) if is_own else "edit it",
+        )
     for name in plugins(project):
         yield CLAUDE, f"the plugin {name}", f"claude plugin uninstall {name}"
 
@@ -97,7 +109,10 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         for path, switch in disabled_by(agent, project.root):
             yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
         if len(places) > 1:
-            text = f"installed more than once ({', '.join(places)}); everything is counted once all the same"
+            text = (
+                f"installed more than once ({', '.join(places)}); everything is counted once "
+                "all the same"
+            )
             yield Check("hooks", text, "keep one of them")
     if calling:
         yield from _fired(project, calling)
@@ -111,7 +126,13 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     mend, fix, renewed = install_command(agent, scope=scope), None, None
     # A project's file is everybody's who works on it: their program may lie where this says.
     if scope != "project" and any(handler.own for handler in handlers):
-        renewed = partial(install_hooks, path, agent.form, hook_command(), within=None if scope == "user" else root)
+        renewed = partial(
+            install_hooks,
+            path,
+            agent.form,
+            hook_command(),
+            within=None if scope == "user" else root,
+        )
         fix = f"writes the hooks of this installation into {path}"
     events = dict.fromkeys(handler.event for handler in handlers)
     if missing := [event for event in agent.events if event not in events]:
@@ -123,21 +144,34 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
     for command in dict.fromkeys(handler.command for handler in handlers):
         if (gone := missing_program(command)) is not None:
-            yield Check("hooks", f"{path}: {gone} is gone, so the hook does nothing", mend, fix, renewed, is_error=True)
+            yield Check(
+                "hooks",
+                f"{path}: {gone} is gone, so the hook does nothing",
+                mend,
+                fix,
+                renewed,
+                is_error=True,
+            )
 
 
 def install_command(agent: Agent, verb: str = "install", scope: Scope = "user") -> str:
-    """Return the command that installs an agent's hooks, or does with them what another verb says."""
+    """Return the command that installs an agent's hooks, or does with them what another verb
+    says.
+    """
     named = "" if agent is CLAUDE else f" --agent {agent.name}"
     return f"reflector {verb}{named}" + ("" if scope == "user" else f" --scope {scope}")
 
 
 def _is_trusted(path: Path, home: Path) -> bool:
-    """Return whether Codex CLI noted that a person trusts a file's hooks; also where its notes cannot be read."""
+    """Return whether Codex CLI noted that a person trusts a file's hooks; also where its notes
+    cannot be read.
+    """
     try:
         known = locate.parse_toml((home / "config.toml").read_text("utf-8"))
         state = known.get("hooks", {}).get("state", {})
-        return any(key.startswith(f"{path}:") and "trusted_hash" in said for key, said in state.items())
+        return any(
+            key.startswith(f"{path}:") and "trusted_hash" in said for key, said in state.items()
+        )
     except FileNotFoundError:
         return False
     except (OSError, ValueError, AttributeError, TypeError):
@@ -150,7 +184,9 @@ def missing_program(command: str) -> str | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    return next((word for word in words if Path(word).is_absolute() and not Path(word).exists()), None)
+    return next(
+        (word for word in words if Path(word).is_absolute() and not Path(word).exists()), None
+    )
 
 
 def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
@@ -172,7 +208,11 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
 def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     """Return the settings files that switch all hooks off, each with the words that do."""
     words = f'"{".".join(agent.switch)}": {json.dumps(agent.off)}'
-    return [(path, words) for path in dict.fromkeys(agent.paths(project).values()) if agent.is_off(_said(path))]
+    return [
+        (path, words)
+        for path in dict.fromkeys(agent.paths(project).values())
+        if agent.is_off(_said(path))
+    ]
 
 
 def plugins(project: Path) -> list[str]:
@@ -181,7 +221,11 @@ def plugins(project: Path) -> list[str]:
     for path in CLAUDE.paths(project).values():  # the later decides
         said = _said(path).get("enabledPlugins")
         enabled |= said if isinstance(said, dict) else {}
-    return [name for name, value in enabled.items() if name.partition("@")[0] == PLUGIN and value is not False]
+    return [
+        name
+        for name, value in enabled.items()
+        if name.partition("@")[0] == PLUGIN and value is not False
+    ]
 
 
 def _said(path: Path) -> dict[str, Any]:

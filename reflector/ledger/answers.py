@@ -1,8 +1,10 @@
-"""Windows and answers: how many windows there are, what answers took, and the tags that were read from them.
+"""Windows and answers: how many windows there are, what answers took, and the tags that were read
+from them.
 
-Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group of the last answer
-before its completion, and so are the tags behind it; a tag of none is in no group. Which group something is in follows
-from what came before it, so a count goes on from an earlier one. An answer that was erased is in its backend's.
+Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group
+of the last answer before its completion, and so are the tags behind it; a tag of none is in no
+group. Which group something is in follows from what came before it, so a count goes on from an
+earlier one. An answer that was erased is in its backend's.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _TAGS = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
 
 @dataclass(slots=True)
 class Group:
-    """Answers, what they took, and the tags that were read from them; `undecided` are neutral or could not be used.
+    """Answers, what they took, and the tags that were read from them; `undecided` are neutral or
+    could not be used.
 
     key  what the answers have in common
     """
@@ -74,7 +77,11 @@ class Answers:
 
     def dump(self) -> list[Any]:
         """Return the counts as lists, as JSON holds them, but for costs."""
-        groups = [[*key, *astuple(group)[1:]] for key, group in sorted(self.groups.items()) if group != Group()]
+        groups = [
+            [*key, *astuple(group)[1:]]
+            for key, group in sorted(self.groups.items())
+            if group != Group()
+        ]
         return [self.windows, self.sessions, groups]
 
     @classmethod
@@ -82,12 +89,16 @@ class Answers:
         """Return the counts that `dump` gave."""
         found = cls(*state[:2])
         for model, template, day, answers, reflections, tokens, cost, *more in state[2]:
-            found.groups[model, template, day] = Group("", answers, reflections, tokens, Decimal(cost), *more)
+            found.groups[model, template, day] = Group(
+                "", answers, reflections, tokens, Decimal(cost), *more
+            )
         return found
 
 
 def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None) -> Answers:
-    """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
+    """Return what the events up to a position say; `since` is an earlier position, and what the
+    events said there.
+    """
     after, known = since or (0, Answers())
     found = Answers.load(known.dump())
     for begin in range(after, upto, AT_ONCE):
@@ -98,9 +109,16 @@ def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None
 def _count(sql: Statements, after: int, upto: int, found: Answers) -> None:
     """Count what the events behind one position and up to another say besides."""
     _count_windows(sql, after, upto, found)
-    steps = [step for step in between(sql, (*ANSWER_TYPES, *COMPLETION_TYPES), after, upto) if not step.fault]
+    steps = [
+        step
+        for step in between(sql, (*ANSWER_TYPES, *COMPLETION_TYPES), after, upto)
+        if not step.fault
+    ]
     tags = sql.run(
-        f"SELECT reflection_id, tag, count(*), min(position), max(position) {_TAGS} GROUP BY reflection_id, tag",
+        (
+            f"SELECT reflection_id, tag, count(*), min(position), max(position) {_TAGS} GROUP BY "
+            "reflection_id, tag"
+        ),
         *(after, upto),
     ).fetchall()
     homes = _homes(steps)
@@ -128,7 +146,9 @@ def _count(sql: Statements, after: int, upto: int, found: Answers) -> None:
 
 
 def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answers) -> None:
-    """Count the tags at these positions out of what is counted up to a position: those that retractions cover."""
+    """Count the tags at these positions out of what is counted up to a position: those that
+    retractions cover.
+    """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.run(query, covered).fetchall()
     homes = _homes(_behind(sql, {_completion(row[2]) for row in tags}, upto))
@@ -146,7 +166,9 @@ def _behind(sql: Statements, completions: Collection[str], upto: int) -> list[Ev
     completed = events_where(sql, "event_id IN ? AND position <= ?", completions, upto)
     where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ?"
     answered = events_where(sql, where, {one.target_id for one in completed}, upto)
-    return sorted((one for one in (*answered, *completed) if not one.fault), key=lambda one: one.position)
+    return sorted(
+        (one for one in (*answered, *completed) if not one.fault), key=lambda one: one.position
+    )
 
 
 def _answered(steps: Iterable[Event]) -> set[str]:
@@ -163,23 +185,38 @@ def _answered(steps: Iterable[Event]) -> set[str]:
 
 
 def _homes(steps: Iterable[Event]) -> dict[str, tuple[int, Key]]:
-    """Return the position and the group of each completion among answers and completions in order, by its id."""
+    """Return the position and the group of each completion among answers and completions in
+    order, by its id.
+    """
     last: dict[tuple[str | None, str | None], Event] = {}
     found = {}
     for step in steps:
         if step.type in COMPLETION_TYPES:
-            found[step.event_id] = step.position, _key(last.get((step.reflection_id, step.target_id), step))
+            found[step.event_id] = (
+                step.position,
+                _key(last.get((step.reflection_id, step.target_id), step)),
+            )
         else:
             last[step.reflection_id, step.target_id] = step
     return found
 
 
 def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:
-    query = f"SELECT event_id, session_id FROM event WHERE playbook_id = ? AND {one_of(WINDOW_TYPES)} AND {_BETWEEN}"  # noqa: S608
+    query = (
+        "SELECT event_id, session_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
+        f"{one_of(WINDOW_TYPES)} AND {_BETWEEN}"
+    )
     rows = sql.run(query, after, upto).fetchall()
     sessions = {session for _, session in rows if session}
-    query = "SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND session_id IN ? AND position <= ?"
-    (again,) = sql.run(f"{query} AND {whose(WINDOW_TYPES)}", sessions, after).fetchone() if after else (0,)
+    query = (
+        "SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND session_id IN "
+        "? AND position <= ?"
+    )
+    (again,) = (
+        sql.run((f"{query} AND {whose(WINDOW_TYPES)}"), sessions, after).fetchone()
+        if after
+        else (0,)
+    )
     found.windows += len(rows)
     found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
 

@@ -1,9 +1,11 @@
-"""How events are appended: admission, then positions, chain, projection and head in one write transaction.
+"""How events are appended: admission, then positions, chain, projection and head in one write
+transaction.
 
-Invariant: what is appended together is appended as a whole or not at all, in the order given, right behind the head.
-Each event that is admitted can be hashed, stored, folded and shown on both engines, now and in every rebuild; a bullet
-is admitted by the same rules whether a person adds it, an agent proposes it or a file brings it. Inside a `transaction`
-the playbook's one lock is held, and an error inside leaves neither an open transaction nor the lock behind.
+Invariant: what is appended together is appended as a whole or not at all, in the order given, right
+behind the head. Each event that is admitted can be hashed, stored, folded and shown on both
+engines, now and in every rebuild; a bullet is admitted by the same rules whether a person adds it,
+an agent proposes it or a file brings it. Inside a `transaction` the playbook's one lock is held,
+and an error inside leaves neither an open transaction nor the lock behind.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import BULLET_ASSERTED, EVENT_REDACTED, Appended, Event, NewEvent, identity, written
+from reflector.events.event import (
+    BULLET_ASSERTED,
+    EVENT_REDACTED,
+    Appended,
+    Event,
+    NewEvent,
+    identity,
+    written,
+)
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
@@ -37,8 +47,9 @@ _NO_META = sealed({})
 
 
 class Prepared(NamedTuple):
-    """An event with its texts in canonical form; `facts` is its data as it reads back from the ledger. Of one that was
-    erased, `data` is None and `facts` is what its redaction left."""
+    """An event with its texts in canonical form; `facts` is its data as it reads back from the
+    ledger. Of one that was erased, `data` is None and `facts` is what its redaction left.
+    """
 
     event: NewEvent
     facts: Mapping[str, Any] | None
@@ -49,8 +60,10 @@ class Prepared(NamedTuple):
 
 
 def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) -> Prepared:
-    """Check an event and write its canonical form; a `foreign` one is a file's, and `tx` the transaction id of the
-    command that appends it. Raises LedgerError, or NotCanonical for its data or meta."""
+    """Check an event and write its canonical form; a `foreign` one is a file's, and `tx` the
+    transaction id of the command that appends it. Raises LedgerError, or NotCanonical for its data
+    or meta.
+    """
     if tx is not None:
         event = replace(event, meta={**event.meta, ev.TX: tx})
     check_fields(event)
@@ -64,7 +77,9 @@ def prepare(event: NewEvent, *, foreign: bool = False, tx: str | None = None) ->
 def check_fields(event: NewEvent) -> None:
     """Check everything about an event but its data and meta. Raises LedgerError."""
     if event.type not in EVENT_TYPES:
-        raise LedgerError(f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}")
+        raise LedgerError(
+            f"{event.type!r} is not an event type; the types are {', '.join(sorted(EVENT_TYPES))}"
+        )
     for name, value in zip(_FIELDS, _fields_of(event), strict=True):
         if value is not None and (fault := _fault(value)):
             raise LedgerError(f"{event.type}: {name} {value[:40]!r} {fault}")
@@ -82,8 +97,9 @@ def _fault(value: str) -> str | None:
 def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = False) -> None:
     """Check an event's target, and its data in canonical form. Raises LedgerError.
 
-    What this program appends has the shape of its type by the way it is made, so only bullets are looked at, which
-    people and models word, and what `verify` reads. A `foreign` event is a file's, which may come from anybody.
+    What this program appends has the shape of its type by the way it is made, so only bullets are
+    looked at, which people and models word, and what `verify` reads. A `foreign` event is a file's,
+    which may come from anybody.
     """
     one = EVENT_TYPES[event.type]
     if one.target is not None and one.target.required and event.target_id is None:
@@ -109,7 +125,8 @@ def utc_now() -> str:
 def later_than(recorded_at: str) -> str:
     """Now, or a microsecond after a time that a clock set back has not reached.
 
-    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in playbook.json.
+    Strictly later, so that a time names the one append that wrote it: `last_updated` does so in
+    playbook.json.
     """
     now = utc_now()
     return now if now > recorded_at else just_after(recorded_at)
@@ -121,7 +138,8 @@ def just_after(time: str) -> str:
         return written(datetime.fromisoformat(time) + timedelta(microseconds=1))
     except (OverflowError, ValueError) as error:
         raise LedgerCorrupt(
-            f"the head is at the time {time!r}, behind which nothing can be recorded; run `reflector verify`: where "
+            f"the head is at the time {time!r}, behind which nothing can be recorded; run "
+            "`reflector verify`: where "
             "only the head is wrong, `reflector rebuild --mend` mends it, else restore a backup"
         ) from error
 
@@ -132,8 +150,9 @@ _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? 
 
 @dataclass(slots=True)
 class Writing:
-    """An open write transaction: the playbook's head, (position, data hash) of the ids that it holds, what is in force
-    until something is appended."""
+    """An open write transaction: the playbook's head, (position, data hash) of the ids that it
+    holds, what is in force until something is appended.
+    """
 
     sql: Statements
     position: int
@@ -144,13 +163,16 @@ class Writing:
 
 
 @contextmanager
-def transaction(engine: Engine, playbook_id: int, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-    """A write transaction with the head locked, in which these ids are looked up; commits when the body ends well, else
-    leaves nothing behind. Raises the driver's errors and LedgerLocked."""
+def transaction(
+    engine: Engine, playbook_id: int, event_ids: Sequence[str] = ()
+) -> Iterator[Writing]:
+    """A write transaction with the head locked, in which these ids are looked up; commits when the
+    body ends well, else leaves nothing behind. Raises the driver's errors and LedgerLocked.
+    """
     with engine.turn, file_lock(engine.url), engine.connection() as connection:
         sql = Statements(connection.cursor(), engine.dialect, playbook_id)
-        # Statements are sent without waiting for the answer of the one before; not where the rows are so many that
-        # COPY, which a pipeline refuses, gains more.
+        # Statements are sent without waiting for the answer of the one before; not where the rows
+        # are so many that COPY, which a pipeline refuses, gains more.
         with connection.pipeline() if sql.postgres and len(event_ids) < COPIED else nullcontext():
             yield _begun(sql, event_ids)
             connection.commit()
@@ -172,17 +194,23 @@ def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
         (head,) = locked.fetchall()
         found = known.fetchall() if known is not None else ()
-    return Writing(sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force)
+    return Writing(
+        sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force
+    )
 
 
-def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False) -> list[Appended]:
-    """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a name that is taken,
-    and changes nothing. Raises Conflict, LedgerCorrupt."""
+def append(
+    writing: Writing, prepared: Iterable[Prepared], *, merged: bool = False
+) -> list[Appended]:
+    """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a
+    name that is taken, and changes nothing. Raises Conflict, LedgerCorrupt.
+    """
     sql, known = writing.sql, writing.known
     position, chain = writing.position, writing.chain
     if not CHAIN.fullmatch(chain):
         raise LedgerCorrupt(
-            f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run `reflector verify`, then "
+            f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run "
+            "`reflector verify`, then "
             "`reflector rebuild --mend`"
         )
     recorded_at = later_than(writing.recorded_at)
@@ -194,12 +222,18 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
         if (first := known.get(event.event_id)) is not None:
             if first[1] != item.data_hash:
                 what = (
-                    f"is already at position {first[0]} with other data; nothing was appended. See it with "
+                    f"is already at position {first[0]} with other data; nothing was appended. "
+                    "See it with "
                     f"`reflector show {event.event_id}`"
                     if first[0] <= writing.position
-                    else "comes twice in one append, with other data; nothing was appended. Give each an id of its own"
+                    else (
+                        "comes twice in one append, with other data; nothing was appended. Give "
+                        "each an id of its own"
+                    )
                 )
-                raise Conflict(f"event {event.event_id} ({event.type}) {what}", event.event_id, first[0])
+                raise Conflict(
+                    (f"event {event.event_id} ({event.type}) {what}"), event.event_id, first[0]
+                )
             answers.append(Appended(event.event_id, first[0], added=False))
             continue
         position += 1
@@ -227,23 +261,41 @@ def append(writing: Writing, prepared: Iterable[Prepared], *, merged: bool = Fal
     return answers
 
 
-def redact(writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None, tx: str) -> Appended:
-    """Erase an event's text on an open write transaction; `tx` is the command's. Raises NoSuchTarget, LedgerError."""
+def redact(
+    writing: Writing, event_id: str, reason: str, actor: str, takes: Takes | None, tx: str
+) -> Appended:
+    """Erase an event's text on an open write transaction; `tx` is the command's. Raises
+    NoSuchTarget, LedgerError.
+    """
     line = line_of(writing.sql, event_id)
     if not line:
-        raise NoSuchTarget(f"event {event_id} is not in the ledger; look its id up with `reflector log`")
+        raise NoSuchTarget(
+            f"event {event_id} is not in the ledger; look its id up with `reflector log`"
+        )
     last = line[-1]
     data = redaction_of(line, event_id, reason, takes or everything)
     if data is None:
         return Appended(last.event_id, last.position, added=False)
-    event = NewEvent(EVENT_REDACTED, identity(EVENT_REDACTED, last.event_id), data, actor, target_id=last.event_id)
+    event = NewEvent(
+        EVENT_REDACTED,
+        identity(EVENT_REDACTED, last.event_id),
+        data,
+        actor,
+        target_id=last.event_id,
+    )
     (answer,) = append(writing, [prepare(event, tx=tx)])
-    writing.sql.run("UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id)
+    writing.sql.run(
+        "UPDATE event SET data = NULL WHERE playbook_id = ? AND event_id = ?", last.event_id
+    )
     return answer
 
 
-def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, actor: str) -> Appended:
-    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, LedgerError for other ones."""
+def assert_counters(
+    writing: Writing, name: str, helpful: int, harmful: int, actor: str
+) -> Appended:
+    """Append that a bullet has these counters, if it has. Raises NoSuchTarget, LedgerError for
+    other ones.
+    """
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
@@ -260,7 +312,11 @@ def assert_counters(writing: Writing, name: str, helpful: int, harmful: int, act
 
 
 def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
-    new = [(event, bullet["name"]) for event in events for bullet in new_bullets(event.type, event.data or {})]
+    new = [
+        (event, bullet["name"])
+        for event in events
+        for bullet in new_bullets(event.type, event.data or {})
+    ]
     if not new:
         return
     query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"
@@ -268,7 +324,8 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     for event, name in new:
         if name in taken:
             what = (
-                f"the bullet {name} exists since position {taken[name]}, and names are never reused; nothing was "
+                f"the bullet {name} exists since position {taken[name]}, and names are never "
+                "reused; nothing was "
                 "appended. Add it under a name that was never given out"
             )
             raise Conflict(what, event.event_id, taken[name])

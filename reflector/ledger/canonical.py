@@ -1,13 +1,14 @@
 """The canonical form of an event and the hash chain over it.
 
 Model: an event's `data` and `meta` are canonical JSON texts. The leaf of an event hashes its header
-fields and the hashes of both texts; the chain hashes the chain before it and the leaf. Whoever holds
-one chain value holds a commitment to every event up to it: no edit, removal or reorder leaves it.
+fields and the hashes of both texts; the chain hashes the chain before it and the leaf. Whoever
+holds one chain value holds a commitment to every event up to it: no edit, removal or reorder leaves
+it.
 
 Invariant: the same values give the same bytes forever. This form is a documented contract (see
-docs/ledger-format.md) with golden tests: changing it changes every hash, so a change is a new prefix
-beside `pl1:`, never an edit here. Hashing `data` by its own hash rather than in place is what lets a
-text be erased later while the chain still verifies.
+docs/ledger-format.md) with golden tests: changing it changes every hash, so a change is a new
+prefix beside `pl1:`, never an edit here. Hashing `data` by its own hash rather than in place is
+what lets a text be erased later while the chain still verifies.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ MAX_DEPTH = 32
 PREFIX = "pl1:"
 CHAIN: Final = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+).encode
 
 
 class NotCanonical(ValueError):
@@ -33,25 +36,31 @@ class NotCanonical(ValueError):
 
 
 def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object as it reads back from its canonical text: a float as a string with 6 decimals, so that every
-    engine and language reads the same. Raises `NotCanonical` for other types, non-string keys, integers beyond 2**53 -
-    1, NaN and infinities."""
+    """Return the object as it reads back from its canonical text: a float as a string with 6
+    decimals, so that every engine and language reads the same. Raises `NotCanonical` for other
+    types, non-string keys, integers beyond 2**53 - 1, NaN and infinities.
+    """
     result: Mapping[str, Any] = _plain(value, "", 0)
     return result
 
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the canonical JSON of a `plain` object (keys sorted, no spaces, UTF-8) and its `digest`. Raises
-    `NotCanonical` for a lone surrogate."""
+    """Return the canonical JSON of a `plain` object (keys sorted, no spaces, UTF-8) and its
+    `digest`. Raises `NotCanonical` for a lone surrogate.
+    """
     text = _encode(value)
     try:
         return text, sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
-        raise NotCanonical(f"a text holds a lone surrogate ({error.object[error.start]!r})") from error
+        raise NotCanonical(
+            f"a text holds a lone surrogate ({error.object[error.start]!r})"
+        ) from error
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
-    """Return the value with floats written as strings; the very same object where nothing had to change."""
+    """Return the value with floats written as strings; the very same object where nothing had to
+    change.
+    """
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
@@ -72,7 +81,12 @@ def _plain(value: Any, path: str, depth: int) -> Any:
                 raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
             of = type(item)
             # Most values are these; skipping the call for them halves the cost of a small event.
-            if of is str or item is None or of is bool or (of is int and -MAX_INT <= item <= MAX_INT):
+            if (
+                of is str
+                or item is None
+                or of is bool
+                or (of is int and -MAX_INT <= item <= MAX_INT)
+            ):
                 continue
             plain = _plain(item, f"{path}.{key}" if path else key, depth + 1)
             if plain is not item:
@@ -89,15 +103,21 @@ def digest(text: str) -> str:
 
 
 def genesis(playbook: str, origin: str) -> str:
-    """Return the chain before the first event. `origin` is random, so two ledgers never share a history by chance."""
+    """Return the chain before the first event. `origin` is random, so two ledgers never share a
+    history by chance.
+    """
     return PREFIX + sha256(b"\x00" + f"{playbook}\n{origin}".encode()).hexdigest()
 
 
-def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> str:
-    """chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖ header by newlines ‖ data_hash ‖ meta_hash).
+def next_chain(
+    previous: str, header: tuple[str | int | None, ...], data_hash: str, meta_hash: str
+) -> str:
+    """chain(n) = SHA-256(0x03 ‖ chain(n-1) ‖ leaf), leaf = SHA-256(0x01 ‖ header by newlines ‖
+    data_hash ‖ meta_hash).
 
-    `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,
-    reflection_id, target_id); an absent field is the empty string. Raises ValueError where `previous` is no chain.
+    `header` is (position, event_id, type, schema_version, occurred_at, recorded_at, actor,
+    session_id, reflection_id, target_id); an absent field is the empty string. Raises ValueError
+    where `previous` is no chain.
     """
     leaf_hash = leaf(header, data_hash, meta_hash)
     return PREFIX + sha256(b"\x03" + bytes.fromhex(previous[4:]) + leaf_hash).hexdigest()
@@ -105,8 +125,20 @@ def next_chain(previous: str, header: tuple[str | int | None, ...], data_hash: s
 
 def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
     """Return what the chain takes of one event, wherever it stands; see `next_chain`."""
-    position, event_id, type_, version, occurred_at, recorded_at, actor, session_id, reflection_id, target_id = header
+    (
+        position,
+        event_id,
+        type_,
+        version,
+        occurred_at,
+        recorded_at,
+        actor,
+        session_id,
+        reflection_id,
+        target_id,
+    ) = header
     return sha256(
-        f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n{actor}\n{session_id or ''}\n"
+        f"\x01{position}\n{event_id}\n{type_}\n{version}\n{occurred_at}\n{recorded_at}\n"
+        f"{actor}\n{session_id or ''}\n"
         f"{reflection_id or ''}\n{target_id or ''}\n{data_hash}\n{meta_hash}".encode()
     ).digest()

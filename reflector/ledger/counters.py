@@ -1,7 +1,9 @@
-"""The counters of the table of bullets: the policy in force, whose evidence counts for whom, and counting.
+"""The counters of the table of bullets: the policy in force, whose evidence counts for whom, and
+counting.
 
-Invariant: a counter is a baseline plus the size of a set of tags, or of the union of the sets of a family where bullets
-were merged into one. A playbook without merges is counted without a question about them.
+Invariant: a counter is a baseline plus the size of a set of tags, or of the union of the sets of a
+family where bullets were merged into one. A playbook without merges is counted without a question
+about them.
 """
 
 from __future__ import annotations
@@ -18,38 +20,47 @@ from reflector.playbook.bullet import DEFAULT, Counting, is_counting
 if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
-#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by itself.
+#: How many tags count, in SQL. Under the last two policies a tag without the id is a member by
+#: itself.
 MEMBERS: Final[dict[Counting, str]] = {
     "as_applied": "count(*)",
     "once_per_reflection": "count(DISTINCT reflection_id) + count(*) - count(reflection_id)",
     "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
 }
 
-#: The policy in force, whether any bullet was merged, and whether a retraction is active: one question, since every
-#: append asks it. Its other value is `TABLES`.
+#: The policy in force, whether any bullet was merged, and whether a retraction is active: one
+#: question, since every append asks it. Its other value is `TABLES`.
 IN_FORCE: Final = (
-    "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = projection.playbook_id"
+    "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = "
+    "projection.playbook_id"
     " AND bullet.status = 'merged'), EXISTS (SELECT 1 FROM retraction WHERE"
     " retraction.playbook_id = projection.playbook_id AND active = 1)"
     " FROM projection WHERE playbook_id = ? AND name = ?"
 )
 #: The answer to it; None where there is no row.
 InForce = Sequence[Any] | None
-#: How many tags count for each heir: those of the members of its family, each member's behind a position of its own.
-#: Each heir has a question of its own, along the index: groups would sort every tag. On SQLite, and on PostgreSQL.
+#: How many tags count for each heir: those of the members of its family, each member's behind a
+#: position of its own. Each heir has a question of its own, along the index: groups would sort
+#: every tag. On SQLite, and on PostgreSQL.
 _TALLY: Final = (
-    "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM json_each(heir.value, '$[1]') AS member"
-    " CROSS JOIN tag WHERE playbook_id = ? AND name = json_extract(member.value, '$[0]') AND tag.tag = sign.tag"
+    "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM "
+    "json_each(heir.value, '$[1]') AS member"
+    " CROSS JOIN tag WHERE playbook_id = ? AND name = json_extract(member.value, '$[0]') AND "
+    "tag.tag = sign.tag"
     " AND position > json_extract(member.value, '$[1]'){more})"
     " FROM json_each(?) AS heir, (SELECT 1 AS tag UNION ALL SELECT -1) AS sign",
-    "SELECT heir.value ->> 0, sign.tag, (SELECT {members} FROM json_array_elements(heir.value -> 1) AS member (value)"
+    "SELECT heir.value ->> 0, sign.tag, (SELECT {members} FROM json_array_elements(heir.value -> "
+    "1) AS member (value)"
     " CROSS JOIN tag WHERE playbook_id = ? AND name = member.value ->> 0 AND tag.tag = sign.tag"
     " AND position > (member.value ->> 1)::bigint{more})"
-    " FROM json_array_elements(?::json) AS heir (value), (SELECT 1 AS tag UNION ALL SELECT -1) AS sign",
+    " FROM json_array_elements(?::json) AS heir (value), (SELECT 1 AS tag UNION ALL SELECT -1) AS "
+    "sign",
 )
 
 _MORE: Final = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
-_FROM_BASELINE: Final = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
+_FROM_BASELINE: Final = (
+    "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
+)
 
 ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
 ENTRIES: Final = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
@@ -68,7 +79,9 @@ class Counters:
         self._families: Playbook | None = None
 
     def forget(self) -> None:
-        """Ask again for the policy in force, for retractions, for who was merged, and for their baselines."""
+        """Ask again for the policy in force, for retractions, for who was merged, and for their
+        baselines.
+        """
         self._known = self._families = None
 
     def _in_force(self) -> Sequence[Any]:
@@ -93,7 +106,9 @@ class Counters:
         return self._families
 
     def increase(self, counted: Mapping[tuple[str, int], int]) -> None:
-        """Add new tags that count, by the bullet's name and the verdict; their rows are written before."""
+        """Add new tags that count, by the bullet's name and the verdict; their rows are written
+        before.
+        """
         if self.counting() != "as_applied":
             self.recount({name for name, _ in counted})
             return
@@ -108,15 +123,24 @@ class Counters:
         """Count the sets of these bullets (None: of all) again, under the policy in force."""
         book = self.families()
         if names is None:
-            bullets = [row[0] for row in self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()]
+            bullets = [
+                row[0]
+                for row in self.sql.run("SELECT name FROM bullet WHERE playbook_id = ?").fetchall()
+            ]
         else:
             bullets = sorted({one for name in names for one in (name, *book.heirs(name))})
-        families = {name: book.family(name) if book.sources(name) else {name: 0} for name in bullets}
+        families = {
+            name: book.family(name) if book.sources(name) else {name: 0} for name in bullets
+        }
         counts = tallied(self.sql, families, self.counting(), " AND active = 1")
         rows = []
         for name, family in families.items():
-            helpful, harmful = book.baseline({one: after for one, after in family.items() if one != name})
-            rows.append((helpful + counts.get((name, 1), 0), harmful + counts.get((name, -1), 0), name))
+            helpful, harmful = book.baseline(
+                {one: after for one, after in family.items() if one != name}
+            )
+            rows.append(
+                (helpful + counts.get((name, 1), 0), harmful + counts.get((name, -1), 0), name)
+            )
         self._set(_FROM_BASELINE, rows)
 
     def _set(self, sets: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -125,10 +149,15 @@ class Counters:
 
 
 def tallied(
-    sql: Statements, families: Mapping[str, Mapping[str, int]], counting: Counting, more: str, *values: object
+    sql: Statements,
+    families: Mapping[str, Mapping[str, int]],
+    counting: Counting,
+    more: str,
+    *values: object,
 ) -> dict[tuple[str, int], int]:
-    """Return how many tags count for each heir of these families, by its name and the verdict; `more` is a condition of
-    the tags."""
+    """Return how many tags count for each heir of these families, by its name and the verdict;
+    `more` is a condition of the tags.
+    """
     query = _TALLY[sql.postgres].format(members=MEMBERS[counting], more=more)
     rows = [(heir, [*family.items()]) for heir, family in families.items()]
     found = sql.execute(query, sql.id, *values, json.dumps(rows)).fetchall() if rows else ()

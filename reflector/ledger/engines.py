@@ -1,7 +1,8 @@
 """Engines: how a ledger's database is opened, and how one writer at a time gets in.
 
-Invariant: a write transaction holds the playbook's one lock from before its first read. On SQLite that
-is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE on the playbook's row.
+Invariant: a write transaction holds the playbook's one lock from before its first read. On SQLite
+that is BEGIN IMMEDIATE behind a file lock; on PostgreSQL it is SELECT … FOR UPDATE on the
+playbook's row.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ if TYPE_CHECKING:
 _CONNECT_TIMEOUT_S = 10
 #: The same for each of several servers.
 _CONNECT_TIMEOUT_EACH_S = 3
-#: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them spill into a page
-#: of their own, which makes the file a third larger.
+#: An event with its analysis fits into a page of this size; in SQLite's own 4 KiB most of them
+#: spill into a page of their own, which makes the file a third larger.
 _PAGE_SIZE = 8192
 #: Pages in the WAL before SQLite checkpoints by itself; higher costs disk, lower costs fsyncs.
 _CHECKPOINT_PAGES = 2000
 
 
 class Engine:
-    """A ledger's database: gives out the driver's connections, and SQLAlchemy's where the schema is the subject.
+    """A ledger's database: gives out the driver's connections, and SQLAlchemy's where the schema is
+    the subject.
 
-    Questions and appends run on the driver through `Statements`. Loading SQLAlchemy takes several times as long as an
-    everyday command, so only making, migrating and comparing a schema load it, and PostgreSQL, whose pool it is.
+    Questions and appends run on the driver through `Statements`. Loading SQLAlchemy takes several
+    times as long as an everyday command, so only making, migrating and comparing a schema load it,
+    and PostgreSQL, whose pool it is.
     """
 
     def __init__(self, url: Url) -> None:
@@ -55,13 +58,15 @@ class Engine:
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """A connection of the driver, outside a transaction; what is begun and not committed is rolled back at the end.
+        """A connection of the driver, outside a transaction; what is begun and not committed is
+        rolled back at the end.
 
         One that was closed is not used again. Raises the driver's errors, LedgerUnavailable.
         """
         if self.dialect == "postgresql":
             pooled = self.alchemy().raw_connection()
-            # Nothing was asked of an idle connection: where there is something to read, the server closed it.
+            # Nothing was asked of an idle connection: where there is something to read, the server
+            # closed it.
             if select.select([cast("Any", pooled.driver_connection)], [], [], 0)[0]:
                 pooled.invalidate()
                 self.alchemy().dispose()
@@ -98,9 +103,13 @@ class Engine:
                 self._alchemy = _postgresql(self.url)
             else:  # the ledger in memory is its one connection
                 creator, pool = (
-                    (lambda: self._memory, sa.StaticPool) if self.url.in_memory else (self._opened, sa.QueuePool)
+                    (lambda: self._memory, sa.StaticPool)
+                    if self.url.in_memory
+                    else (self._opened, sa.QueuePool)
                 )
-                self._alchemy = sa.create_engine("sqlite://", module=sqlite_module(), creator=creator, poolclass=pool)
+                self._alchemy = sa.create_engine(
+                    "sqlite://", module=sqlite_module(), creator=creator, poolclass=pool
+                )
         return self._alchemy
 
     def close(self) -> None:
@@ -120,7 +129,10 @@ class Engine:
 
     def _opened(self) -> Any:
         """Return a new connection to a SQLite ledger."""
-        options: dict[str, Any] = {"timeout": sqlite_file.BUSY_TIMEOUT_MS / 1000, "check_same_thread": False}
+        options: dict[str, Any] = {
+            "timeout": sqlite_file.BUSY_TIMEOUT_MS / 1000,
+            "check_same_thread": False,
+        }
         name = self.url.database or ":memory:"
         if "?" in self.url.text:
             url = self.url.alchemy()
@@ -139,13 +151,16 @@ class Engine:
 
 
 def open_engine(url: str) -> Engine:
-    """Return an engine for a ledger's URL. Raises LedgerUnavailable for a URL that no installed driver takes."""
+    """Return an engine for a ledger's URL. Raises LedgerUnavailable for a URL that no installed
+    driver takes.
+    """
     return Engine(url_of(url))
 
 
 def _write_ahead(cursor: Any) -> str:
-    """Change to write-ahead logging and return the journal mode. SQLite does not wait for others that just do the same,
-    so this does. Raises the driver's OperationalError."""
+    """Change to write-ahead logging and return the journal mode. SQLite does not wait for others
+    that just do the same, so this does. Raises the driver's OperationalError.
+    """
     until = time.monotonic() + sqlite_file.BUSY_TIMEOUT_MS / 1000
     while True:
         try:
@@ -161,8 +176,12 @@ def _prepare(connection: Any, where: str) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout={sqlite_file.BUSY_TIMEOUT_MS}")
-    names = {row[0] for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
-    # A ledger or an empty database. Another program's is refused later, with its journal mode as it was.
+    names = {
+        row[0]
+        for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    }
+    # A ledger or an empty database. Another program's is refused later, with its journal mode as it
+    # was.
     if not names or {"playbook", "event"} <= names:
         cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
         if not names:  # the change of mode needs no journal beside a file that holds nothing
@@ -183,11 +202,21 @@ def _prepare(connection: Any, where: str) -> None:
 
 def _options(url: sa.URL) -> dict[str, Any]:
     """Return what the driver is told where the URL does not say it."""
-    # A machine that is gone without a word is noticed within a minute; the system's own limit is two hours.
-    options: dict[str, Any] = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3}
+    # A machine that is gone without a word is noticed within a minute; the system's own limit is
+    # two hours.
+    options: dict[str, Any] = {
+        "keepalives_idle": 20,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+    }
     options["tcp_user_timeout"] = 50_000  # milliseconds
-    if isinstance(url.query.get("host"), tuple):  # several servers, each of which may be away, and one takes writes
-        return {**options, "connect_timeout": _CONNECT_TIMEOUT_EACH_S, "target_session_attrs": "read-write"}
+    # several servers, each of which may be away, and one takes writes
+    if isinstance(url.query.get("host"), tuple):
+        return {
+            **options,
+            "connect_timeout": _CONNECT_TIMEOUT_EACH_S,
+            "target_session_attrs": "read-write",
+        }
     return {**options, "connect_timeout": _CONNECT_TIMEOUT_S}
 
 
@@ -206,26 +235,34 @@ def _postgresql(of: Url) -> sa.Engine:
     if asked:
         options["prepare_threshold"] = _threshold(asked)
     try:
-        engine = sa.create_engine(url, paramstyle="format", isolation_level="READ COMMITTED", connect_args=options)
+        engine = sa.create_engine(
+            url, paramstyle="format", isolation_level="READ COMMITTED", connect_args=options
+        )
     except ImportError as error:
         raise LedgerUnavailable(
             f"no driver for {of.shown!r} ({error}); install it with: {install_command('postgres')}"
         ) from error
 
-    # Before SQLAlchemy's own first look at the server, which cannot read what a database without an encoding answers.
+    # Before SQLAlchemy's own first look at the server, which cannot read what a database without an
+    # encoding answers.
     @sa.event.listens_for(engine, "connect", insert=True)
     def _connect(connection: Any, _: Any) -> None:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding not in {"UTF8", None}:  # None: a pooler that does not pass it on
             raise LedgerUnavailable(
-                f"the database {of.shown} stores its text in {encoding}, and a ledger needs UTF8; create another "
+                f"the database {of.shown} stores its text in {encoding}, and a ledger needs UTF8; "
+                "create another "
                 "with `createdb --encoding=UTF8 --template=template0 NAME` and name it in the URL"
             )
-        # A pooler in front gives each transaction to any of its connections, so nothing may outlive one: it names
-        # another process than the one that answers.
+        # A pooler in front gives each transaction to any of its connections, so nothing may outlive
+        # one: it names another process than the one that answers.
         connection.autocommit = True
-        if connection.execute("SELECT pg_backend_pid()").fetchone()[0] == connection.info.backend_pid:
-            # Without it a process that was stopped while it changes the schema would stop every other one.
+        if (
+            connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+            == connection.info.backend_pid
+        ):
+            # Without it a process that was stopped while it changes the schema would stop every
+            # other one.
             connection.execute(f"SET lock_timeout = {sqlite_file.BUSY_TIMEOUT_MS}")
         elif not asked:
             connection.prepare_threshold = None
@@ -238,29 +275,35 @@ def _threshold(asked: str) -> int | None:
     """Return after how many uses a statement is prepared, None for never, as a URL says it."""
     if asked != "none" and not asked.isdecimal():
         raise LedgerUnavailable(
-            f"prepare_threshold={asked} in the ledger URL is not a number; write prepare_threshold=none behind a "
+            f"prepare_threshold={asked} in the ledger URL is not a number; write "
+            "prepare_threshold=none behind a "
             "pooler that knows no prepared statements, else leave it out"
         )
     return None if asked == "none" else int(asked)
 
 
 def patience() -> str:
-    """Return the expression that bounds, for the transaction, how long PostgreSQL waits for a lock; it is never NULL.
+    """Return the expression that bounds, for the transaction, how long PostgreSQL waits for a lock;
+    it is never NULL.
 
-    Without it a writer that was stopped while it held the playbook's row would stop every other one. In the statement
-    that waits it costs no round trip, and behind a pooler nobody else gets the setting.
+    Without it a writer that was stopped while it held the playbook's row would stop every other
+    one. In the statement that waits it costs no round trip, and behind a pooler nobody else gets
+    the setting.
     """
     return f"set_config('lock_timeout', '{sqlite_file.BUSY_TIMEOUT_MS}', true)"
 
 
 @contextmanager
 def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
-    """A driver's connection inside a write transaction, the ledger's one lock held; commits when the body ends well.
+    """A driver's connection inside a write transaction, the ledger's one lock held; commits when
+    the body ends well.
 
     Who does not `wait` for the lock gets LedgerLocked where another process has it.
     """
     with file_lock(engine.url, wait=wait), engine.connection() as connection:
-        connection.execute("BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}")
+        connection.execute(
+            "BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}"
+        )
         yield connection
         connection.commit()
 
@@ -269,7 +312,8 @@ def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
 def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
     """A write transaction in which a migration may put a copy in the place of a SQLite table.
 
-    Foreign keys are off inside, for the table that goes is pointed at; they are checked before the commit.
+    Foreign keys are off inside, for the table that goes is pointed at; they are checked before the
+    commit.
     """
     if engine.dialect != "sqlite":
         with engine.alchemy().connect() as connection, connection.begin():
@@ -285,7 +329,8 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
                 yield connection
                 if broken := connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                     raise LedgerCorrupt(
-                        f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} that is gone; the "
+                        f"a row of {broken[0]} in {engine.url.database} points to a {broken[2]} "
+                        "that is gone; the "
                         "schema was left as it is. Restore a backup"
                     )
         finally:
@@ -293,8 +338,10 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
 
 
 def sweep(engine: Engine) -> None:
-    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no write-ahead log. Raises
-    LedgerLocked if another process still reads an older state, which SQLite keeps for it."""
+    """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no
+    write-ahead log. Raises LedgerLocked if another process still reads an older state, which SQLite
+    keeps for it.
+    """
     if engine.dialect != "sqlite":
         return
     with file_lock(engine.url), engine.connection() as connection:
@@ -302,6 +349,8 @@ def sweep(engine: Engine) -> None:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if busy:
         raise LedgerLocked(
-            f"another process reads {engine.url.database} and keeps its old content there: what was erased is out of "
-            "the ledger, but not yet out of its file. End that process, then run the same command again"
+            f"another process reads {engine.url.database} and keeps its old content there: what "
+            "was erased is out of "
+            "the ledger, but not yet out of its file. End that process, then run the same command "
+            "again"
         )

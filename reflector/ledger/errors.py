@@ -19,8 +19,9 @@ class LedgerError(Exception):
 
 
 class Conflict(LedgerError):
-    """An event id came back with other data than the ledger holds for it, or a new bullet has the name of another; the
-    ledger has that since `position`."""
+    """An event id came back with other data than the ledger holds for it, or a new bullet has the
+    name of another; the ledger has that since `position`.
+    """
 
     def __init__(self, text: str, event_id: str, position: int) -> None:
         super().__init__(text)
@@ -45,15 +46,21 @@ class LedgerLocked(LedgerError):
 
 
 class LedgerUnavailable(LedgerError):
-    """The database cannot be opened, read or written: missing, read-only, full, not a database, not this person's."""
+    """The database cannot be opened, read or written: missing, read-only, full, not a database,
+    not this person's.
+    """
 
 
 class LedgerStrange(LedgerUnavailable):
-    """A file in a ledger's place that this person's home has not noted, so nothing is answered from it."""
+    """A file in a ledger's place that this person's home has not noted, so nothing is answered
+    from it.
+    """
 
 
 class LedgerAway(LedgerUnavailable):
-    """The server of a ledger cannot be reached or takes no writes: after a failover it is back by itself."""
+    """The server of a ledger cannot be reached or takes no writes: after a failover it is back
+    by itself.
+    """
 
 
 class LedgerCorrupt(LedgerError):
@@ -87,18 +94,23 @@ def translated(where: str) -> Iterator[None]:
         if package == "psycopg":
             context = getattr(getattr(met, "diag", None), "context", None) or ""
             raise _meant(_code_of(met), text, context, where) from error
-        raise _meant(str((getattr(met, "sqlite_errorcode", None) or 0) & 0xFF), text, "", where) from error
+        raise _meant(
+            str((getattr(met, "sqlite_errorcode", None) or 0) & 0xFF), text, "", where
+        ) from error
 
 
 _DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
 
 
-#: SQLite's codes of what passes, or is the machine's: busy, locked, no memory, read-only, I/O, full, cannot open.
+#: SQLite's codes of what passes, or is the machine's: busy, locked, no memory, read-only, I/O,
+#: full, cannot open.
 _PASSES: Final = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Return whether SQLite's error says that a file could not be reached, and nothing of what the file holds."""
+    """Return whether SQLite's error says that a file could not be reached, and nothing of what
+    the file holds.
+    """
     return ((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF) in _PASSES
 
 
@@ -112,37 +124,52 @@ def _meant(code: str, text: str, context: str, where: str) -> LedgerError:
     """Return the error that a code, the words behind it and their context mean."""
     for pattern, kind, says in _MEANINGS:
         if found := re.match(pattern, f"{code} {text}\n{context}", re.IGNORECASE):
-            return kind(says.format(where=f"the ledger {where}", text=text, code=code, **found.groupdict()))
+            return kind(
+                says.format(where=f"the ledger {where}", text=text, code=code, **found.groupdict())
+            )
     raise AssertionError("the last pattern fits everything")
 
 
-#: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and PostgreSQL's. Where a
-#: worker of Citus refuses one, only its words come back: those of our triggers, and the names of constraints.
-_REFUSED: Final = "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists|unique))).*"
+#: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and
+#: PostgreSQL's. Where a worker of Citus refuses one, only its words come back: those of our
+#: triggers, and the names of constraints.
+_REFUSED: Final = (
+    "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists|unique))).*"
+)
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
-_WAIT: Final = "({text}); start that server or wait until it is back, then run the same command again"
+_WAIT: Final = (
+    "({text}); start that server or wait until it is back, then run the same command again"
+)
 HEAD_MISPLACED: Final = (
-    "the head of the playbook in {where} does not stand at its last event, and nothing was appended; find out who "
+    "the head of the playbook in {where} does not stand at its last event, and nothing was "
+    "appended; find out who "
     "moved it with `reflector verify`, then run `reflector rebuild --mend`"
 )
-#: What codes, words and their context mean; the first that fits. SQLite's primary result codes have two digits at most,
-#: and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's manual, appendix A), and its words, but
-#: for those of our triggers, come in its language. Citus, which speaks English alone, has general codes for what it
-#: meets, and names a worker in its words or in the context of what came from there.
+#: What codes, words and their context mean; the first that fits. SQLite's primary result codes have
+#: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's
+#: manual, appendix A), and its words, but for those of our triggers, come in its language. Citus,
+#: which speaks English alone, has general codes for what it meets, and names a worker in its words
+#: or in the context of what came from there.
 _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         r"(?:(?:XX000|58030).*(?:to COPY to shard|connection|EOF detected)|08|57P)(?:.|\n)*"
-        r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing command on )"
+        r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing "
+        r"command on )"
         r"(?P<worker>\S+:\d+)",
         LedgerAway,
         f"{{where}} needs the Citus server {{worker}}, which does not answer {_WAIT}",
     ),
-    ("XX000 could not commit transaction for shard", LedgerAway, f"{{where}} lost a server of its Citus {_WAIT}"),
+    (
+        "XX000 could not commit transaction for shard",
+        LedgerAway,
+        f"{{where}} lost a server of its Citus {_WAIT}",
+    ),
     (
         r'XX000 .*unrecognized RTE kind: 7|42P01 .*"event_\d+"',
         LedgerUnavailable,
-        "the triggers of {where} name other tables than Citus has ({text}), and nothing was appended; let the owner of "
+        "the triggers of {where} name other tables than Citus has ({text}), and nothing was "
+        "appended; let the owner of "
         "the ledger run `reflector rebuild --mend`",
     ),
     (
@@ -153,19 +180,32 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         "RF001|XX000 .*a minute ahead",
         LedgerUnavailable,
-        "{where} takes no event of another time ({text}); correct the clock of this machine, then try again",
+        (
+            "{where} takes no event of another time ({text}); correct the clock of this machine, "
+            "then "
+            "try again"
+        ),
     ),
     (
         f"{_REFUSED}(?:event_target_once|this target is taken)",
         AlreadyRetracted,
-        "this target is already retracted or redacted; nothing was appended. To undo it, retract the retraction",
+        (
+            "this target is already retracted or redacted; nothing was appended. To undo it, "
+            "retract "
+            "the retraction"
+        ),
     ),
-    (f"{_REFUSED}moved to another ledger", LedgerMoved, "the playbook moved from {where}, and nothing was appended"),
+    (
+        f"{_REFUSED}moved to another ledger",
+        LedgerMoved,
+        "the playbook moved from {where}, and nothing was appended",
+    ),
     (f"{_REFUSED}(?:one above the last|event_pkey)", LedgerCorrupt, HEAD_MISPLACED),
     (
         rf"(?!.*(?:event\.playbook_id|event_id_once)){_REFUSED}unique",
         LedgerCorrupt,
-        "the tables of {where} have a row that no event says ({text}), and nothing was appended; let the owner run "
+        "the tables of {where} have a row that no event says ({text}), and nothing was appended; "
+        "let the owner run "
         "`reflector rebuild`",
     ),
     (
@@ -176,72 +216,102 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
         f"{_REFUSED}(?:foreign key|event_target_exists)",
         NoSuchTarget,
-        "an event's target is not in {where}; nothing was appended. Append the target first, or look its id up with "
+        "an event's target is not in {where}; nothing was appended. Append the target first, or "
+        "look its id up with "
         "`reflector log`",
     ),
     (_REFUSED, LedgerError, "{where} refused the events, nothing was appended: {text}"),
     (
         "[56] |40|55P03|57014",
         LedgerLocked,
-        "{where} is locked by another process or did not answer in time ({text}); try again, or raise the server's "
+        "{where} is locked by another process or did not answer in time ({text}); try again, or "
+        "raise the server's "
         "statement_timeout",
     ),
     (
         r"(?:11|26) |\d\d? .*(?:malformed|not a database|no such (?:table|column)|could not decode)"
         "|42703|42P01|22P02|XX00[12]",
         LedgerCorrupt,
-        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector verify`, and restore a backup "
+        "{where} is not a sound ledger ({text}), and nothing was changed; run `reflector verify`, "
+        "and restore a backup "
         "or move a file away",
     ),
     (
         "13 |53100",
         LedgerUnavailable,
-        "{where} or the folder for temporary files has no space left ({text}); free some and run it again",
+        (
+            "{where} or the folder for temporary files has no space left ({text}); free some and "
+            "run "
+            "it again"
+        ),
     ),
     (
         "8 |14 ",
         LedgerUnavailable,
-        "{where} cannot be opened or written ({text}); check that its folder exists and is yours, and that you may "
-        "write there, to the file and to its -wal and -shm. Copy a ledger on a read-only file system to another one",
+        "{where} cannot be opened or written ({text}); check that its folder exists and is yours, "
+        "and that you may "
+        "write there, to the file and to its -wal and -shm. Copy a ledger on a read-only file "
+        "system to another one",
     ),
     (
         f"{_NOT_LET_IN}|28|3D000|3F000",
         LedgerUnavailable,
-        "{where} is refused, which does not pass by itself ({text}); check the user, the password, the database and "
+        "{where} is refused, which does not pass by itself ({text}); check the user, the "
+        "password, the database and "
         "the options of the URL, the search_path of the role, and the server's pg_hba.conf",
     ),
     (
         "08|53300|57P|25006",
         LedgerAway,
-        "{where} has no connection to a server that may be written ({text}); check that it runs and takes connections "
-        "and writes, and the host, user, password and database of the URL; then run the same command again. After a "
+        "{where} has no connection to a server that may be written ({text}); check that it runs "
+        "and takes connections "
+        "and writes, and the host, user, password and database of the URL; then run the same "
+        "command again. After a "
         "failover another server takes over within a minute",
     ),
     (
         "42501",
         LedgerUnavailable,
-        "{where} refuses the user ({text}); let the ledger's owner run the command, or, where it only appends, "
+        "{where} refuses the user ({text}); let the ledger's owner run the command, or, where it "
+        "only appends, "
         "grant the user what `reflector ledger grants --role writer` prints",
     ),
     (
         "",
         LedgerUnavailable,
-        "{where} could not be used: {text} (code {code}); check its disk, the space left there and its permissions, or "
+        "{where} could not be used: {text} (code {code}); check its disk, the space left there "
+        "and its permissions, or "
         "see the server's log, then run the same command again",
     ),
 )
 
-#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that starts or is full.
+#: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that
+#: starts or is full.
 _PASSING = (
-    *("read-only", "hot standby", "starting up", "shutting down", "in recovery mode", "not yet accepting connections"),
-    *("too many", "connection slots", "no more connections", "server_login_retry", "client_login_timeout"),
+    *(
+        "read-only",
+        "hot standby",
+        "starting up",
+        "shutting down",
+        "in recovery mode",
+        "not yet accepting connections",
+    ),
+    *(
+        "too many",
+        "connection slots",
+        "no more connections",
+        "server_login_retry",
+        "client_login_timeout",
+    ),
     *("query_wait_timeout", "cannot connect to server", "server conn crashed"),
 )
 
 
 def _code_of(error: BaseException) -> str:
-    """Return the code of an error. One met on the way to the server has none: it says that the server is away, unless
-    the server takes connections and refused this one, or libpq did not take the URL."""
+    """Return the code of an error. One met on the way to the server has none: it says that the
+    server is away, unless the server takes connections and refused this one, or libpq did not take
+    the URL.
+    """
     from psycopg import ProgrammingError, conninfo, errors, pq
 
     if code := getattr(error, "sqlstate", None):
@@ -252,6 +322,10 @@ def _code_of(error: BaseException) -> str:
     if any(words in str(error) for words in _PASSING):
         return _AWAY
     # Without the password, so that no server counts one more wrong one.
-    known = {one.keyword.decode(): one.val.decode() for one in tried.info if one.val and one.keyword != b"password"}
+    known = {
+        one.keyword.decode(): one.val.decode()
+        for one in tried.info
+        if one.val and one.keyword != b"password"
+    }
     way = conninfo.make_conninfo(**known)
     return _NOT_LET_IN if pq.PGconn.ping(way.encode()) == pq.Ping.OK else _AWAY

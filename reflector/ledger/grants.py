@@ -1,8 +1,8 @@
 """What a role of PostgreSQL needs for its part: to read a ledger, to append to it, to own it.
 
-Invariant: a reader writes nothing, and a writer appends and nothing else: it deletes, truncates and erases nothing,
-takes no trigger down and replaces no function. What it may change are tables that the events say again, and of a
-bullet's text there a trigger asks for the event that says it.
+Invariant: a reader writes nothing, and a writer appends and nothing else: it deletes, truncates and
+erases nothing, takes no trigger down and replaces no function. What it may change are tables that
+the events say again, and of a bullet's text there a trigger asks for the event that says it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,25 @@ _CHANGED: Final = {
     "projection": ("policy_id", "position", "state_hash", "updated_at"),
     "cached_usage": ("code_version", "position", "state"),
 }
-#: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks where it is not the
-#: column's own: on Citus (revision 0007).
+#: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks
+#: where it is not the column's own: on Citus (revision 0007).
 _ASKED: Final = (
-    "SELECT quote_ident(current_schema()), quote_ident(%s), (SELECT 'playbook_id_seq' FROM pg_attribute"
+    "SELECT quote_ident(current_schema()), quote_ident(%s), (SELECT 'playbook_id_seq' FROM "
+    "pg_attribute"
     " WHERE attrelid = to_regclass('playbook') AND attname = 'id' AND atthasdef)"
 )
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES: Final = (
-    "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and writes it. For roles, "
+    "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and "
+    "writes it. For roles, "
     "move the playbook to a PostgreSQL server (`reflector ledger copy URL`)"
 )
 
 
 def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
-    """Yield the statements that make a role of the server a ledger's reader, writer or owner. Raises LedgerUnavailable
-    for an engine without roles, LedgerError."""
+    """Yield the statements that make a role of the server a ledger's reader, writer or owner.
+    Raises LedgerUnavailable for an engine without roles, LedgerError.
+    """
     if engine.dialect == "sqlite":
         raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
     with translated(engine.url.shown), engine.connection() as connection:
@@ -60,16 +63,25 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
         if numbers:
             yield f"ALTER SEQUENCE {schema}.{numbers} OWNER TO {name};"
         yield from (f"ALTER VIEW {schema}.{view} OWNER TO {name};" for view in VIEWS)
-        functions = re.findall(r"CREATE OR REPLACE FUNCTION (\w+)", "\n".join(triggers("postgresql").values()))
-        yield from (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};" for function in functions)
+        functions = re.findall(
+            r"CREATE OR REPLACE FUNCTION (\w+)",
+            "\n".join(triggers("postgresql").values()),
+        )
+        yield from (
+            (f"ALTER FUNCTION {schema}.{function}() OWNER TO {name};") for function in functions
+        )
         return
     yield f"REVOKE ALL ON {readable} FROM {name};"
     yield f"REVOKE ALL ON SCHEMA {schema} FROM {name};"
     yield f"GRANT USAGE ON SCHEMA {schema} TO {name};"
     yield f"GRANT SELECT ON {readable} TO {name};"
     if role == "writer":
-        yield f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES[1:])} TO {name};"
-        # The number is the database's: numbers to come that somebody took would let nobody begin a playbook.
+        yield (
+            f"GRANT INSERT ON {', '.join(f'{schema}.{table}' for table in LEDGER_TABLES[1:])} "
+            f"TO {name};"
+        )
+        # The number is the database's: numbers to come that somebody took would let nobody begin a
+        # playbook.
         yield f"GRANT INSERT (name, {', '.join(_HEAD)}) ON {schema}.playbook TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"

@@ -1,12 +1,13 @@
-"""The tables that answer quickly: bullets, tags, windows, retractions, and seen records, kept from events.
+"""The tables that answer quickly: bullets, tags, windows, retractions, and seen records, kept from
+events.
 
-Invariant: `project` is called with every event once, in order, inside the transaction that appended it, and a
-rebuild calls the same function over all events. So the tables equal the pure fold of
+Invariant: `project` is called with every event once, in order, inside the transaction that appended
+it, and a rebuild calls the same function over all events. So the tables equal the pure fold of
 `reflector.events.registry.fold` at every position; `verify` and the tests compare the two.
 
-A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new tag makes
-that set one larger, so it is added; whenever tags leave or come back, or members are shared, the set
-is counted again. Nothing is ever subtracted.
+A counter is written as baseline plus the size of the set of counted tags. Under `as_applied` a new
+tag makes that set one larger, so it is added; whenever tags leave or come back, or members are
+shared, the set is counted again. Nothing is ever subtracted.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(slots=True)
 class _Window:
-    """A window that waits: to be inserted as a `row` of (position, event id, session id), or, where it was appended
-    earlier, to change its state."""
+    """A window that waits: to be inserted as a `row` of (position, event id, session id), or, where
+    it was appended earlier, to change its state.
+    """
 
     state: str
     attempts: int
@@ -62,7 +64,9 @@ class _Window:
     row: tuple[object, ...] = ()
 
     def move(self, state: str, attempts: int, changed_at: str) -> None:
-        """Bring it to a state. A judged window stays judged; one that was skipped or given up may still be judged."""
+        """Bring it to a state. A judged window stays judged; one that was skipped or given up
+        may still be judged.
+        """
         if self.state != "completed":
             self.state, self.attempts, self.changed_at = state, self.attempts + attempts, changed_at
 
@@ -138,13 +142,17 @@ class Projector:
             waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
-        waiting.tags.append((event.position, *judged, event.session_id, event.reflection_id, active))
+        waiting.tags.append(
+            (event.position, *judged, event.session_id, event.reflection_id, active)
+        )
         if active:
             waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
         return True
 
     def _is_covered(self, event: Event) -> bool:
-        """Return whether a retraction that came first covers this tag's reflection or its window."""
+        """Return whether a retraction that came first covers this tag's reflection or its
+        window.
+        """
         if event.reflection_id not in self._covers:
             self._covers[event.reflection_id] = self._completion(event.reflection_id)
         start, is_covered = self._covers[event.reflection_id]
@@ -153,14 +161,22 @@ class Projector:
     def _write_waiting(self) -> None:
         """Write what waits. Its bullets come before its tags, as their events do."""
         waiting, self._waiting = self._waiting, _Waiting()
-        now = {event_id: (one.state, one.attempts, one.changed_at) for event_id, one in waiting.windows.items()}
+        now = {
+            event_id: (one.state, one.attempts, one.changed_at)
+            for event_id, one in waiting.windows.items()
+        }
         new = {event_id: one.row for event_id, one in waiting.windows.items() if one.row}
-        self.sql.insert("session_window", _WINDOW_COLUMNS, [(*row, *now[event_id]) for event_id, row in new.items()])
+        self.sql.insert(
+            "session_window",
+            _WINDOW_COLUMNS,
+            [(*row, *now[event_id]) for event_id, row in new.items()],
+        )
         self.sql.insert("record", ("key",), [(key,) for key in waiting.keys], only_new=True)
         self.sql.change(
             "session_window",
             "state = {state}, attempts = attempts + {attempts}, changed_at = {changed_at}",
-            "position = (SELECT position FROM event WHERE playbook_id = {playbook} AND event_id = {event_id})"
+            "position = (SELECT position FROM event WHERE playbook_id = {playbook} AND event_id = "
+            "{event_id})"
             " AND state <> 'completed'",
             _STATE_COLUMNS,
             [(*step, event_id) for event_id, step in now.items() if event_id not in new],
@@ -183,23 +199,38 @@ class Projector:
         for name, old in stored.items():
             entry = self._stored[name]
             if entry != old:
-                changed = tuple(column for column in ENTRY_COLUMNS if getattr(entry, column) != getattr(old, column))
-                changes.setdefault(changed, []).append((*(getattr(entry, column) for column in changed), name))
+                changed = tuple(
+                    column
+                    for column in ENTRY_COLUMNS
+                    if getattr(entry, column) != getattr(old, column)
+                )
+                changes.setdefault(changed, []).append(
+                    (*(getattr(entry, column) for column in changed), name)
+                )
         for columns, rows in changes.items():
             sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
             self.sql.change("bullet", sets, "name = {name}", (*columns, "name"), rows)
 
     def _completion(self, reflection_id: str | None) -> tuple[int, bool]:
-        """Return the position of a reflection's completion, 0 for none, and whether an active retraction covers it or
-        its window."""
+        """Return the position of a reflection's completion, 0 for none, and whether an active
+        retraction covers it or its window.
+        """
         row = self.sql.run(
-            "SELECT position, event_id, target_id FROM event WHERE playbook_id = ? AND event_id = ?",
+            "SELECT position, event_id, target_id FROM event"
+            " WHERE playbook_id = ? AND event_id = ?",
             ev.identity(ev.REFLECTION_COMPLETED, reflection_id or ""),
         ).fetchone()
-        return (row[0], self._covered([event_id for event_id in row[1:] if event_id])) if row else (0, False)
+        return (
+            (row[0], self._covered([event_id for event_id in row[1:] if event_id]))
+            if row
+            else (0, False)
+        )
 
     def _covered(self, targets: list[str]) -> bool:
-        query = "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? LIMIT 1"
+        query = (
+            "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? "
+            "LIMIT 1"
+        )
         return self.sql.run(query, targets).fetchone() is not None
 
     def _read_bullets(self, events: Sequence[Event]) -> None:
@@ -211,10 +242,15 @@ class Projector:
         self._stored = self._entries("name", names) if names else {}
         last = 0
         if names:
-            (last,) = self.sql.run("SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?").fetchone()
-        since = {str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED}
+            (last,) = self.sql.run(
+                "SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?"
+            ).fetchone()
+        since = {
+            str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED
+        }
         query = (
-            f"SELECT event_id, position FROM event WHERE playbook_id = ? AND event_id IN ? AND {one_of(BASELINE_TYPES)}"  # noqa: S608
+            "SELECT event_id, position FROM event WHERE playbook_id = ? AND event_id IN ? AND "  # noqa: S608
+            f"{one_of(BASELINE_TYPES)}"
         )
         at = dict(self.sql.run(query, since).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
@@ -232,7 +268,10 @@ class Projector:
             entry, old = book.entries[name], before.get(name)
             if old is None or entry.status != old.status:
                 self._waiting.statuses.append((name, event.position, entry.status))
-            is_other = old is None or (entry.recounted_at, entry.baseline) != (old.recounted_at, old.baseline)
+            is_other = old is None or (entry.recounted_at, entry.baseline) != (
+                old.recounted_at,
+                old.baseline,
+            )
             if is_other:
                 # What was tagged before is not part of its count.
                 self._uncount(name)
@@ -245,7 +284,10 @@ class Projector:
             self._write_waiting()
             self.counters.forget()
             self.counters.recount(again)
-        query = "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND tag <> 0"
+        query = (
+            "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND "
+            "tag <> 0"
+        )
         for name in back:  # where a count set by hand was undone, tags before it may count again
             for position, reflection_id in self.sql.run(query, name).fetchall():
                 self._reconsider_tags(reflection_id, only=position)
@@ -301,7 +343,8 @@ class Projector:
             event.event_id,
             target,
         )
-        # A retraction of a retraction: each is retracted once, so the way down to the evidence is a line.
+        # A retraction of a retraction: each is retracted once, so the way down to the evidence is a
+        # line.
         active, met = 1, {event.event_id}
         query = "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?"
         while target not in met and (row := self.sql.run(query, target).fetchone()) is not None:
@@ -315,7 +358,9 @@ class Projector:
     def _reconsider(self, target: str) -> None:
         """Decide again which tags under an event (a window, a reflection or one tag) are active."""
         row = self.sql.run(
-            "SELECT type, position, reflection_id FROM event WHERE playbook_id = ? AND event_id = ?", target
+            "SELECT type, position, reflection_id FROM event"
+            " WHERE playbook_id = ? AND event_id = ?",
+            target,
         ).fetchone()
         if row is None:
             return
@@ -326,7 +371,8 @@ class Projector:
             self._reconsider_tags(reflection_id)
         elif type_ in WINDOW_TYPES:
             rows = self.sql.run(
-                "SELECT reflection_id FROM event WHERE playbook_id = ? AND target_id = ? AND type = ?",
+                "SELECT reflection_id FROM event"
+                " WHERE playbook_id = ? AND target_id = ? AND type = ?",
                 target,
                 ev.REFLECTION_COMPLETED,
             ).fetchall()
@@ -335,11 +381,17 @@ class Projector:
 
     def _reconsider_tags(self, reflection_id: str | None, only: int | None = None) -> None:
         after, whole = self._completion(reflection_id)
-        # A reflection's tags follow its completion, so this is a range of the key and no index is needed.
-        where = "tag.position = ?" if only is not None else "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
+        # A reflection's tags follow its completion, so this is a range of the key and no index is
+        # needed.
+        where = (
+            "tag.position = ?"
+            if only is not None
+            else ("tag.position BETWEEN ? AND ? AND tag.reflection_id = ?")
+        )
         values = (only,) if only is not None else (after + 1, after + MAX_TAGS, reflection_id)
         rows = self.sql.run(
-            "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id FROM tag"  # noqa: S608
+            "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id "  # noqa: S608
+            "FROM tag"
             " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
             " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
             " LEFT JOIN retraction ON retraction.playbook_id = tag.playbook_id"
@@ -348,11 +400,20 @@ class Projector:
             *values,
         ).fetchall()
         changes = [
-            (int(at > recounted_at and by is None and not (whole and after < at <= after + MAX_TAGS)), at)
+            (
+                int(
+                    at > recounted_at
+                    and by is None
+                    and not (whole and after < at <= after + MAX_TAGS)
+                ),
+                at,
+            )
             for at, _, recounted_at, by in rows
         ]
         if changes:
-            self.sql.change("tag", "active = {active}", "position = {position}", ("active", "position"), changes)
+            self.sql.change(
+                "tag", "active = {active}", "position = {position}", ("active", "position"), changes
+            )
             self.counters.recount({name for _, name, _, _ in rows})
 
     def _adopted(self, data: Mapping[str, Any]) -> None:
@@ -370,27 +431,38 @@ def storable(name: object) -> str:
 
 
 def odd_checkpoints(sql: Statements) -> list[str]:
-    """Return the names of checkpoints that no reflector writes. Writing a file is not an event, so only the form of its
-    checkpoint can be looked at."""
+    """Return the names of checkpoints that no reflector writes. Writing a file is not an event, so
+    only the form of its checkpoint can be looked at.
+    """
     query = (
-        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection WHERE playbook_id = ?"
+        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection "
+        "WHERE playbook_id = ?"
         " AND name <> ?"
     )
-    (end,) = sql.run("SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?").fetchone()
+    (end,) = sql.run(
+        "SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?"
+    ).fetchone()
     return [
         name
-        for name, version, policy, position, state_hash, updated_at in sql.run(query, TABLES).fetchall()
+        for name, version, policy, position, state_hash, updated_at in sql.run(
+            query, TABLES
+        ).fetchall()
         if (policy, updated_at) != ("", None)
-        or not (0 < version <= CODE_VERSION and 0 <= position <= end and _HASH.fullmatch(state_hash))
+        or not (
+            0 < version <= CODE_VERSION and 0 <= position <= end and _HASH.fullmatch(state_hash)
+        )
     ]
 
 
 def rebuild(sql: Statements, progress: Progress | None = None) -> None:
-    """Empty the tables and fill them again from all events, within the caller's write transaction: readers see the old
-    rows until it commits, and a rebuild that is killed leaves them."""
+    """Empty the tables and fill them again from all events, within the caller's write transaction:
+    readers see the old rows until it commits, and a rebuild that is killed leaves them.
+    """
     for table in (*REBUILDABLE, "cached_usage"):
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
-    made = sql.run("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchone()
+    made = sql.run(
+        "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
+    ).fetchone()
     for odd in odd_checkpoints(sql):
         sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", odd)
     set_checkpoint(sql, TABLES, DEFAULT, 0, made[0] if made else "")

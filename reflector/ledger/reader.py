@@ -1,7 +1,7 @@
 """Reading a ledger: its head, its events, the current playbook and its windows.
 
-Invariant: nothing here writes. Each question is one statement, or pages of an append-only table, so it is
-answered from one state of the ledger, also while others append.
+Invariant: nothing here writes. Each question is one statement, or pages of an append-only table, so
+it is answered from one state of the ledger, also while others append.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ AT_ONCE = 20_000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
-_BULLETS = f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE playbook_id = ?"  # noqa: S608
+_BULLETS = (
+    f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE "  # noqa: S608
+    "playbook_id = ?"
+)
 _WINDOWS = f"SELECT {', '.join(WindowRow._fields)} FROM session_window WHERE playbook_id = ?"  # noqa: S608
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
@@ -38,7 +41,10 @@ _REDACTIONS = (
     f" WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG}"
 )
 
-_MAY_APPEND = "SELECT current_setting('transaction_read_only') = 'off' AND has_table_privilege('event', 'INSERT')"
+_MAY_APPEND = (
+    "SELECT current_setting('transaction_read_only') = 'off' AND "
+    "has_table_privilege('event', 'INSERT')"
+)
 
 
 class Reader:
@@ -48,7 +54,8 @@ class Reader:
         self.engine = engine
         self.playbook_id = playbook_id
         self.name = name
-        #: Why nothing can be appended, "" where it can be: what is asked is a copy of a ledger that cannot be written.
+        #: Why nothing can be appended, "" where it can be: what is asked is a copy of a ledger that
+        #: cannot be written.
         self.only_reads = ""
         #: The statements of the snapshot that is asked, None outside of one.
         self._held: Statements | None = None
@@ -59,8 +66,9 @@ class Reader:
             return Head(*sql.run(_HEAD).fetchone())
 
     def may_append(self) -> bool:
-        """Whether whoever asks may append: False for a role that may only read, on a server that is a standby, and
-        for a file that cannot be written."""
+        """Whether whoever asks may append: False for a role that may only read, on a server that is
+        a standby, and for a file that cannot be written.
+        """
         if self.engine.dialect == "sqlite":
             return not self.only_reads
         with self._reading() as sql:
@@ -68,7 +76,9 @@ class Reader:
 
     @cached_property
     def schema(self) -> str:
-        """The schema that a ledger on PostgreSQL is in, "" of a file: a database may hold several ledgers."""
+        """The schema that a ledger on PostgreSQL is in, "" of a file: a database may hold
+        several ledgers.
+        """
         if self.engine.dialect == "sqlite":
             return ""
         with self._reading() as sql:
@@ -76,15 +86,20 @@ class Reader:
 
     def moved(self) -> LedgerMoved | None:
         """Return the error that says where the playbook went; None where it is here."""
-        last = "position = (SELECT playbook.position FROM playbook WHERE playbook.id = playbook_id) AND type = ?"
+        last = (
+            "position = (SELECT playbook.position FROM playbook WHERE playbook.id = "
+            "playbook_id) AND type = ?"
+        )
         with self._reading() as sql:
             found = _readable(events_where(sql, last, LEDGER_MOVED))
         if not found:
             return None
         to = (found[0].data or {}).get("to")
         return LedgerMoved(
-            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, and nothing was appended here; "
-            f"set `ledger_url` to {to}, with its user and password where it needs them, then run the same command again"
+            f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, and nothing "
+            "was appended here; "
+            f"set `ledger_url` to {to}, with its user and password where it needs them, then run "
+            "the same command again"
         )
 
     def events(
@@ -95,12 +110,17 @@ class Reader:
         types: Iterable[str] | None = None,
         session_id: str | None = None,
     ) -> Iterator[Event]:
-        """Events that can be read, in order, from position `after` + 1 to `upto`, page by page: memory stays flat."""
+        """Events that can be read, in order, from position `after` + 1 to `upto`, page by page:
+        memory stays flat.
+        """
         asked, values = conditions(types, session_id, after, upto)
         where, first = " AND ".join(asked), list[object]()
         if NOT_A_TAG in asked and session_id is None:
             # The plus keeps the planner from walking through all events because they are in order.
-            inner = f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY +position LIMIT {_PAGE}"  # noqa: S608
+            inner = (
+                f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY "  # noqa: S608
+                f"+position LIMIT {_PAGE}"
+            )
             where, first = f"position IN ({inner}) ORDER BY position", [self.playbook_id]
         else:
             where += f" ORDER BY position LIMIT {_PAGE}"
@@ -113,7 +133,9 @@ class Reader:
             values[0] = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Event]:
-        """Yield every event up to a position, those that cannot be read as well, in order and page by page."""
+        """Yield every event up to a position, those that cannot be read as well, in order and
+        page by page.
+        """
         after: int | None = 0
         while after is not None:
             with self._reading() as sql:
@@ -129,7 +151,10 @@ class Reader:
     def has(self, type_: str) -> bool:
         """Return whether there is an event of a type, which must not be that of tags."""
         with self._reading() as sql:
-            found = sql.run(f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG} LIMIT 1", type_)  # noqa: S608
+            found = sql.run(
+                (f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG} LIMIT 1"),  # noqa: S608
+                type_,
+            )
             return found.fetchone() is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
@@ -143,25 +168,31 @@ class Reader:
             return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
 
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
-        """Return the events at these positions, in order; with `unreadable`, those that cannot be read as well."""
+        """Return the events at these positions, in order; with `unreadable`, those that cannot
+        be read as well.
+        """
         with self._reading() as sql:
             found = events_where(sql, "position IN ? ORDER BY position", positions)
         return found if unreadable else _readable(found)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
-        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt where one cannot be
-        read or is gone."""
+        """Return the event at each of these positions, which a table names. Raises LedgerCorrupt
+        where one cannot be read or is gone.
+        """
         found = {event.position: event for event in self.at(positions)}
         if gone := sorted(set(positions) - found.keys()):
             raise LedgerCorrupt(
-                f"a table names the event at position {gone[0]}, which cannot be read; run `reflector verify`"
+                f"a table names the event at position {gone[0]}, which cannot be read; run "
+                "`reflector verify`"
             )
         return found
 
     def position_at(self, time: str) -> int:
-        """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger writes it); 0 for none.
+        """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger
+        writes it); 0 for none.
 
-        Times grow with positions, so this halves its way there: about 20 look-ups by key in a million events.
+        Times grow with positions, so this halves its way there: about 20 look-ups by key in a
+        million events.
         """
         head = self.head().position
         with self._reading() as sql:
@@ -187,7 +218,8 @@ class Reader:
         found = [BulletRow(*row) for row in rows]
         if odd := [bullet for bullet in found if bullet.section not in SECTIONS]:
             raise LedgerCorrupt(
-                f"the table of bullets has {odd[0].name} in a section {odd[0].section!r}, which does not exist; "
+                f"the table of bullets has {odd[0].name} in a section {odd[0].section!r}, which "
+                "does not exist; "
                 "run `reflector rebuild`, then `reflector verify`"
             )
         return found
@@ -203,11 +235,18 @@ class Reader:
 
     def windows(self, session_id: str | None = None) -> list[WindowRow]:
         """Return every window, or those of one session, oldest first."""
-        return self._windows("1 = 1") if session_id is None else self._windows("session_id = ?", session_id)
+        return (
+            self._windows("1 = 1")
+            if session_id is None
+            else self._windows("session_id = ?", session_id)
+        )
 
     def window_states(self) -> dict[str, int]:
         """Return how many windows are in each state, in the order of their names."""
-        query = "SELECT state, count(*) FROM session_window WHERE playbook_id = ? GROUP BY state ORDER BY state"
+        query = (
+            "SELECT state, count(*) FROM session_window WHERE playbook_id = ? GROUP BY state "
+            "ORDER BY state"
+        )
         with self._reading() as sql:
             return dict(sql.run(query).fetchall())
 
@@ -225,10 +264,17 @@ class Reader:
         with self._reading() as sql:
             if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
                 return set()
-            return {row[0] for row in sql.run('SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?', keys)}
+            return {
+                row[0]
+                for row in sql.run(
+                    ('SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'), keys
+                )
+            }
 
     def updated_at(self) -> str | None:
-        """Return when a bullet or a count last changed: `recorded_at` of that event; None for an empty playbook."""
+        """Return when a bullet or a count last changed: `recorded_at` of that event; None for an
+        empty playbook.
+        """
         row = self._projection("updated_at", TABLES)
         return row[0] if row else None
 
@@ -240,18 +286,26 @@ class Reader:
             return Counters(sql).counting()
 
     def checkpoint(self, name: str) -> tuple[int, str] | None:
-        """Return (position, state hash) of a named projection, such as `playbook.json`; None before the first."""
+        """Return (position, state hash) of a named projection, such as `playbook.json`; None
+        before the first.
+        """
         row = self._projection("position, state_hash", name)
         return tuple(row) if row else None
 
     def _projection(self, columns: str, name: str) -> Any:
         with self._reading() as sql:
-            return sql.run(f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?", name).fetchone()  # noqa: S608
+            return sql.run(
+                f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?",  # noqa: S608
+                name,
+            ).fetchone()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all questions inside see one state of the ledger, however many statements they take."""
-        if self.engine.url.in_memory:  # nobody else writes there, and its one connection is the writer's too
+        """Let all questions inside see one state of the ledger, however many statements they
+        take.
+        """
+        # nobody else writes there, and its one connection is the writer's too
+        if self.engine.url.in_memory:
             yield
             return
         with self.asking() as sql:
@@ -268,8 +322,11 @@ class Reader:
             yield self._again(self._held)
             return
         with self._reading() as sql:
-            # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has one.
-            sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ" if sql.postgres else "BEGIN")
+            # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has
+            # one.
+            sql.execute(
+                ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ") if sql.postgres else "BEGIN"
+            )
             yield sql
 
     @contextmanager
@@ -282,15 +339,19 @@ class Reader:
                 yield Statements(connection.cursor(), self.engine.dialect, self.playbook_id)
 
     def _again(self, held: Statements) -> Statements:
-        """Return statements in the same transaction with a cursor of their own, as an answer may be half read."""
+        """Return statements in the same transaction with a cursor of their own, as an answer may
+        be half read.
+        """
         return Statements(held.cursor.connection.cursor(), self.engine.dialect, self.playbook_id)
 
 
 def conditions(
     types: Iterable[str] | None, session_id: str | None, after: int, upto: int | None
 ) -> tuple[list[str], list[object]]:
-    """Return the conditions that events lie behind one position and up to another, are of some types and of a session,
-    and what to bind to them: `after` first. Of rare types they are those of an index."""
+    """Return the conditions that events lie behind one position and up to another, are of some
+    types and of a session, and what to bind to them: `after` first. Of rare types they are those of
+    an index.
+    """
     asked, values = ["position > ?"], list[object]([after])
     if upto is not None:
         asked.append("position <= ?")
@@ -311,48 +372,66 @@ def _readable(events: Iterable[Event]) -> list[Event]:
 
 
 def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
-    """Return the events of a condition, those that cannot be read as well; a redacted one with the facts that its
-    redaction kept."""
-    rows = sql.run(f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}", *values).fetchall()  # noqa: S608
+    """Return the events of a condition, those that cannot be read as well; a redacted one with the
+    facts that its redaction kept.
+    """
+    rows = sql.run(
+        f"SELECT {_EVENTS} FROM event WHERE playbook_id = ? AND {where}",  # noqa: S608
+        *values,
+    ).fetchall()
     kept = kept_of(sql, [row[1] for row in rows if row[10] is None])
     return [event_of(row, kept.get(row[1])) for row in rows]
 
 
 def one_of(types: Sequence[str]) -> str:
-    """Return the condition that an event is of one of these types, by the index of the types that are rare."""
+    """Return the condition that an event is of one of these types, by the index of the types
+    that are rare.
+    """
     return f"{NOT_A_TAG} AND type IN ({', '.join(map(repr, types))})"
 
 
 def whose(types: Sequence[str]) -> str:
-    """Return the same condition where the events of some session or target are looked for by their own index."""
+    """Return the same condition where the events of some session or target are looked for by
+    their own index.
+    """
     return f"(type || '') IN ({', '.join(map(repr, types))})"
 
 
 def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Iterator[Event]:
-    """Yield the events of rare types between two positions, in order, those that cannot be read as well."""
+    """Yield the events of rare types between two positions, in order, those that cannot be read
+    as well.
+    """
     where = f"{one_of(types)} AND position > ? AND position <= ? ORDER BY position"
     for begin in range(after, upto, AT_ONCE):
         yield from events_where(sql, where, begin, min(begin + AT_ONCE, upto))
 
 
 def line_of(sql: Statements, event_id: str) -> list[Event]:
-    """An event and the redactions of it so far, oldest first; the same line for each of them. [] for no event."""
+    """An event and the redactions of it so far, oldest first; the same line for each of them. []
+    for no event.
+    """
     line = events_where(sql, "event_id = ?", event_id)
     while line and line[0].type == EVENT_REDACTED and line[0].target_id is not None:
         # Each stands behind its target; a forged ledger may hold a circle.
-        before = events_where(sql, "event_id = ? AND position < ?", line[0].target_id, line[0].position)
+        before = events_where(
+            sql, "event_id = ? AND position < ?", line[0].target_id, line[0].position
+        )
         if not before:
             break
         line = [*before, *line]
     redaction = f"target_id = ? AND type = ? AND position > ? AND {NOT_A_TAG}"
-    while line and (more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED, line[-1].position)):
+    while line and (
+        more := events_where(sql, redaction, line[-1].event_id, EVENT_REDACTED, line[-1].position)
+    ):
         line += more
     return line
 
 
 def history_page(sql: Statements, after: int, upto: int) -> list[Event]:
     """Return the next events behind a position, at most `_PAGE` and none behind `upto`."""
-    return events_where(sql, f"position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}", after, upto)
+    return events_where(
+        sql, (f"position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}"), after, upto
+    )
 
 
 def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, Any] | None]:
@@ -363,6 +442,12 @@ def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     wanted = erased
     while wanted:
         rows = sql.run(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, wanted).fetchall()
-        by_target |= {target: (event_id, read(EVENT_REDACTED, *said)[0]) for target, event_id, *said in rows}
-        wanted = [event_id for _, event_id, _, text, _ in rows if text is None and event_id not in by_target]
+        by_target |= {
+            target: (event_id, read(EVENT_REDACTED, *said)[0]) for target, event_id, *said in rows
+        }
+        wanted = [
+            event_id
+            for _, event_id, _, text, _ in rows
+            if text is None and event_id not in by_target
+        ]
     return {target: what_is_left(target, by_target) for target in erased}

@@ -1,9 +1,10 @@
 """Queries in SQL, run on a connection that cannot change the ledger.
 
 Invariant: no query writes anything, neither to the ledger nor to another file, and all queries of
-one connection see one state. Each engine is held to it twice. SQLite's file is opened read-only, and an authorizer
-lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the query is that of a server-side cursor,
-which psycopg declares by the extended protocol: it takes one SELECT, and `COMMIT; DELETE …` is never run.
+one connection see one state. Each engine is held to it twice. SQLite's file is opened read-only,
+and an authorizer lets nothing pass but reading. PostgreSQL's transaction is READ ONLY, and the
+query is that of a server-side cursor, which psycopg declares by the extended protocol: it takes one
+SELECT, and `COMMIT; DELETE …` is never run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _PAGE = 1000
 #: SQLite's virtual machine looks at Ctrl-C each time it has done so many steps.
 _STEPS = 20_000
 _BLANK = re.compile(r"(?:[\s;]|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
-_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
+_READS = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
 _LOOKS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "foreign_key_list"})
 
 
@@ -36,7 +39,9 @@ class NotAQuestion(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query found: the names of its columns, and its rows page by page, read as they are asked for."""
+    """What a query found: the names of its columns, and its rows page by page, read as they are
+    asked for.
+    """
 
     columns: tuple[str, ...]
     pages: Iterator[list[tuple[Any, ...]]]
@@ -49,14 +54,17 @@ class Asker:
         self._cursor = cursor
 
     def ask(self, query: str) -> Answer:
-        """Ask; the answer before is over then. Raises NotAQuestion, KeyboardInterrupt, and LedgerError, such as for a
-        query that takes too long; so does reading its pages."""
+        """Ask; the answer before is over then. Raises NotAQuestion, KeyboardInterrupt, and
+        LedgerError, such as for a query that takes too long; so does reading its pages.
+        """
         if _BLANK.fullmatch(query):
             raise NotAQuestion("the query is empty; try: reflector sql 'SELECT * FROM bullets'")
         with self._translated():
             self._cursor.execute(query.rstrip("; \n\t"))
             first = self._cursor.fetchmany(_PAGE)
-        return Answer(tuple(column[0] for column in self._cursor.description or ()), self._pages(first))
+        return Answer(
+            tuple(column[0] for column in self._cursor.description or ()), self._pages(first)
+        )
 
     def _pages(self, page: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         while page:
@@ -79,7 +87,9 @@ class Asker:
         except Exception as error:
             code = getattr(error, "sqlstate", None)
             if code == "57014":
-                raise LedgerError("the server ended the query (statement_timeout); ask for less") from error
+                raise LedgerError(
+                    "the server ended the query (statement_timeout); ask for less"
+                ) from error
             if code is None or code[:2] in {"08", "53", "57", "58", "XX"}:
                 raise
             raise _refused("PostgreSQL", str(error).splitlines()[0].strip()) from error
@@ -106,7 +116,8 @@ def asking(ledger: Reader) -> Iterator[Asker]:
             driver.execute("PRAGMA query_only=ON")
             driver.execute("BEGIN")
         driver.text_factory = lambda text: text.decode("utf-8", "replace")
-        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes "interrupted" of it.
+        # Ctrl-C is raised in here, for SQLite comes back to Python nowhere else; SQLite makes
+        # "interrupted" of it.
         driver.set_progress_handler(lambda: False, _STEPS)
         driver.set_authorizer(_allows)
         yield Asker(driver.cursor())
@@ -122,6 +133,8 @@ def _allows(action: int, name: str | None, *_: str | None) -> int:
 def _refused(engine: str, text: str) -> NotAQuestion:
     """Return what an engine's error about a query means."""
     return NotAQuestion(
-        f"{engine} does not answer the query: {text}. `reflector sql` takes one statement that only reads, and lists "
-        "the views without one; to change the ledger, use `reflector add`, `undo`, `redact` or `ledger policy`"
+        f"{engine} does not answer the query: {text}. `reflector sql` takes one statement that "
+        "only reads, and lists "
+        "the views without one; to change the ledger, use `reflector add`, `undo`, `redact` or "
+        "`ledger policy`"
     )

@@ -1,11 +1,12 @@
 """Erasing a text while the counts that rest on its event stay.
 
-Invariant: after a redaction every counter, name and window is as before, in the tables and in a rebuild, and the
-chain verifies. So an event that is not prose alone leaves its facts behind, in the `kept` of the event.redacted that
-erases it; a reader of the event gets those.
+Invariant: after a redaction every counter, name and window is as before, in the tables and in a
+rebuild, and the chain verifies. So an event that is not prose alone leaves its facts behind, in the
+`kept` of the event.redacted that erases it; a reader of the event gets those.
 
-A later text of the same event is in that `kept`. So the event.redacted that erases it points to the one before
-and erases that: redactions of one event are a line, of which the last one holds what is left of the event.
+A later text of the same event is in that `kept`. So the event.redacted that erases it points to the
+one before and erases that: redactions of one event are a line, of which the last one holds what is
+left of the event.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ def texts_of(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> 
     return tuple(found)
 
 
-def kept_facts(type_: str, data: Mapping[str, Any], takes: Takes = everything) -> dict[str, Any] | None:
-    """What stays of an event's data, None where it is prose alone. Raises LedgerError where it holds no prose."""
+def kept_facts(
+    type_: str, data: Mapping[str, Any], takes: Takes = everything
+) -> dict[str, Any] | None:
+    """What stays of an event's data, None where it is prose alone. Raises LedgerError where it
+    holds no prose.
+    """
     kind = EVENT_TYPES[type_]
     if kind.all_prose:
         return None
@@ -67,10 +72,14 @@ def _erasing(takes: Takes) -> Callable[[Field, object, Any], Any]:
     return erased
 
 
-def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes) -> dict[str, Any] | None:
-    """The data of an event.redacted that erases texts of one event of a line; None where nothing is left to erase.
+def redaction_of(
+    line: Sequence[Event], event_id: str, reason: str, takes: Takes
+) -> dict[str, Any] | None:
+    """The data of an event.redacted that erases texts of one event of a line; None where nothing is
+    left to erase.
 
-    The line is an event and the redactions of it so far, oldest first. Raises LedgerError for an event without prose.
+    The line is an event and the redactions of it so far, oldest first. Raises LedgerError for an
+    event without prose.
     """
     event, *before = line
     if not before:
@@ -85,13 +94,20 @@ def redaction_of(line: Sequence[Event], event_id: str, reason: str, takes: Takes
     else:
         number = [one.event_id for one in before].index(event_id)
         earlier[number] = REDACTED if takes(reasons[number]) else reasons[number]
-    return None if (kept, earlier) == (left, reasons) else {"reason": reason, "earlier": earlier, "kept": kept}
+    return (
+        None
+        if (kept, earlier) == (left, reasons)
+        else {"reason": reason, "earlier": earlier, "kept": kept}
+    )
 
 
-def what_is_left(target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]) -> Any:
+def what_is_left(
+    target_id: str, by_target: Mapping[str, tuple[str, Mapping[str, Any] | None]]
+) -> Any:
     """Return the data that replaces that of an erased event, None if there is none.
 
-    `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id of its target.
+    `by_target` has the id and the data (None once it was erased) of each event.redacted, by the id
+    of its target.
     """
     data: Mapping[str, Any] | None = None
     steps = 0

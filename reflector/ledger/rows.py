@@ -1,7 +1,7 @@
 """What a ledger answers with: its rows as frozen values.
 
-Invariant: nothing here is a database's row object, so a value outlives its connection and is the same from
-either engine.
+Invariant: nothing here is a database's row object, so a value outlives its connection and is the
+same from either engine.
 """
 
 from __future__ import annotations
@@ -55,20 +55,31 @@ class BulletRow(Bullet):
 
     @property
     def counts(self) -> bool:
-        """Whether evidence on the bullet counts: it is live, or was merged into one that has its evidence."""
+        """Whether evidence on the bullet counts: it is live, or was merged into one that has its
+        evidence.
+        """
         return self.status in ("live", "merged")
 
     @property
     def end(self) -> str:
-        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live one."""
+        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
+        one.
+        """
         if self.status == "merged":
             return f"merged into {self.removed_into}"
         into = f", into {self.removed_into}" if self.removed_into else ""
-        return f"removed ({self.reason}{into})" if self.status == "removed" else self.status.replace("live", "")
+        return (
+            f"removed ({self.reason}{into})"
+            if self.status == "removed"
+            else self.status.replace("live", "")
+        )
 
 
 #: As the ledger writes a time.
-_TIME = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d")
+_TIME = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d"
+    r"|2[0-3]):[0-5]\d:[0-5]\d"
+)
 
 
 class WindowRow(NamedTuple):
@@ -83,7 +94,9 @@ class WindowRow(NamedTuple):
 
 
 def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event:
-    """Return an event from the columns of its fields, in their order; `kept` replaces data that was redacted."""
+    """Return an event from the columns of its fields, in their order; `kept` replaces data that
+    was redacted.
+    """
     data, fault = read(row[2], row[5], row[10], row[12], kept)
     return Event(*row[:10], data, row[11], _meta(row[12])[0], *row[13:], fault)  # type: ignore[call-arg]
 
@@ -93,9 +106,9 @@ def read(
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return the data of an event and "", or None and why the event cannot be read.
 
-    `kept` is the data of an event whose own was redacted. This is the one check of an event that is read: each was
-    admitted when it was appended, but somebody with the database's whole powers can change it since. An event that
-    fails it changes nothing; `log` marks it, and `verify` names it.
+    `kept` is the data of an event whose own was redacted. This is the one check of an event that is
+    read: each was admitted when it was appended, but somebody with the database's whole powers can
+    change it since. An event that fails it changes nothing; `log` marks it, and `verify` names it.
     """
     if not _TIME.match(recorded_at):
         return None, f"it was recorded at {recorded_at!r:.40}, which is not a time"
@@ -112,9 +125,13 @@ def read(
 
 @lru_cache(maxsize=64)
 def _meta(text: str) -> tuple[Mapping[str, Any], str]:
-    """Return `object_in` of an event's meta, not to be changed: most have that of the event before."""
+    """Return `object_in` of an event's meta, not to be changed: most have that of the event
+    before.
+    """
     meta, fault = object_in(text)
-    return meta, fault if all(map(is_place, came_through(meta))) else "merged does not name a place in a ledger"
+    return meta, fault if all(map(is_place, came_through(meta))) else (
+        "merged does not name a place in a ledger"
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -126,7 +143,9 @@ def _tag(text: str) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def object_in(text: str) -> tuple[dict[str, Any], str]:
-    """Return the JSON object in a column of an event and "", or an empty one and what the column holds instead."""
+    """Return the JSON object in a column of an event and "", or an empty one and what the column
+    holds instead.
+    """
     try:
         found = json.loads(text)
         if "\\ud" in text or "\\uD" in text:  # half a character cannot be stored or shown
@@ -137,7 +156,9 @@ def object_in(text: str) -> tuple[dict[str, Any], str]:
 
 
 class Stored(NamedTuple):
-    """An event as the event table holds it: `data` (None once it was redacted) and `meta` are canonical texts."""
+    """An event as the event table holds it: `data` (None once it was redacted) and `meta` are
+    canonical texts.
+    """
 
     position: int
     event_id: str

@@ -1,8 +1,9 @@
 """A SQLite ledger copied into another file, and the copy that an upgrade leaves beside the ledger.
 
-Invariant: the copy of an upgrade is one state of the ledger, which no writer changes before the upgrade, in one file
-that only its owner may read. It has its name when all of it is on disk; what a killed process left has another name
-and goes with the next copy. The newest one is kept. A text that is erased from the ledger does not stay in it.
+Invariant: the copy of an upgrade is one state of the ledger, which no writer changes before the
+upgrade, in one file that only its owner may read. It has its name when all of it is on disk; what a
+killed process left has another name and goes with the next copy. The newest one is kept. A text
+that is erased from the ledger does not stay in it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
 
 _OF_UPGRADE: Final = re.compile(r"\.revision-(\d{4})")
 _UNFINISHED: Final = ".revision.tmp"
-_TABLES: Final = "SELECT count(*) FROM sqlite_master WHERE name IN ('event', 'playbook') AND type = 'table'"
+_TABLES: Final = (
+    "SELECT count(*) FROM sqlite_master WHERE name IN ('event', 'playbook') AND type = 'table'"
+)
 _HEADS: Final = "SELECT name, origin, position, chain FROM playbook"
 #: Events that one query looks for.
 _PAGE: Final = 500
 
 
 class Before(NamedTuple):
-    """A ledger as it was before an upgrade, at an earlier revision of its schema, copied at a time (seconds)."""
+    """A ledger as it was before an upgrade, at an earlier revision of its schema, copied at a
+    time (seconds).
+    """
 
     file: Path
     revision: str
@@ -41,18 +46,23 @@ class Before(NamedTuple):
 
 @contextmanager
 def opened(path: Path, mode: str = "rw") -> Iterator[Any]:
-    """A connection to an existing database file; errors inside name the file that was opened last."""
+    """A connection to an existing database file; errors inside name the file that was opened
+    last.
+    """
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     with (
         translated(str(path)),
-        closing(sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)) as connection,
+        closing(
+            sqlite_module().connect(uri, uri=True, isolation_level=None, timeout=30)
+        ) as connection,
     ):
         yield connection
 
 
 def copy(source: Path, to: Path, mode: str = "rw") -> None:
-    """Copy a database into a new file of its owner's: one state of it, without the free pages, which could still hold
-    an erased text. Raises LedgerError, OSError."""
+    """Copy a database into a new file of its owner's: one state of it, without the free pages,
+    which could still hold an erased text. Raises LedgerError, OSError.
+    """
     to.touch(mode=0o600, exist_ok=False)
     with opened(source, mode) as connection:
         connection.execute("VACUUM INTO ?", (str(to),))
@@ -73,8 +83,9 @@ def before_upgrade(ledger: Path) -> Before | None:
 
 
 def keep_before_upgrade(ledger: Path, revision: str) -> Path:
-    """Copy a ledger beside it before its upgrade, and return the copy; earlier copies go. The writers' lock must be
-    held. Raises LedgerUnavailable; the ledger must not be upgraded then."""
+    """Copy a ledger beside it before its upgrade, and return the copy; earlier copies go. The
+    writers' lock must be held. Raises LedgerUnavailable; the ledger must not be upgraded then.
+    """
     kept = ledger.with_name(f"{ledger.name}.revision-{revision}")
     staged = ledger.with_name(f".{ledger.name}{_UNFINISHED}")
     try:
@@ -91,8 +102,10 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
                     folder.remove(earlier.file.name, missing_ok=True)
     except (LedgerError, OSError) as error:
         raise LedgerUnavailable(
-            f"{ledger} is of an earlier version, and it cannot be copied before its upgrade ({error_words(error)}). It "
-            f"was not upgraded; free {ledger.stat().st_size:,} bytes in its folder, or make the folder writable, then "
+            f"{ledger} is of an earlier version, and it cannot be copied before its upgrade "
+            f"({error_words(error)}). It "
+            f"was not upgraded; free {ledger.stat().st_size:,} bytes in its folder, or make the "
+            "folder writable, then "
             "run the same command again"
         ) from error
     return kept
@@ -108,12 +121,15 @@ def has_head(copied: Path, name: str, head: tuple[str, int, str]) -> bool:
 
 
 def drop_erased(ledger: Path, sql: Statements) -> Path | None:
-    """Remove the copy of an upgrade if it holds the data of an event that was erased since; return its path then.
-    Raises OSError."""
+    """Remove the copy of an upgrade if it holds the data of an event that was erased since; return
+    its path then. Raises OSError.
+    """
     before = before_upgrade(ledger)
     if before is None:
         return None
-    erased = [row[0] for row in sql.execute("SELECT event_id FROM event WHERE data IS NULL").fetchall()]
+    erased = [
+        row[0] for row in sql.execute("SELECT event_id FROM event WHERE data IS NULL").fetchall()
+    ]
     if not erased or not _holds(before.file, erased):
         return None
     with folder_of(before.file) as folder:
@@ -123,13 +139,17 @@ def drop_erased(ledger: Path, sql: Statements) -> Path | None:
 
 
 def _holds(copied: Path, erased: list[str]) -> bool:
-    """Return whether a copy has the data of one of these events; of one that cannot be read nobody knows, so True."""
+    """Return whether a copy has the data of one of these events; of one that cannot be read
+    nobody knows, so True.
+    """
     try:
         with _looking(copied) as connection:
             for start in range(0, len(erased), _PAGE):
                 ids = erased[start : start + _PAGE]
                 marks = ", ".join("?" * len(ids))
-                query = f"SELECT 1 FROM event WHERE data IS NOT NULL AND event_id IN ({marks}) LIMIT 1"  # noqa: S608
+                query = (
+                    f"SELECT 1 FROM event WHERE data IS NOT NULL AND event_id IN ({marks}) LIMIT 1"  # noqa: S608
+                )
                 if connection.execute(query, ids).fetchone() is not None:
                     return True
     except LedgerError:
@@ -139,7 +159,9 @@ def _holds(copied: Path, erased: list[str]) -> bool:
 
 @contextmanager
 def _looking(copied: Path) -> Iterator[Any]:
-    """A connection that only reads a copy, and trusts nothing of it: a repository may have brought the file."""
+    """A connection that only reads a copy, and trusts nothing of it: a repository may have
+    brought the file.
+    """
     with opened(copied, "ro") as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         if connection.execute(_TABLES).fetchone() != (2,):
@@ -151,7 +173,11 @@ def _copies(ledger: Path) -> list[Before]:
     found = []
     with suppress(OSError):
         for name in os.listdir(ledger.parent):  # noqa: PTH208 - names, not paths
-            match = _OF_UPGRADE.fullmatch(name.removeprefix(ledger.name)) if name.startswith(ledger.name) else None
+            match = (
+                _OF_UPGRADE.fullmatch(name.removeprefix(ledger.name))
+                if name.startswith(ledger.name)
+                else None
+            )
             if match is None:
                 continue
             state = os.lstat(ledger.with_name(name))

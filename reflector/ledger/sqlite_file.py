@@ -1,9 +1,10 @@
 """The file of a SQLite ledger, which SQLite opens it, and the lock that its writers hold.
 
-Invariant: a new file is its owner's alone, and no link below a `.claude` leads to a ledger: the file is created and
-looked at here, through its folder, before SQLite opens it by its path. Who writes holds a file's lock besides SQLite's
-own, and one who is stopped while holding it stops the others for `BUSY_TIMEOUT_MS` at most: BEGIN IMMEDIATE alone never
-fails but is unfair, and eight writers waited up to 2 s for it.
+Invariant: a new file is its owner's alone, and no link below a `.claude` leads to a ledger: the
+file is created and looked at here, through its folder, before SQLite opens it by its path. Who
+writes holds a file's lock besides SQLite's own, and one who is stopped while holding it stops the
+others for `BUSY_TIMEOUT_MS` at most: BEGIN IMMEDIATE alone never fails but is unfair, and eight
+writers waited up to 2 s for it.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ _LONGEST_PATH = 500
 
 BUSY_TIMEOUT_MS = 30_000
 #: What the system says of a file system on which no file can be locked.
-NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+NO_LOCKS: Final = frozenset(
+    {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+)
 
 
 @cache
 def sqlite_module() -> ModuleType:
-    """The wheel's SQLite (pysqlite3) where it is sound, else the newer one of it and the interpreter's."""
+    """The wheel's SQLite (pysqlite3) where it is sound, else the newer one of it and the
+    interpreter's.
+    """
     wheel: ModuleType | None = None
     with suppress(ImportError):
         wheel = import_module("pysqlite3.dbapi2")
@@ -60,20 +65,24 @@ def had_ledger(path: Path) -> bool:
 def refuse_journal(path: Path) -> None:
     """Raise LedgerUnavailable where a rollback journal lies beside a database file.
 
-    A ledger of ours writes ahead and leaves none, and SQLite does what a journal says, such as remove another file.
+    A ledger of ours writes ahead and leaves none, and SQLite does what a journal says, such as
+    remove another file.
     """
     with folder_of(path) as folder:
         journal = _stat(folder, f"{path.name}-journal")
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
-            f"{path}-journal lies beside the ledger, and no ledger of reflector leaves one: another program changed "
-            "the file, or an archive brought both. Remove it, or restore a backup with `reflector ledger restore FILE`"
+            f"{path}-journal lies beside the ledger, and no ledger of reflector leaves one: "
+            "another program changed "
+            "the file, or an archive brought both. Remove it, or restore a backup with `reflector "
+            "ledger restore FILE`"
         )
 
 
 def claim_file(path: Path) -> None:
-    """Create a missing ledger file for its owner only. Raises LedgerGone where there was a ledger before: going on with
-    an empty one would lose it silently."""
+    """Create a missing ledger file for its owner only. Raises LedgerGone where there was a ledger
+    before: going on with an empty one would lose it silently.
+    """
     with folder_of(path) as folder:
         # Looked at before the file: a first use makes the lock after the database's first page.
         was_used = _stat(folder, f"{path.name}.lock") is not None
@@ -82,21 +91,24 @@ def claim_file(path: Path) -> None:
             state = "missing" if there is None else "empty"
             raise LedgerGone(
                 f"the ledger {path} is {state}, but {path.name}.lock shows that there was one; "
-                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to begin a new ledger with "
+                f"restore a backup with `reflector ledger restore FILE`, or remove {path}* to "
+                "begin a new ledger with "
                 "the bullets and counters of playbook.json"
             )
         _make(folder, path)
 
 
 def open_file(path: Path, **options: Any) -> Any:
-    """Return a driver's connection to a database file, which is made where it is missing. Raises LedgerUnavailable,
-    OSError, and the driver's errors."""
+    """Return a driver's connection to a database file, which is made where it is missing. Raises
+    LedgerUnavailable, OSError, and the driver's errors.
+    """
     path = path.absolute()
     if "/.claude/" not in path.as_posix():  # the user's own choice of a place
         path = path.resolve()
     if (length := len(os.fsencode(path))) > _LONGEST_PATH:
         raise LedgerUnavailable(
-            f"the path of the ledger has {length} bytes, and SQLite opens none of more than {_LONGEST_PATH}: {path}; "
+            f"the path of the ledger has {length} bytes, and SQLite opens none of more than "
+            f"{_LONGEST_PATH}: {path}; "
             "move the project up, or name a ledger elsewhere with REFLECTOR_LEDGER_URL"
         )
     refuse_journal(path)
@@ -106,10 +118,13 @@ def open_file(path: Path, **options: Any) -> Any:
 
 
 def _make(folder: Folder, path: Path) -> None:
-    """Create the file in the folder if it is missing. Raises LedgerUnavailable for what is not a regular file."""
+    """Create the file in the folder if it is missing. Raises LedgerUnavailable for what is not a
+    regular file.
+    """
     if _stat(folder, path.name) is None:
         with suppress(FileExistsError):
-            # Not opened where it is there: closing it would let go of the locks that this process holds on it.
+            # Not opened where it is there: closing it would let go of the locks that this process
+            # holds on it.
             os.close(folder.open(path.name, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     _refuse_irregular(folder.stat(path.name), path)
 
@@ -119,7 +134,8 @@ def _refuse_irregular(there: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(there.st_mode):
         what = "a link" if stat.S_ISLNK(there.st_mode) else "not a regular file"
         raise LedgerUnavailable(
-            f"the ledger {path} is {what}; put the file itself there, remove it to begin a new ledger, or name another "
+            f"the ledger {path} is {what}; put the file itself there, remove it to begin a new "
+            "ledger, or name another "
             "project with --project"
         )
 
@@ -132,16 +148,22 @@ def _stat(folder: Folder, name: str) -> os.stat_result | None:
 
 
 def can_be_written(path: Path) -> bool:
-    """Return whether a ledger's file can be written, or made where it is missing: SQLite writes two files beside it,
-    and we its lock."""
+    """Return whether a ledger's file can be written, or made where it is missing: SQLite writes two
+    files beside it, and we its lock.
+    """
     beside = [Path(f"{path}{end}") for end in ("", "-wal", "-shm", ".lock")]
     there = [path.parent, *(one for one in beside if os.path.lexists(one))]
-    return all(os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids) for one in there)
+    return all(
+        os.access(one, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+        for one in there
+    )
 
 
 def copy_of(path: Path, folder: Path) -> Path:
-    """Return a copy in a folder of a ledger's file that cannot be written, with what its -wal holds: one state of it,
-    also where others write it by another path. Raises LedgerUnavailable, LedgerLocked, OSError."""
+    """Return a copy in a folder of a ledger's file that cannot be written, with what its -wal
+    holds: one state of it, also where others write it by another path. Raises LedgerUnavailable,
+    LedgerLocked, OSError.
+    """
     refuse_journal(path)
     until = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     with folder_of(path) as source:
@@ -149,18 +171,26 @@ def copy_of(path: Path, folder: Path) -> Path:
             with _writers_kept_out(source, path, until):
                 before = _states(source, path)
                 for name in before:
-                    with open(source.open(name), "rb") as original, (folder / name).open("wb") as copy:
+                    with (
+                        open(source.open(name), "rb") as original,
+                        (folder / name).open("wb") as copy,
+                    ):
                         while part := original.read(1 << 20):
                             copy.write(part)
-                # A process that ends moves what the -wal holds into the file, and takes no lock of ours for that.
+                # A process that ends moves what the -wal holds into the file, and takes no lock of
+                # ours for that.
                 if _states(source, path) == before:
                     return folder / path.name
             if time.monotonic() >= until:
-                raise LedgerLocked(f"the ledger {path} is written all the time, so no copy was made; try again")
+                raise LedgerLocked(
+                    f"the ledger {path} is written all the time, so no copy was made; try again"
+                )
 
 
 def _states(folder: Folder, path: Path) -> dict[str, tuple[int, ...]]:
-    """Return what changes with the files that hold a ledger, the main one first. Raises LedgerUnavailable."""
+    """Return what changes with the files that hold a ledger, the main one first. Raises
+    LedgerUnavailable.
+    """
     found: dict[str, tuple[int, ...]] = {}
     for name in (path.name, f"{path.name}-wal"):
         if (there := _stat(folder, name)) is not None:
@@ -181,7 +211,9 @@ def _writers_kept_out(folder: Folder, path: Path, until: float) -> Iterator[None
         while not _locked_shared(handle):
             if time.monotonic() >= until:
                 who = holder_of(handle, f"{path}.lock")
-                raise LedgerLocked(f"the ledger {path} is locked for {BUSY_TIMEOUT_MS / 1000:g} s by {who}")
+                raise LedgerLocked(
+                    f"the ledger {path} is locked for {BUSY_TIMEOUT_MS / 1000:g} s by {who}"
+                )
             time.sleep(0.02)
         yield
     finally:
@@ -199,8 +231,9 @@ def _locked_shared(handle: int) -> bool:
 
 @contextmanager
 def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it does not wait
-    forever, for its holder may be stopped. Raises LedgerLocked, LedgerUnavailable."""
+    """Hold the lock of a SQLite ledger's writers, and nothing for other ledgers. Who waits for it
+    does not wait forever, for its holder may be stopped. Raises LedgerLocked, LedgerUnavailable.
+    """
     if url.dialect != "sqlite" or url.in_memory:
         yield
         return
@@ -234,4 +267,6 @@ def _refused(file: Path, doing: str, error: OSError) -> LedgerUnavailable:
         way_out = "close programs or raise the limit (`ulimit -n`), then run the same command again"
     elif error.errno in {errno.ENOSPC, errno.EDQUOT}:
         way_out = "free some space, then run the same command again"
-    return LedgerUnavailable(f"the ledger's lock {file} cannot be {doing} ({error.strerror}); {way_out}")
+    return LedgerUnavailable(
+        f"the ledger's lock {file} cannot be {doing} ({error.strerror}); {way_out}"
+    )

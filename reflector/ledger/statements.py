@@ -1,8 +1,9 @@
 """SQL in the engine's own parameter style, run on the driver's cursor of an open transaction.
 
-Invariant: the same call writes the same rows on both engines, each in the way that costs it least: SQLite runs
-a statement for each row, PostgreSQL one statement over arrays, or COPY. SQLAlchemy's handling of a statement costs as
-much as the inserts themselves, so the paths that every session takes come through here.
+Invariant: the same call writes the same rows on both engines, each in the way that costs it least:
+SQLite runs a statement for each row, PostgreSQL one statement over arrays, or COPY. SQLAlchemy's
+handling of a statement costs as much as the inserts themselves, so the paths that every session
+takes come through here.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from typing import Any, Final
 
 from reflector.resources import resource_dir
 
-#: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again by a rebuild.
+#: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again
+#: by a rebuild.
 LEDGER_TABLES: Final = (
-    *("playbook", "event", "bullet", "bullet_status", "tag", "session_window", "retraction", "record"),
+    *(
+        "playbook",
+        "event",
+        "bullet",
+        "bullet_status",
+        "tag",
+        "session_window",
+        "retraction",
+        "record",
+    ),
     *("projection", "cached_usage"),
 )
 
@@ -37,11 +48,13 @@ def _arrays(columns: Sequence[str]) -> str:
 #: A row where a table has rows of a playbook whose own row is gone: one look-up for each playbook.
 OWNERLESS: Final = (
     "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
-    " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE owner.id IS NOT NULL)"
+    " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE "
+    "owner.id IS NOT NULL)"
     " SELECT 1 FROM owner WHERE NOT EXISTS (SELECT 1 FROM playbook WHERE playbook.id = owner.id)"
     " AND owner.id IS NOT NULL LIMIT 1"
 )
-#: Raised when the projector writes other rows for the same events; a ledger with an older one is rebuilt.
+#: Raised when the projector writes other rows for the same events; a ledger with an older one is
+#: rebuilt.
 CODE_VERSION: Final = 2
 #: The name of the row of `projection` that says where the tables are.
 TABLES: Final = "tables"
@@ -62,16 +75,22 @@ class Statements:
         return self.execute(sql, self.id, *values)
 
     def execute(self, sql: str, *values: object) -> Any:
-        """Execute with `?` placeholders, one for each value; the cursor that has the answer. That of `IN ?` is a
-        collection, however large."""
+        """Execute with `?` placeholders, one for each value; the cursor that has the answer. That
+        of `IN ?` is a collection, however large.
+        """
         if " IN ?" in sql:
-            sql = sql.replace(" IN ?", " = ANY(?)" if self.postgres else " IN (SELECT value FROM json_each(?))")
-            values = tuple(one if one is None or isinstance(one, str | int) else self._many(one) for one in values)
+            sql = sql.replace(
+                " IN ?", " = ANY(?)" if self.postgres else " IN (SELECT value FROM json_each(?))"
+            )
+            values = tuple(
+                one if one is None or isinstance(one, str | int) else self._many(one)
+                for one in values
+            )
         if not self.postgres:
             self.cursor.execute(sql, values)
             return self.cursor
-        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of the statement
-        # before: a question gets a cursor of its own there.
+        # In a pipeline a cursor takes the first answer that arrives for it, which may be that of
+        # the statement before: a question gets a cursor of its own there.
         cursor = self.cursor.connection.cursor()
         cursor.execute(sql.replace("?", "%s"), values)
         return cursor
@@ -80,37 +99,64 @@ class Statements:
         return list(values) if self.postgres else json.dumps(list(values))
 
     def text_at(self, column: str, *path: str) -> str:
-        """Return the expression for the value at a path of a JSON column: a text, a number as the engine gives it, a
-        list or an object as JSON text; NULL for no value."""
+        """Return the expression for the value at a path of a JSON column: a text, a number as the
+        engine gives it, a list or an object as JSON text; NULL for no value.
+        """
         if self.postgres:
             # PostgreSQL refuses to read any field beside a NUL, which an answer may hold.
             return f"(replace({column}, '\\u0000', '\\ufffd')::json #>> '{{{','.join(path)}}}')"
         return f"json_extract({column}, '$.{'.'.join(path)}')"
 
     def change(
-        self, table: str, sets: str, where: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]
+        self,
+        table: str,
+        sets: str,
+        where: str,
+        columns: tuple[str, ...],
+        rows: Sequence[tuple[object, ...]],
     ) -> None:
-        """Update rows of the playbook, once for each of `rows`, whose values `sets` and `where` name as `{column}`, and
-        its id as `{playbook}`. No two may change the same row: PostgreSQL takes all of them in one statement."""
+        """Update rows of the playbook, once for each of `rows`, whose values `sets` and `where`
+        name as `{column}`, and its id as `{playbook}`. No two may change the same row: PostgreSQL
+        takes all of them in one statement.
+        """
         if not rows:
             return
-        marks = [f"new_{column}" if self.postgres else f"?{number}" for number, column in enumerate(columns, 1)]
+        marks = [
+            f"new_{column}" if self.postgres else f"?{number}"
+            for number, column in enumerate(columns, 1)
+        ]
         places = dict(zip(columns, marks, strict=True), playbook=str(self.id))
-        source = f" FROM unnest({_arrays(columns)}) AS more ({', '.join(marks)})" if self.postgres else ""
+        source = (
+            f" FROM unnest({_arrays(columns)}) AS more ({', '.join(marks)})"
+            if self.postgres
+            else ""
+        )
         where = f"{table}.playbook_id = {self.id:d} AND {where.format_map(places)}"
         sql = f"UPDATE {table} SET {sets.format_map(places)}{source} WHERE {where}"  # noqa: S608
         self._run_for(sql, rows)
 
     def insert(
-        self, table: str, columns: tuple[str, ...], rows: Sequence[tuple[object, ...]], *, only_new: bool = False
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        rows: Sequence[tuple[object, ...]],
+        *,
+        only_new: bool = False,
     ) -> None:
-        """Insert rows of these columns into the playbook; `only_new`: those that collide with none that is there."""
+        """Insert rows of these columns into the playbook; `only_new`: those that collide with
+        none that is there.
+        """
         if not rows:
             return
         names = ", ".join(f'"{column}"' for column in columns)
         into = f"{table} (playbook_id, {names})"
         # In a pipeline, where statements are sent without waiting for answers, COPY is refused.
-        if self.postgres and not only_new and len(rows) >= COPIED and not self.cursor.connection.info.pipeline_status:
+        if (
+            self.postgres
+            and not only_new
+            and len(rows) >= COPIED
+            and not self.cursor.connection.info.pipeline_status
+        ):
             with self.cursor.copy(f"COPY {into} FROM STDIN") as copy:
                 for row in rows:
                     copy.write_row((self.id, *row))
@@ -119,7 +165,9 @@ class Statements:
             values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
-        self._run_for(f"INSERT INTO {into} {values}{' ON CONFLICT DO NOTHING' if only_new else ''}", rows)
+        self._run_for(
+            (f"INSERT INTO {into} {values}{' ON CONFLICT DO NOTHING' if only_new else ''}"), rows
+        )
 
     def _run_for(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:
         """Execute for all rows: on PostgreSQL once, with an array for each column."""
@@ -130,12 +178,15 @@ class Statements:
 
 
 def set_checkpoint(sql: Statements, name: str, policy: str, position: int, state_hash: str) -> None:
-    """Record that a named projection is at a position, with this hash. Of one that is there already, the version of the
-    code stays: it says who filled the tables, and a writer on a server may not set it."""
+    """Record that a named projection is at a position, with this hash. Of one that is there
+    already, the version of the code stays: it says who filled the tables, and a writer on a server
+    may not set it.
+    """
     columns = ("policy_id", "position", "state_hash", "updated_at")
     values = ", ".join(f"{column} = excluded.{column}" for column in columns)
     sql.run(
-        f"INSERT INTO projection (playbook_id, name, code_version, {', '.join(columns)})"  # noqa: S608
+        "INSERT INTO projection (playbook_id, name, code_version, "  # noqa: S608
+        f"{', '.join(columns)})"
         " VALUES (?, ?, ?, ?, ?, ?, NULL)"
         f" ON CONFLICT (playbook_id, name) DO UPDATE SET {values}",
         *(name, CODE_VERSION, policy, position, state_hash),

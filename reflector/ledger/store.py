@@ -1,8 +1,8 @@
 """The ledger: open it, append events to it, rebuild its tables.
 
-Invariant: an append is one transaction. It takes the playbook's lock, gives the new events the positions
-after the head, extends the chain, folds them into the tables and commits, or leaves nothing behind.
-Whatever needs no lock (canonical form, hashes) is done before it is taken.
+Invariant: an append is one transaction. It takes the playbook's lock, gives the new events the
+positions after the head, extends the chain, folds them into the tables and commits, or leaves
+nothing behind. Whatever needs no lock (canonical form, hashes) is done before it is taken.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Self
 import reflector.ledger
 from reflector.events.event import drawn
 from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
-from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerTooNew, LedgerUnavailable, translated
+from reflector.ledger.errors import (
+    LedgerCorrupt,
+    LedgerMoved,
+    LedgerTooNew,
+    LedgerUnavailable,
+    translated,
+)
 from reflector.ledger.migration import (
     EARLIER,
     HEAD_REVISION,
@@ -42,7 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
 _FIND = (
-    "SELECT playbook.id, projection.code_version, projection.state_hash FROM playbook LEFT JOIN projection"
+    "SELECT playbook.id, projection.code_version, projection.state_hash FROM playbook LEFT JOIN "
+    "projection"
     " ON projection.playbook_id = playbook.id AND projection.name = ? WHERE playbook.name = ?"
 )
 
@@ -51,7 +58,8 @@ class Ledger(Reader):
     """One playbook's ledger in a database. Use `Ledger.open`, or as a context manager to close it.
 
     on_close  called with the ledger before its connections are released
-    draw      returns a new transaction id for a command; a project's ledger has ids that its user's own folder knows
+    draw      returns a new transaction id for a command; a project's ledger has ids that its user's
+              own folder knows
     """
 
     on_close: Callable[[Ledger], None] | None = None
@@ -60,13 +68,15 @@ class Ledger(Reader):
     _copy: TemporaryDirectory[str] | None = None
 
     @classmethod
-    def open(cls, url: str, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True) -> Self:
+    def open(
+        cls, url: str, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True
+    ) -> Self:
         """Open a ledger by its SQLAlchemy URL; create or upgrade it on first use.
 
-        A new SQLite file is readable by its owner only, and an older one is copied beside itself before its upgrade,
-        unless it is a copy itself (`keeps_copy`). With `mends`, tables that say that a newer version filled them keep
-        nobody out, until `mend_triggers` has them filled again.
-        Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
+        A new SQLite file is readable by its owner only, and an older one is copied beside itself
+        before its upgrade, unless it is a copy itself (`keeps_copy`). With `mends`, tables that say
+        that a newer version filled them keep nobody out, until `mend_triggers` has them filled
+        again. Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
         engine = open_engine(url)
         try:
@@ -77,14 +87,18 @@ class Ledger(Reader):
                 playbook_id, code_version, made = _playbook(engine, playbook)
                 if (code_version or 0) > CODE_VERSION and not mends:
                     raise LedgerTooNew(
-                        f"the tables of playbook {playbook!r} were written by a newer reflector (version "
-                        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was left as it "
-                        "is), or, where nobody has a newer one, let the owner run `reflector rebuild --mend`"
+                        f"the tables of playbook {playbook!r} were written by a newer reflector "
+                        "(version "
+                        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the "
+                        "ledger was left as it "
+                        "is), or, where nobody has a newer one, let the owner run `reflector "
+                        "rebuild --mend`"
                     )
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
-                f"the ledger {engine.url.database} cannot be made ({error.strerror}); check that its folder exists and "
+                f"the ledger {engine.url.database} cannot be made ({error.strerror}); check that "
+                "its folder exists and "
                 "is yours"
             ) from error
         except BaseException:
@@ -92,7 +106,8 @@ class Ledger(Reader):
             raise
         ledger = cls(engine, playbook_id, playbook)
         is_older = code_version is None or code_version < CODE_VERSION
-        has_earlier_triggers = made in EARLIER and engine.dialect == "sqlite"  # on a server they are the owner's
+        # on a server they are the owner's
+        has_earlier_triggers = made in EARLIER and engine.dialect == "sqlite"
         kept = upgraded.kept if upgraded is not None else None
         try:
             if upgraded is None and keeps_copy and (is_older or has_earlier_triggers):
@@ -101,18 +116,24 @@ class Ledger(Reader):
             engine.close()
             raise
         if is_older and kept is None:
-            reflector.ledger.tell(f"the tables of {engine.url.shown} are filled again, once after an upgrade")
+            reflector.ledger.tell(
+                f"the tables of {engine.url.shown} are filled again, once after an upgrade"
+            )
         if is_older:
             ledger.rebuild()
         if has_earlier_triggers:
             ledger.mend_triggers()
         if kept is not None:
-            reflector.ledger.tell(_upgraded(kept, upgraded.revision if upgraded is not None else HEAD_REVISION))
+            reflector.ledger.tell(
+                _upgraded(kept, upgraded.revision if upgraded is not None else HEAD_REVISION)
+            )
         return ledger
 
     def _copied_before(self) -> Path | None:
-        """Copy a SQLite ledger before its tables or triggers are made anew, and return the copy; None for a ledger
-        without events, or if the copy of the upgrade that was begun has them all. Raises LedgerUnavailable."""
+        """Copy a SQLite ledger before its tables or triggers are made anew, and return the copy;
+        None for a ledger without events, or if the copy of the upgrade that was begun has them all.
+        Raises LedgerUnavailable.
+        """
         from reflector.ledger.sqlite_copy import before_upgrade, has_head
 
         if not self.engine.url.is_file:
@@ -126,21 +147,28 @@ class Ledger(Reader):
             return copied_before(self.engine)
 
     @classmethod
-    def open_file(cls, path: Path, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True) -> Self:
-        """Open the SQLite ledger in a file; a new file and its folder are readable by their owner only."""
+    def open_file(
+        cls, path: Path, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True
+    ) -> Self:
+        """Open the SQLite ledger in a file; a new file and its folder are readable by their
+        owner only.
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise LedgerUnavailable(
-                f"the folder of the ledger {path} cannot be made ({error.strerror}); check its parents' permissions"
+                f"the folder of the ledger {path} cannot be made ({error.strerror}); check its "
+                "parents' permissions"
             ) from error
         return cls.open(sqlite_url(path), playbook, mends=mends, keeps_copy=keeps_copy)
 
     @classmethod
-    def open_copy(cls, path: Path, playbook: str = "default", *, mends: bool = False, rebuilds: bool = False) -> Self:
-        """Open a copy of the SQLite ledger in a file that cannot be written, to ask it and nothing more; the copy is
-        this process's own and goes when it is closed. With `rebuilds`, its tables are filled again from the events,
-        because only these were proved. Raises as `open` does.
+    def open_copy(
+        cls, path: Path, playbook: str = "default", *, mends: bool = False, rebuilds: bool = False
+    ) -> Self:
+        """Open a copy of the SQLite ledger in a file that cannot be written, to ask it and nothing
+        more; the copy is this process's own and goes when it is closed. With `rebuilds`, its tables
+        are filled again from the events, because only these were proved. Raises as `open` does.
         """
         from tempfile import TemporaryDirectory
 
@@ -154,14 +182,16 @@ class Ledger(Reader):
             folder.cleanup()
             raise LedgerUnavailable(
                 f"the ledger {path} cannot be written, and no copy of it could be made to ask "
-                f"({error.filename}: {error.strerror}); make it readable, or name another folder with TMPDIR"
+                f"({error.filename}: {error.strerror}); make it readable, or name another folder "
+                "with TMPDIR"
             ) from error
         except BaseException:
             folder.cleanup()
             raise
         ledger._copy = folder
         ledger.only_reads = (
-            f"the ledger {path} cannot be written, so it is only asked; check the permissions of its folder, or copy "
+            f"the ledger {path} cannot be written, so it is only asked; check the permissions of "
+            "its folder, or copy "
             "the project to a file system that can be written"
         )
         return ledger
@@ -183,9 +213,9 @@ class Ledger(Reader):
     def append(self, events: Sequence[NewEvent], *, tx: str | None = None) -> list[Appended]:
         """Append events in order, all or none; return the position of each.
 
-        An id the ledger has with the same data is answered with its first position and added once only. `tx` is the
-        transaction id of the command that appends them, from `draw`.
-        Raises Conflict for an id with other data or a new bullet with an old name, AlreadyRetracted,
+        An id the ledger has with the same data is answered with its first position and added once
+        only. `tx` is the transaction id of the command that appends them, from `draw`. Raises
+        Conflict for an id with other data or a new bullet with an old name, AlreadyRetracted,
         NoSuchTarget, NotCanonical, LedgerMoved or a LedgerError.
         """
         from reflector.ledger.append import append, prepare
@@ -198,19 +228,23 @@ class Ledger(Reader):
     def redact(
         self, event_ids: Collection[str], *, reason: str, actor: str, takes: Takes | None = None
     ) -> list[Appended]:
-        """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and counts stay.
+        """Erase texts of events forever, as one operation: data becomes NULL, its hash, facts and
+        counts stay.
 
-        `takes` says which texts go of an event that holds more than prose. Appends an event.redacted for each, with
-        the facts that have to stay, and rebuilds the tables. What was erased before adds nothing. On SQLite the file
-        is rewritten, so that the text is gone from it; a server's own copies (write-ahead log, dead rows) end with
-        its vacuum. Raises NoSuchTarget, LedgerError for an event without text.
+        `takes` says which texts go of an event that holds more than prose. Appends an
+        event.redacted for each, with the facts that have to stay, and rebuilds the tables. What was
+        erased before adds nothing. On SQLite the file is rewritten, so that the text is gone from
+        it; a server's own copies (write-ahead log, dead rows) end with its vacuum. Raises
+        NoSuchTarget, LedgerError for an event without text.
         """
         from reflector.ledger.append import redact
         from reflector.ledger.projection import rebuild
 
         with self.writing() as writing:
             tx = self.draw()
-            answers = [redact(writing, event_id, reason, actor, takes, tx) for event_id in event_ids]
+            answers = [
+                redact(writing, event_id, reason, actor, takes, tx) for event_id in event_ids
+            ]
             if any(answer.added for answer in answers):
                 rebuild(writing.sql)
         with translated(self.engine.url.shown):
@@ -219,8 +253,9 @@ class Ledger(Reader):
         return answers
 
     def drop_erased(self) -> None:
-        """Remove the copy from before the last upgrade if it holds a text that was erased since, and say so. Raises
-        LedgerUnavailable."""
+        """Remove the copy from before the last upgrade if it holds a text that was erased since,
+        and say so. Raises LedgerUnavailable.
+        """
         if not self.engine.url.is_file:
             return
         from reflector.ledger.sqlite_copy import drop_erased
@@ -230,17 +265,21 @@ class Ledger(Reader):
                 removed = drop_erased(Path(self.engine.url.database), sql)
         except OSError as error:
             raise LedgerUnavailable(
-                f"the copy from before the upgrade still holds the erased text and cannot be removed ({error}); remove "
+                "the copy from before the upgrade still holds the erased text and cannot be "
+                f"removed ({error}); remove "
                 f"{self.engine.url.database}.revision-*"
             ) from error
         if removed is not None:
-            reflector.ledger.tell(f"{removed} was removed: the copy from before the upgrade held the erased text")
+            reflector.ledger.tell(
+                f"{removed} was removed: the copy from before the upgrade held the erased text"
+            )
 
     def assert_counters(self, name: str, helpful: int, harmful: int, *, actor: str) -> Appended:
-        """Pin a bullet's counters at this position: `verify` proves from then on that the events gave these.
+        """Pin a bullet's counters at this position: `verify` proves from then on that the events
+        gave these.
 
-        Compared and appended under one lock, so that no other append comes between. Raises NoSuchTarget for a name
-        that was never given, LedgerError if the counters differ.
+        Compared and appended under one lock, so that no other append comes between. Raises
+        NoSuchTarget for a name that was never given, LedgerError if the counters differ.
         """
         from reflector.ledger.append import assert_counters
 
@@ -250,8 +289,8 @@ class Ledger(Reader):
     def rebuild(self, progress: Progress | None = None) -> None:
         """Fill the projected tables again from the events, in one transaction.
 
-        Appends nothing and calls no backend. Readers see the old rows until the commit; writers wait. `progress` is
-        called with the position reached, page by page. Raises LedgerError.
+        Appends nothing and calls no backend. Readers see the old rows until the commit; writers
+        wait. `progress` is called with the position reached, page by page. Raises LedgerError.
         """
         from reflector.ledger.projection import rebuild
 
@@ -264,27 +303,38 @@ class Ledger(Reader):
             set_checkpoint(writing.sql, name, "", position, state_hash)
 
     def mend_triggers(self) -> None:
-        """Create the append-only triggers and the views again, as this code has them, and let tables that say that a
-        newer version filled them count as this one's: on a server its owner's right. Raises LedgerError."""
+        """Create the append-only triggers and the views again, as this code has them, and let
+        tables that say that a newer version filled them count as this one's: on a server its
+        owner's right. Raises LedgerError.
+        """
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
             create_triggers(driver, self.engine.dialect)
             create_views(driver, self.engine.dialect)
             sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
-            sql.execute("UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES)
-            newer = "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND code_version > ?"
+            sql.execute(
+                "UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES
+            )
+            newer = (
+                "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND code_version > ?"
+            )
             sql.execute(newer, CODE_VERSION, self.playbook_id, CODE_VERSION)
 
     @contextmanager
     def writing(self, event_ids: Sequence[str] = ()) -> Iterator[Writing]:
-        """A write transaction with the head locked; `event_ids` are looked up in it. Raises a LedgerError."""
+        """A write transaction with the head locked; `event_ids` are looked up in it. Raises a
+        LedgerError.
+        """
         from reflector.ledger.append import transaction
 
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
         try:
-            with translated(self.engine.url.shown), transaction(self.engine, self.playbook_id, event_ids) as writing:
+            with (
+                translated(self.engine.url.shown),
+                transaction(self.engine, self.playbook_id, event_ids) as writing,
+            ):
                 yield writing
         except LedgerMoved as moved:
             raise self.moved() or moved from moved
@@ -300,7 +350,8 @@ def _upgraded(kept: Path, revision: str) -> str:
     return f"the ledger was upgraded{steps}; {back}"
 
 
-#: A playbook's id, the code version of its tables, and the digest of the triggers and views that were made for them.
+#: A playbook's id, the code version of its tables, and the digest of the triggers and views that
+#: were made for them.
 _Found = tuple[int, int | None, str | None]
 
 
@@ -324,19 +375,23 @@ def _playbook(engine: Engine, name: str) -> _Found:
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.
             raise LedgerCorrupt(
-                f"{engine.url.shown} has events of a playbook whose own row is gone, so the playbook {name!r} was not "
+                f"{engine.url.shown} has events of a playbook whose own row is gone, so the "
+                f"playbook {name!r} was not "
                 "created; run `reflector verify`, and restore a backup"
             )
-        # The number is the database's. On a server, who comes second waits for the first at the name alone.
+        # The number is the database's. On a server, who comes second waits for the first at the
+        # name alone.
         made = sql.execute(
-            "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, ?, ?)"
+            "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, "
+            "?, ?)"
             " ON CONFLICT (name) DO NOTHING",
             *(name, origin, genesis(name, origin), utc_now()),
         ).rowcount
         found = _find_playbook(sql, name)
         if found is None:
             raise LedgerUnavailable(
-                f"{engine.url.shown} does not show the playbook {name!r} to its user; grant it, or name another "
+                f"{engine.url.shown} does not show the playbook {name!r} to its user; grant it, "
+                "or name another "
                 "playbook with `playbook`"
             )
         if made:

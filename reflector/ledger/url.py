@@ -1,7 +1,7 @@
 """The URL of a ledger: which engine it names, and how messages show it.
 
-Invariant: no message shows a password, and a SQLite ledger's URL is read without SQLAlchemy, which takes longer to load
-than a question takes to answer.
+Invariant: no message shows a password, and a SQLite ledger's URL is read without SQLAlchemy, which
+takes longer to load than a question takes to answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from reflector.ledger.errors import LedgerUnavailable
 Dialect = Literal["sqlite", "postgresql"]
 _FILE: Final = "sqlite:///"
 #: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
-_SEVERAL: Final = r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,]*)+)(/[^?#]*)?(?:\?(.*))?"
+_SEVERAL: Final = (
+    r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,"
+    r"]*)+)(/[^?#]*)?(?:\?(.*))?"
+)
 #: Parameters of a URL that say which server, database or schema it is.
 _OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
@@ -43,7 +46,11 @@ class Url(NamedTuple):
     @property
     def is_file(self) -> bool:
         """True for a SQLite ledger in a file that is named by its plain path."""
-        return self.dialect == "sqlite" and not self.in_memory and not self.database.startswith("file:")
+        return (
+            self.dialect == "sqlite"
+            and not self.in_memory
+            and not self.database.startswith("file:")
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -52,7 +59,9 @@ class Url(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The database as messages name it: a SQLite file by its path, any other URL without its passwords."""
+        """The database as messages name it: a SQLite file by its path, any other URL without its
+        passwords.
+        """
         if self.dialect == "sqlite":
             return self.database or ":memory:"
         url = self.alchemy().difference_update_query(["password", "sslpassword"])
@@ -65,14 +74,20 @@ class Url(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the ledger is, as everybody who uses it can name it: without users, passwords and how to connect."""
+        """Where the ledger is, as everybody who uses it can name it: without users, passwords
+        and how to connect.
+        """
         if self.dialect == "sqlite":
             return sqlite_url(Path(self.database).absolute()) if self.is_file else self.text
         import sqlalchemy as sa
 
         url = self.alchemy()
         query = {key: value for key, value in sorted(url.query.items()) if key in _OF_PLACE}
-        return str(sa.URL.create("postgresql", host=url.host, port=url.port, database=url.database, query=query))
+        return str(
+            sa.URL.create(
+                "postgresql", host=url.host, port=url.port, database=url.database, query=query
+            )
+        )
 
     def alchemy(self) -> Any:
         """Return SQLAlchemy's URL."""
@@ -82,17 +97,21 @@ class Url(NamedTuple):
 
 
 def sqlite_url(path: Path) -> str:
-    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not UTF-8, or that is
-    not read as UTF-8."""
+    """Return the URL of a SQLite ledger in a file. Raises LedgerUnavailable for a path that is not
+    UTF-8, or that is not read as UTF-8.
+    """
     try:
         return _FILE + quote(str(path), safe=" +/")
     except UnicodeEncodeError as error:
         try:
             shown = os.fsencode(path).decode("utf-8")
         except UnicodeError:
-            raise LedgerUnavailable(f"the path {path} is not UTF-8; rename the folder that is not") from error
+            raise LedgerUnavailable(
+                f"the path {path} is not UTF-8; rename the folder that is not"
+            ) from error
         raise LedgerUnavailable(
-            f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, which lacks some of its "
+            f"Python reads the path {shown!a} in the encoding {sys.getfilesystemencoding()}, "
+            "which lacks some of its "
             "letters; set PYTHONUTF8=1, or LC_ALL to a locale of UTF-8, such as C.UTF-8"
         ) from error
 
@@ -100,7 +119,9 @@ def sqlite_url(path: Path) -> str:
 def url_of(text: str) -> Url:
     """Return a ledger's URL. Raises LedgerUnavailable for one that no engine takes."""
     if "\0" in unquote(text):
-        raise LedgerUnavailable("the ledger URL holds a null character, which no path has; write it without")
+        raise LedgerUnavailable(
+            "the ledger URL holds a null character, which no path has; write it without"
+        )
     if text.startswith(_FILE) and "?" not in text:
         return Url(text, "sqlite", unquote(text.removeprefix(_FILE)))
     import sqlalchemy as sa
@@ -109,19 +130,25 @@ def url_of(text: str) -> Url:
     try:
         parsed = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
-        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a password.
+        # Neither the URL nor the parser's message is shown: what cannot be parsed may be a
+        # password.
         raise LedgerUnavailable(
             f"the ledger URL, which begins with {text.split(':')[0][:20]!r}, is not usable; "
-            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and percent-encode a password"
+            "write sqlite:////path/to/ledger.db or postgresql://user@host/name, and "
+            "percent-encode a password"
         ) from None
     dialect = _DRIVERS.get(parsed.drivername)
     if dialect is None:
-        raise LedgerUnavailable(f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL")
+        raise LedgerUnavailable(
+            f"{parsed.drivername!r} is not a ledger's engine; use a sqlite:// or postgresql:// URL"
+        )
     return Url(text, dialect, parsed.database or "")
 
 
 def _one_spelling(text: str) -> str:
-    """Return a URL with several servers as SQLAlchemy spells it, `?host=host:port&host=host:port`; others unchanged."""
+    """Return a URL with several servers as SQLAlchemy spells it,
+    `?host=host:port&host=host:port`; others unchanged.
+    """
     found = re.fullmatch(_SEVERAL, text)
     if found is None:
         return text

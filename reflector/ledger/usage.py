@@ -1,15 +1,17 @@
 """How many sessions were told, cited and judged each bullet, and what was last said of it.
 
-Invariant: sessions are counted, not windows or texts, each once for a bullet however many events say the same. A
-session without an id is known by the id of its only window, and an event whose text was redacted says what its
-redaction kept. Later events change nothing of what the events up to a position say, so a count goes on from an earlier
-one: what a session does again counts no more. A bullet that others were merged into has their sessions, each once, so a
-merge or its undoing is what no count goes on behind.
+Invariant: sessions are counted, not windows or texts, each once for a bullet however many events
+say the same. A session without an id is known by the id of its only window, and an event whose text
+was redacted says what its redaction kept. Later events change nothing of what the events up to a
+position say, so a count goes on from an earlier one: what a session does again counts no more. A
+bullet that others were merged into has their sessions, each once, so a merge or its undoing is what
+no count goes on behind.
 
-One row a playbook holds these counts and those of answers, to count on from. An answer is the same with the row and
-without it: it is what `counted` returns for its position and this `_VERSION`, as `verify` proves, and one of another
-version or behind the head counts for nothing. A rebuild, which every redaction brings, removes it. Asking writes it
-again once `_STEP` events came, if whoever asks may write and nobody else is writing.
+One row a playbook holds these counts and those of answers, to count on from. An answer is the same
+with the row and without it: it is what `counted` returns for its position and this `_VERSION`, as
+`verify` proves, and one of another version or behind the head counts for nothing. A rebuild, which
+every redaction brings, removes it. Asking writes it again once `_STEP` events came, if whoever asks
+may write and nobody else is writing.
 """
 
 from __future__ import annotations
@@ -43,19 +45,25 @@ _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 TREND: Final = 8
 MARKS: Final = ".+-"
 _TAGS = (
-    "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND position > ?"
+    "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND "
+    "position > ?"
     " AND position <= ? ORDER BY position"
 )
 _WINDOWS_OF = (
-    "SELECT done.reflection_id, done.position, seen.occurred_at FROM event done JOIN event seen USING (playbook_id)"
-    " WHERE playbook_id = ? AND seen.event_id = done.target_id AND done.event_id IN ? AND done.position <= ?"
+    "SELECT done.reflection_id, done.position, seen.occurred_at FROM event done JOIN event seen "
+    "USING (playbook_id)"
+    " WHERE playbook_id = ? AND seen.event_id = done.target_id AND done.event_id IN ? AND "
+    "done.position <= ?"
 )
 _BROKEN = (
-    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS (SELECT 1 FROM event"
-    " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data LIKE ?)"
+    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS "
+    "(SELECT 1 FROM event"
+    " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data "
+    "LIKE ?)"
 )
 _TAGS_OF_SESSIONS = (
-    "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, position)"
+    "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, "
+    "position)"
     " WHERE playbook_id = ? AND event.session_id IN ? AND position <= ?"
 )
 
@@ -64,9 +72,12 @@ _TAGS_OF_SESSIONS = (
 class Used:
     """A bullet's counts, in sessions.
 
-    told, cited, judged  were told it, cited it, gave it a verdict, neutral included; `decided` a helpful or harmful one
-    last    when the latest session that gave it a verdict was, as the ledger writes time: whoever judged it, and when
-    helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it by then
+    told, cited, judged  were told it, cited it, gave it a verdict, neutral included; `decided` a
+                         helpful or harmful one
+    last    when the latest session that gave it a verdict was, as the ledger writes time: whoever
+            judged it, and when
+    helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it
+            by then
     trend   the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
     broken  how many judgements, of whatever verdict, say that it was not followed
     """
@@ -91,7 +102,10 @@ class Usage:
 
     def dump(self) -> list[Any]:
         """Return the counts as JSON holds them."""
-        return [self.texts, {name: astuple(used) for name, used in sorted(self.bullets.items()) if used != Used()}]
+        return [
+            self.texts,
+            {name: astuple(used) for name, used in sorted(self.bullets.items()) if used != Used()},
+        ]
 
     @property
     def told(self) -> dict[str, int]:
@@ -101,7 +115,9 @@ class Usage:
     @property
     def idle(self) -> dict[str, int]:
         """How many of them were told it since a verdict last said that it helped, or ever."""
-        return {name: used.told - used.told_then for name, used in self.bullets.items() if used.told}
+        return {
+            name: used.told - used.told_then for name, used in self.bullets.items() if used.told
+        }
 
     @classmethod
     def load(cls, state: Any) -> Usage:
@@ -121,7 +137,9 @@ def _first(
     tellings: Iterable[Event],
     tags: Iterable[tuple[int, str, int, str]],
 ) -> dict[_Did, int]:
-    """Return the position at which each session first did what; each of these is given oldest first."""
+    """Return the position at which each session first did what; each of these is given oldest
+    first.
+    """
     found: dict[_Did, int] = {}
 
     def take(did: str, names: Iterable[str], session: str, position: int) -> None:
@@ -131,7 +149,12 @@ def _first(
 
     for window in windows:
         if not window.fault:
-            take("cited", (window.data or {}).get("cited") or (), window.session_id or window.event_id, window.position)
+            take(
+                "cited",
+                (window.data or {}).get("cited") or (),
+                window.session_id or window.event_id,
+                window.position,
+            )
     for one in tellings:
         by = one.session_id or one.target_id  # None: a task of an embedder
         if by is not None and one.data is not None:
@@ -145,7 +168,9 @@ def _first(
 
 
 def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) -> Usage:
-    """Return what the events up to a position say; `since` is an earlier position, and what the events said there."""
+    """Return what the events up to a position say; `since` is an earlier position, and what the
+    events said there.
+    """
     after, known = since or (0, Usage())
     found, heirs = Usage.load(known.dump()), heirs_at(sql, upto)
     for begin in range(after, upto, AT_ONCE):
@@ -153,17 +178,23 @@ def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) ->
     return found
 
 
-def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[str, Collection[str]]) -> None:
+def _count(
+    sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[str, Collection[str]]
+) -> None:
     """Count what the events behind one position and up to another say besides."""
     helped: set[str] = set()
 
     def tags() -> Iterator[tuple[int, str, int, str]]:
         rows = sql.run(_TAGS, after, upto).fetchall()
         ids = [identity(REFLECTION_COMPLETED, one) for one in {row[4] for row in rows} if one]
-        seen = {one: (at, as_written(time)) for one, at, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()}
+        seen = {
+            one: (at, as_written(time))
+            for one, at, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()
+        }
         for position, given, tag, session, reflection in rows:
             done, time = seen.get(reflection, (0, ""))
-            time = time if done < position else ""  # nothing that comes behind a tag changes what it says
+            # nothing that comes behind a tag changes what it says
+            time = time if done < position else ""
             for name in (given, *heirs.get(given, ())):
                 used = found.bullets[name]
                 used.trend = (used.trend + MARKS[tag])[-TREND:]
@@ -177,7 +208,11 @@ def _count(sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[
     shown = [one for one in between(sql, TELLING_TYPES, after, upto) if one.data is not None]
     found.texts += len(shown)
     new = _first(heirs, between(sql, WINDOW_TYPES, after, upto), shown, tags())
-    before = _first(heirs, *_of_sessions(sql, {session for _, _, session in new}, after)) if after and new else {}
+    before = (
+        _first(heirs, *_of_sessions(sql, {session for _, _, session in new}, after))
+        if after and new
+        else {}
+    )
     for name in helped:
         found.bullets[name].told_then = found.bullets[name].told
     for did, position in new.items():
@@ -196,16 +231,28 @@ def _of_sessions(
     """Return the windows, the tellings and the tags of some sessions up to a position."""
 
     def events(types: Sequence[str], column: str, more: str = "") -> list[Event]:
-        return events_where(sql, f"{whose(types)} AND {column} IN ? AND position <= ?{more}", sessions, upto)
+        return events_where(
+            sql, (f"{whose(types)} AND {column} IN ? AND position <= ?{more}"), sessions, upto
+        )
 
     # A telling without a session is known by its window.
-    told = events(TELLING_TYPES, "session_id") + events(TELLING_TYPES, "target_id", " AND session_id IS NULL")
-    return events(WINDOW_TYPES, "session_id"), told, sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall()
+    told = events(TELLING_TYPES, "session_id") + events(
+        TELLING_TYPES, "target_id", " AND session_id IS NULL"
+    )
+    return (
+        events(WINDOW_TYPES, "session_id"),
+        told,
+        sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall(),
+    )
 
 
 def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
-    """Return the bullets that have the evidence of a merged one besides themselves, by its name, at a position."""
-    merged = "SELECT 1 FROM bullet_status WHERE playbook_id = ? AND position <= ? AND status = 'merged'"
+    """Return the bullets that have the evidence of a merged one besides themselves, by its name,
+    at a position.
+    """
+    merged = (
+        "SELECT 1 FROM bullet_status WHERE playbook_id = ? AND position <= ? AND status = 'merged'"
+    )
     if sql.run(merged, upto).fetchone() is None:
         return {}
     book = fold(between(sql, RARE_TYPES, 0, upto))
@@ -218,7 +265,9 @@ def usage_at(ledger: Reader, upto: int | None = None) -> Usage:
 
 
 def answers_at(ledger: Reader, upto: int | None = None) -> Answers:
-    """Return how many windows there are and what answers took up to a position, None for now. Raises LedgerError."""
+    """Return how many windows there are and what answers took up to a position, None for now.
+    Raises LedgerError.
+    """
     from reflector.ledger.answers import Answers, answers
 
     return _at(ledger, upto, 1, Answers.load, answers)
@@ -242,7 +291,9 @@ def _at(
 
 
 def told_texts(ledger: Reader) -> int:
-    """Return how many texts were told, each resume and compaction with its own. Raises LedgerError."""
+    """Return how many texts were told, each resume and compaction with its own. Raises
+    LedgerError.
+    """
     query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
     with ledger.asking() as sql:
         return int(sql.run(query).fetchone()[0])
@@ -266,7 +317,9 @@ def is_sound(sql: Statements) -> bool:
     """Return whether the row, where there is one of this version, is what the events say."""
     row = sql.run(_ROW, _VERSION).fetchone()
     (head,) = sql.run(_HEAD).fetchone()
-    return row is None or (0 < row[0] <= head and json.loads(row[1]) == _json(counted(sql, row[0], (0, EMPTY))))
+    return row is None or (
+        0 < row[0] <= head and json.loads(row[1]) == _json(counted(sql, row[0], (0, EMPTY)))
+    )
 
 
 def _json(state: list[Any]) -> Any:
@@ -274,7 +327,9 @@ def _json(state: list[Any]) -> Any:
 
 
 def _known(sql: Statements) -> tuple[int, int, list[Any]]:
-    """Return the head's position, and the row's position and state; 0 and the empty state for no row that counts."""
+    """Return the head's position, and the row's position and state; 0 and the empty state for no
+    row that counts.
+    """
     (head,) = sql.run(_HEAD).fetchone()
     position, state = sql.run(_ROW, _VERSION).fetchone() or (0, "")
     # Counting on costs more than counting where most of the events are new.
@@ -286,7 +341,8 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
 def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
     """Write the row, if that can be done at once and no event came since the counts were made.
 
-    A redaction removes the row, and a row that was counted before it would bring an erased text back.
+    A redaction removes the row, and a row that was counted before it would bring an erased text
+    back.
     """
     with (
         suppress(LedgerError),
@@ -298,8 +354,13 @@ def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
         if present_head != head:
             return
         to.run(
-            "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"
+            "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, "
+            "?, ?)"
             " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
             " position = excluded.position, state = excluded.state",
-            *(_VERSION, head, json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str)),
+            *(
+                _VERSION,
+                head,
+                json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str),
+            ),
         )

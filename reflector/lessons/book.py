@@ -1,13 +1,15 @@
-"""All lessons with what became of them, a pure fold over their events; and what outcomes say of a lesson, as numbers
-that anybody can compute again.
+"""All lessons with what became of them, a pure fold over their events; and what outcomes say of a
+lesson, as numbers that anybody can compute again.
 
-Invariant: the book is a function of (events, policy). Nothing in it is stored, so another policy shows another book of
-the same events, and a larger bank brings evicted lessons back. Lessons and outcomes are taken in the order in which
-they happened, not in which they stand, so two ledgers that merged agree on every number.
+Invariant: the book is a function of (events, policy). Nothing in it is stored, so another policy
+shows another book of the same events, and a larger bank brings evicted lessons back. Lessons and
+outcomes are taken in the order in which they happened, not in which they stand, so two ledgers that
+merged agree on every number.
 
-Every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree at every boundary. A
-vector depends on the text alone: SHAKE-256 gives 32 integers, IEEE division and a square root that is correctly rounded
-do the rest, so no platform differs in any bit. Equal texts are close, and all others are far.
+Every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree
+at every boundary. A vector depends on the text alone: SHAKE-256 gives 32 integers, IEEE division
+and a square root that is correctly rounded do the rest, so no platform differs in any bit. Equal
+texts are close, and all others are far.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ _UNBANKED: Final = "summary"
 #: What each kind of outcome adds to the confidence.
 DELTAS: Final = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
-#: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and its bounds.
+#: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and
+#: its bounds.
 _UNTRIED, _LEAST_TRIED, _MOST_TRIED, _GAIN = 0.62, 0.55, 0.90, 0.35
 _LEAST, _MOST = 0.30, 0.97
 #: A lesson that failed twice, never succeeded and is trusted less than this is archived.
@@ -107,9 +110,11 @@ class Outcome:
 
 @dataclass(slots=True)
 class Lesson:
-    """A lesson and its worth under a policy; `data` is what was recorded of it, nothing where it was erased.
+    """A lesson and its worth under a policy; `data` is what was recorded of it, nothing where it
+    was erased.
 
-    worth          each value that the effectiveness had after an outcome that spoke for or against it, oldest first
+    worth          each value that the effectiveness had after an outcome that spoke for or against
+                   it, oldest first
     improvement    what its retry gained, from 0 to 1; null without one
     promotion      the confidence from which it is due, unless the policy has another
     times_applied  how many times it was shown to a session or a task
@@ -168,13 +173,17 @@ class Lesson:
 
     @property
     def is_tellable(self) -> bool:
-        """Whether it may be told: in the bank, neither erased, retracted, archived nor contradicted."""
+        """Whether it may be told: in the bank, neither erased, retracted, archived nor
+        contradicted.
+        """
         there = bool(self.text.strip()) and self.text != REDACTED
         return there and self.banked and self.state in ("active", "decayed")
 
     @property
     def is_kept(self) -> bool:
-        """Whether the bank has it as a mistake. One that fails often sinks in it, and is the first to go."""
+        """Whether the bank has it as a mistake. One that fails often sinks in it, and is the
+        first to go.
+        """
         there = self.banked and self.state != "retracted" and self.text != REDACTED
         return there and self.kind == "mistake"
 
@@ -184,7 +193,9 @@ class Lesson:
         if kind not in POLARITY:
             return  # of a newer version
         source, why = str(event.facts.get("source")), str(event.facts.get("why") or "")
-        self.outcomes += (Outcome(event.event_id, kind, event.occurred_at, source, why, event.arrived),)
+        self.outcomes += (
+            Outcome(event.event_id, kind, event.occurred_at, source, why, event.arrived),
+        )
         if POLARITY[kind]:
             self.effectiveness = ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha)
             self.worth += (self.effectiveness,)
@@ -193,7 +204,9 @@ class Lesson:
         """Set what follows from all outcomes."""
         self.signals = self.outcomes
         if self.kind == "reflection":
-            self.signals = merge_outcome_signals((), sorted(self.outcomes, key=lambda one: one.arrived))
+            self.signals = merge_outcome_signals(
+                (), sorted(self.outcomes, key=lambda one: one.arrived)
+            )
         self.confidence = promotion_confidence(self.improvement, self.signals)
         self.successes, self.failures = tally(self.signals)
         lately = self.failures if self.kind == "reflection" else _failures_lately(self.signals)
@@ -212,7 +225,11 @@ class LessonBook:
 
     def named(self, beginning: str) -> Lesson:
         """Return the lesson of an id, or of the unique beginning of one. Raises Mistake."""
-        found = [one for id, one in self.lessons.items() if beginning and id.startswith(beginning.strip().lower())]
+        found = [
+            one
+            for id, one in self.lessons.items()
+            if beginning and id.startswith(beginning.strip().lower())
+        ]
         if len(found) != 1:
             what = f"{len(found)} lessons' ids begin" if found else "no lesson's id begins"
             raise Mistake(f"{what} with {beginning[:80]!r}; see `reflector lessons`")
@@ -220,7 +237,9 @@ class LessonBook:
 
     def best(self) -> list[Lesson]:
         """Return the lessons that may be told and are trusted, the best first."""
-        trusted = [one for one in self if one.is_tellable and one.confidence >= self.policy.threshold]
+        trusted = [
+            one for one in self if one.is_tellable and one.confidence >= self.policy.threshold
+        ]
         return sorted(trusted, key=lambda one: (-one.confidence, -one.effectiveness, one.position))
 
 
@@ -235,7 +254,9 @@ def _events(of: Ledger | Past, *types: str) -> Iterator[Event]:
 
 
 def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book that events make, in whatever order they stand; other types are passed over."""
+    """Return the book that events make, in whatever order they stand; other types are passed
+    over.
+    """
     policy = policy or LessonPolicy()
     taken = sorted(events, key=lambda event: (event.occurred_at, event.arrived))
     by_type: dict[str, list[Event]] = defaultdict(list)
@@ -246,7 +267,9 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
     lessons = {id: Lesson.of(event) for id, event in recorded.items()}
     bank: dict[str, list[Lesson]] = defaultdict(list)
     for event in taken:
-        one = lessons.get((event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or "")
+        one = lessons.get(
+            (event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or ""
+        )
         window = event.facts.get("window") if event.type == ev.OUTCOME_OBSERVED else None
         if one is None or not all(covers.active(id) for id in (event.event_id, window) if id):
             continue
@@ -255,7 +278,9 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
         elif event.type == ev.OUTCOME_OBSERVED:
             one.observe(event, policy)
         elif event.type == ev.REVISION_ATTEMPTED and event.data:
-            one.improvement = score_improvement(float(event.data["initial"]), float(event.data["retried"]))
+            one.improvement = score_improvement(
+                float(event.data["initial"]), float(event.data["retried"])
+            )
         elif event.type in (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED):
             one.proposal = event.event_id
     for event in by_type[ev.ADVICE_TOLD]:
@@ -269,14 +294,20 @@ def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) ->
             one.state = "retracted"
     _dispute(lessons.values())
     for one in lessons.values():
-        is_trusted = one.confidence >= rounded(one.promotion if policy.promotion is None else policy.promotion)
+        is_trusted = one.confidence >= rounded(
+            one.promotion if policy.promotion is None else policy.promotion
+        )
         one.due = is_trusted and one.proposal is None and one.state == "active" and one.is_tellable
-    return LessonBook(policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)})
+    return LessonBook(
+        policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)}
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What gates, retries and the bank of lessons did; the average effectiveness is 0.0 for an empty bank."""
+    """What gates, retries and the bank of lessons did; the average effectiveness is 0.0 for an
+    empty bank.
+    """
 
     total_reflections: int
     retries_triggered: int
@@ -287,8 +318,9 @@ class Figures:
 
 
 def figures(of: Ledger | Past) -> Figures | None:
-    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where nothing did. Raises
-    LedgerError."""
+    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where
+    nothing did. Raises LedgerError.
+    """
     reflected = sum(bool(event.facts.get("reflects")) for event in _events(of, ev.GATE_DECIDED))
     retries = [bool(event.facts.get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
     found = Figures(reflected, len(retries), sum(retries), **bank_figures(lesson_book(of)))
@@ -296,7 +328,9 @@ def figures(of: Ledger | Past) -> Figures | None:
 
 
 def bank_figures(book: LessonBook) -> dict[str, Any]:
-    """Return how many mistakes the bank keeps, how many it could, and their average effectiveness, 0.0 without one."""
+    """Return how many mistakes the bank keeps, how many it could, and their average
+    effectiveness, 0.0 without one.
+    """
     bank = [one for one in book if one.is_kept]
     average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
     return {
@@ -307,7 +341,9 @@ def bank_figures(book: LessonBook) -> dict[str, Any]:
 
 
 def _failures_lately(outcomes: Iterable[Outcome]) -> int:
-    """Return the failures since the last success: of a lesson whose every outcome counts, a few say nothing."""
+    """Return the failures since the last success: of a lesson whose every outcome counts, a few
+    say nothing.
+    """
     failures = 0
     for one in outcomes:
         failures = 0 if POLARITY[one.kind] > 0 else failures + (POLARITY[one.kind] < 0)
@@ -327,12 +363,16 @@ def _store(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
 
 def _counts(event: Event, covers: Playbook) -> bool:
     """Return whether neither a lesson nor its reflection nor its window was retracted."""
-    reflection = identity(ev.REFLECTION_COMPLETED, event.reflection_id) if event.reflection_id else None
+    reflection = (
+        identity(ev.REFLECTION_COMPLETED, event.reflection_id) if event.reflection_id else None
+    )
     return all(covers.active(id) for id in (event.event_id, reflection, event.target_id) if id)
 
 
 def _dispute(lessons: Iterable[Lesson]) -> None:
-    """Lessons of one kind and key of which some only succeeded and some only failed need a review."""
+    """Lessons of one kind and key of which some only succeeded and some only failed need a
+    review.
+    """
     one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
     for one in lessons:
         if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
@@ -363,11 +403,15 @@ class OutcomeSignal:
 
     def __post_init__(self) -> None:
         if self.kind not in DELTAS:
-            raise Mistake(f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(DELTAS)}")
+            raise Mistake(
+                f"{self.kind!r} is not a kind of outcome; the kinds are {', '.join(DELTAS)}"
+            )
 
 
 def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tuple[Any, ...]:
-    """Return one signal of each kind, in order of `observed_at`: the last one to come stands (D-15)."""
+    """Return one signal of each kind, in order of `observed_at`: the last one to come stands
+    (D-15).
+    """
     by_kind: dict[str, Any] = {}
     for signal in (*stored, *incoming):
         by_kind[signal.kind] = signal
@@ -382,7 +426,9 @@ def score_improvement(initial: float, retried: float) -> float:
 
 
 def promotion_confidence(improvement: float | None, signals: Iterable[Any]) -> float:
-    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13). `improvement` is that of its retry, from 0 to 1."""
+    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13). `improvement` is that of its
+    retry, from 0 to 1.
+    """
     base = _UNTRIED
     if improvement is not None:
         base = min(_MOST_TRIED, max(_LEAST_TRIED, _LEAST_TRIED + _GAIN * improvement))
@@ -397,7 +443,9 @@ def tally(signals: Iterable[Any]) -> tuple[int, int]:
 
 
 def state_of(confidence: float, successes: int, failures: int) -> State:
-    """Return active, decayed or archived (D-17). The book decides whether two lessons contradict each other."""
+    """Return active, decayed or archived (D-17). The book decides whether two lessons contradict
+    each other.
+    """
     fails_only = failures >= 2 and successes == 0
     if failures >= 3 or (fails_only and rounded(confidence) < _ARCHIVED_BELOW):
         return "archived"
@@ -405,18 +453,24 @@ def state_of(confidence: float, successes: int, failures: int) -> State:
 
 
 def strategy_key(text: str) -> str:
-    """Return the first ten words, lower-case and joined by hyphens: lessons of one key advise the same (D-17)."""
+    """Return the first ten words, lower-case and joined by hyphens: lessons of one key advise
+    the same (D-17).
+    """
     words = re.sub(r"[^0-9A-Za-z]+", " ", text).lower().split()
     return "-".join(words[:_WORDS_OF_KEY]) or "reflection-strategy"
 
 
 def ema(effectiveness: float, outcome: float, alpha: float) -> float:
-    """Return the effectiveness after an outcome, 1 for success and 0 for failure: a moving average (E-10)."""
+    """Return the effectiveness after an outcome, 1 for success and 0 for failure: a moving
+    average (E-10).
+    """
     return rounded(effectiveness + alpha * (outcome - effectiveness))
 
 
 def embed(text: str) -> list[float]:
-    """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone surrogate."""
+    """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone
+    surrogate.
+    """
     integers = struct.unpack(f"<{_DIMENSIONS}I", shake_256(text.encode()).digest(4 * _DIMENSIONS))
     vector = [integer / 0xFFFFFFFF * 2 - 1 for integer in integers]
     norm = math.sqrt(math.fsum(value * value for value in vector)) or 1.0

@@ -1,8 +1,8 @@
 """Appending what was learned, what came of it and who was told.
 
-Invariant: an event's id comes from the identity of its input, so doing the same twice adds nothing. Where a caller has
-no identity to give (a person says "good" once more), the ledger's head is the identity: each call counts once, also
-when several processes call at the same moment.
+Invariant: an event's id comes from the identity of its input, so doing the same twice adds nothing.
+Where a caller has no identity to give (a person says "good" once more), the ledger's head is the
+identity: each call counts once, also when several processes call at the same moment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def lesson_event(
 ) -> NewEvent:
     """Return the event that records a lesson, without secrets; its id is the lesson's.
 
-    key   what tells the lesson from others: a reflection and a number, say. Without it, what it says does.
+    key   what tells the lesson from others: a reflection and a number, say. Without it, what it
+          says does.
     more  the other fields of `lesson.recorded`; those that are None are left out
     """
     data = _without_secrets({"kind": kind, "text": text, **more})
@@ -49,7 +50,8 @@ def lesson_event(
 
 
 def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
-    """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises LedgerError.
+    """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises
+    LedgerError.
 
     One that was recorded with other words stays as it is.
     """
@@ -60,7 +62,8 @@ def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: A
 
 
 def kept(text: str, most: int = MAX_LESSON) -> str:
-    """Return what is kept of a text: no secrets, no invisible characters, at most so many characters.
+    """Return what is kept of a text: no secrets, no invisible characters, at most so many
+    characters.
 
     Of a text much longer than that, only the beginning is looked at.
     """
@@ -112,12 +115,16 @@ def record_told(
     session_id: str | None = None,
     task: str | None = None,
 ) -> Appended | None:
-    """Record the lessons that a session or a task was told; None where there is none. Raises LedgerError."""
+    """Record the lessons that a session or a task was told; None where there is none. Raises
+    LedgerError.
+    """
     told = list(dict.fromkeys(lessons))
     if not told:
         return None
     said = {"via": via, "lessons": told, "bullets": [], "task": task}
-    event = NewEvent(ev.ADVICE_TOLD, "", _without_secrets(said, ev.ADVICE_TOLD), actor, session_id=session_id)
+    event = NewEvent(
+        ev.ADVICE_TOLD, "", _without_secrets(said, ev.ADVICE_TOLD), actor, session_id=session_id
+    )
     return _append(ledger, event, (via, session_id or "", task or ""), key)
 
 
@@ -136,27 +143,41 @@ def told_at_start(
     source  transcript or hook: who says so
     seed    of the draw that chose the bullets, "" where none was left out
     """
-    data: dict[str, Any] = {"via": "injection", "lessons": list(lessons), "bullets": list(bullets), "digest": digest}
+    data: dict[str, Any] = {
+        "via": "injection",
+        "lessons": list(lessons),
+        "bullets": list(bullets),
+        "digest": digest,
+    }
     data |= {"source": source} | ({"seed": seed} if seed else {})
-    event_id = identity(ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest)
+    event_id = identity(
+        ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest
+    )
     about = (window.actor, window.occurred_at, window.session_id)
     return NewEvent(ev.ADVICE_TOLD, event_id, data, *about, target_id=window.event_id)
 
 
 def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
-    """Return the ids of the lessons that begin with these 8 hex digits, as the text at a start names them."""
+    """Return the ids of the lessons that begin with these 8 hex digits, as the text at a start
+    names them.
+    """
     if not beginnings:
         return []
     with ledger.asking() as sql:
         # The literal condition is that of an index which leaves tags out.
-        found = f"SELECT event_id FROM event WHERE playbook_id = ? AND type = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+        found = (
+            "SELECT event_id FROM event WHERE playbook_id = ? AND type = ? AND type <> "  # noqa: S608
+            f"'{ev.BULLET_TAGGED}'"
+        )
         found += " AND substr(event_id, 1, 8) IN ? ORDER BY position"
         rows = sql.run(found, ev.LESSON_RECORDED, beginnings).fetchall()
     return [row[0] for row in rows]
 
 
 def _append(ledger: Ledger, event: NewEvent, about: Key, key: Key | None) -> Appended:
-    """Append an event whose identity is what it is about and a key, or without one the next that nobody took."""
+    """Append an event whose identity is what it is about and a key, or without one the next that
+    nobody took.
+    """
 
     def made(*parts: str | int) -> NewEvent:
         return replace(event, event_id=identity(event.type, *about, *parts))
@@ -172,7 +193,9 @@ def _append(ledger: Ledger, event: NewEvent, about: Key, key: Key | None) -> App
 
 
 def append_next(ledger: Ledger, number: int, made: Callable[[int], NewEvent]) -> Appended:
-    """Append the event of a number, or of the first one above it that no other process took. Raises LedgerError."""
+    """Append the event of a number, or of the first one above it that no other process took.
+    Raises LedgerError.
+    """
     while True:
         with suppress(Conflict):
             (appended,) = ledger.append([made(number)])
@@ -183,7 +206,9 @@ def append_next(ledger: Ledger, number: int, made: Callable[[int], NewEvent]) ->
 
 def said(data: Mapping[str, Any]) -> list[str]:
     """Return what a lesson says: its identity where it has no other."""
-    return [str(data.get(name) or "") for name in ("kind", "task", "mistake", "text", "context_hash")]
+    return [
+        str(data.get(name) or "") for name in ("kind", "task", "mistake", "text", "context_hash")
+    ]
 
 
 def _without_secrets(data: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Playbooks of ACE and of tools made after it, brought into the form that a playbook.json has here.
 
-Each of these is known: `bullets` or `skills` as an object by id or as a list, with the section in each of them;
-`sections` whose values are objects with their `bullets`, or lists; a list of such sections, or of bullets alone; and
-any of them inside of `playbook`. A bullet's text is its `content`, and its counters are `helpful` or `helpful_count`,
-also in `metadata`. A deprecated one is left out, with a note.
+Each of these is known: `bullets` or `skills` as an object by id or as a list, with the section in
+each of them; `sections` whose values are objects with their `bullets`, or lists; a list of such
+sections, or of bullets alone; and any of them inside of `playbook`. A bullet's text is its
+`content`, and its counters are `helpful` or `helpful_count`, also in `metadata`. A deprecated one
+is left out, with a note.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Any, Final
 
 from .shape import LISTS, is_playbook_inside
 
-_DEPRECATED: Final = frozenset({"deprecated", "invalid", "archived", "removed", "inactive", "retired", "tombstone"})
+_DEPRECATED: Final = frozenset(
+    {"deprecated", "invalid", "archived", "removed", "inactive", "retired", "tombstone"}
+)
 #: Words of other tools for the title of a section.
 _TITLES: Final = ("title", "name", "section", "id")
 
 
 def in_our_form(document: Any, notes: list[str]) -> Any:
-    """Return a parsed file with its bullets in lists by the titles of their sections, where it has one of these forms;
-    any other file as it is. What is left out goes to `notes`."""
+    """Return a parsed file with its bullets in lists by the titles of their sections, where it has
+    one of these forms; any other file as it is. What is left out goes to `notes`.
+    """
     if isinstance(document, list):
         document = {"bullets": document}
     if not isinstance(document, dict):
@@ -44,7 +48,9 @@ def _of_ace(document: Mapping[str, Any]) -> bool:
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the bullets of a document that is not in our form already, each with the title of its section."""
+    """Yield the bullets of a document that is not in our form already, each with the title of
+    its section.
+    """
     for key in ("bullets", "skills"):
         held = document.get(key)
         if isinstance(held, list | dict):
@@ -62,18 +68,24 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     elif isinstance(sections, dict) and any(map(_is_foreign, sections.values())):
         for title, section in sections.items():
             entries = _listed(section) if isinstance(section, dict) else section
-            yield from ((title, entry) for entry in (entries if isinstance(entries, list) else [entries]))
+            yield from (
+                (title, entry) for entry in (entries if isinstance(entries, list) else [entries])
+            )
 
 
 def _is_foreign(section: Any) -> bool:
     """Return whether a section is an object, or a list with bullets in other words than ours."""
     if isinstance(section, dict):
         return True
-    return isinstance(section, list) and any(isinstance(one, dict) and "content" in one for one in section)
+    return isinstance(section, list) and any(
+        isinstance(one, dict) and "content" in one for one in section
+    )
 
 
 def _listed(section: Mapping[str, Any]) -> list[Any]:
-    held = next((section[key] for key in LISTS if isinstance(section.get(key), list | dict)), section)
+    held = next(
+        (section[key] for key in LISTS if isinstance(section.get(key), list | dict)), section
+    )
     if held is section and not all(isinstance(entry, dict) for entry in section.values()):
         return [section]
     return [*held.values()] if isinstance(held, dict) else [*held]
@@ -90,7 +102,9 @@ def _deprecated(entry: Any) -> str | None:
 
 
 def _in_our_words(entry: Any) -> Any:
-    """Return an entry with the keys that a bullet has here. A counter that is given twice is that of the bullet."""
+    """Return an entry with the keys that a bullet has here. A counter that is given twice is
+    that of the bullet.
+    """
     if not isinstance(entry, dict) or "content" not in entry or "text" in entry:
         return entry
     kept: dict[str, Any] = {"text": entry["content"]}

@@ -1,9 +1,11 @@
-"""Checks of the text and the counters of a bullet, for all sources: people, agents, models and files.
+"""Checks of the text and the counters of a bullet, for all sources: people, agents, models and
+files.
 
-Invariant: one rule for all. Control, escape and bidirectional characters are refused, not cleaned: texts are shown in
-terminals and prompts, and a cleaned text would differ from the file that its owner sees. So are Unicode's invisible
-"tag" characters, which only ever hide instructions. A ledger keeps other invisible characters that it got before they
-were refused, so `hidden_fault` is asked about new texts alone.
+Invariant: one rule for all. Control, escape and bidirectional characters are refused, not cleaned:
+texts are shown in terminals and prompts, and a cleaned text would differ from the file that its
+owner sees. So are Unicode's invisible "tag" characters, which only ever hide instructions. A ledger
+keeps other invisible characters that it got before they were refused, so `hidden_fault` is asked
+about new texts alone.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ _REFUSED = (
     "\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-#: Characters without width. A joiner stays where writing needs it: between two letters or pictures of a script that has
-#: joiners, which are all behind the Armenian one. So does a space without width between two letters of Thai, Lao,
-#: Tibetan, Burmese or Khmer. Two variation selectors in a row select nothing.
+#: Characters without width. A joiner stays where writing needs it: between two letters or pictures
+#: of a script that has joiners, which are all behind the Armenian one. So does a space without
+#: width between two letters of Thai, Lao, Tibetan, Burmese or Khmer. Two variation selectors in a
+#: row select nothing.
 _HIDDEN = (
-    "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    "[\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u2064\u206a-\u206f\u3164\ufeff"
+    "\uffa0\ufff9-\ufffb"
     "\U000e0080-\U000e0fff]|[\u200c\u200d]{2}|[\ufe00-\ufe0f]{2}"
     "|(?<![^\x00-\u058f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u058f])"
     "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b|\u200b(?![\u0e00-\u109f\u1780-\u17ff])"
@@ -47,7 +51,9 @@ def text_fault(text: object) -> str | None:
 
 
 def hidden_fault(text: str) -> str | None:
-    """Why a text cannot be a new one: it holds a character that nobody sees. None where it holds none."""
+    """Why a text cannot be a new one: it holds a character that nobody sees. None where it holds
+    none.
+    """
     if not text.isascii() and (hidden := re.search(_HIDDEN, text)):
         before = text[: hidden.start()][-20:]
         where = f"at {hidden.start()}, behind {before!r}" if before else "at 0"
@@ -56,5 +62,7 @@ def hidden_fault(text: str) -> str | None:
 
 
 def same_words(text: str) -> str:
-    """Return what texts are compared by where form does not matter: case, white space, the punctuation around them."""
+    """Return what texts are compared by where form does not matter: case, white space, the
+    punctuation around them.
+    """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGES)

@@ -1,7 +1,8 @@
-"""One piece of advice as every reader of a playbook sees it, and which of the verdicts on it are counted.
+"""One piece of advice as every reader of a playbook sees it, and which of the verdicts on it are
+counted.
 
-Invariant: under every counting policy a counter is a baseline plus the size of a set of tags; a policy only chooses the
-key by which two tags are one member of that set, so none can subtract.
+Invariant: under every counting policy a counter is a baseline plus the size of a set of tags; a
+policy only chooses the key by which two tags are one member of that set, so none can subtract.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ DEFAULT: Final[Counting] = "as_applied"
 
 @dataclass(frozen=True, slots=True)
 class Bullet:
-    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …), in JSON its title."""
+    """A live bullet: `[pat-001] helpful=7 harmful=1 :: text`. `section` is a slug (pat, mis, …),
+    in JSON its title.
+    """
 
     name: str
     section: str
@@ -34,7 +37,10 @@ class Bullet:
     @property
     def line(self) -> str:
         """The bullet as prompts and the agent see it (requirements A-08), always on one line."""
-        return f"[{self.name}] helpful={self.helpful} harmful={self.harmful} :: {' '.join(self.text.split())}"
+        return (
+            f"[{self.name}] helpful={self.helpful} harmful={self.harmful} :: "
+            f"{' '.join(self.text.split())}"
+        )
 
 
 def best_first(bullet: Bullet) -> tuple[float, int, str]:
@@ -47,12 +53,15 @@ def best_first(bullet: Bullet) -> tuple[float, int, str]:
 
 
 def sections_text(bullets: Iterable[Bullet]) -> str:
-    """Return a playbook as text: `## TITLE` and a line for each bullet, sections in canonical order, empty ones left
-    out; "" without any bullet."""
+    """Return a playbook as text: `## TITLE` and a line for each bullet, sections in canonical
+    order, empty ones left out; "" without any bullet.
+    """
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
     for bullet in bullets:
         lines[bullet.section].append(bullet.line)
-    return "\n\n".join(f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found)
+    return "\n\n".join(
+        f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found
+    )
 
 
 def is_counting(value: object) -> TypeGuard[Counting]:
@@ -60,8 +69,12 @@ def is_counting(value: object) -> TypeGuard[Counting]:
     return value in COUNTINGS
 
 
-def member(counting: Counting, event_id: str, reflection_id: str | None, session_id: str | None) -> str:
-    """Return what a tag counts as: itself, its reflection or its session. Missing ids fall back to the tag itself."""
+def member(
+    counting: Counting, event_id: str, reflection_id: str | None, session_id: str | None
+) -> str:
+    """Return what a tag counts as: itself, its reflection or its session. Missing ids fall back
+    to the tag itself.
+    """
     if counting == "once_per_reflection":
         return reflection_id or event_id
     if counting == "once_per_session":

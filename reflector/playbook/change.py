@@ -1,15 +1,17 @@
-"""A change of the playbook as a value: what a person makes, an agent proposes, a file says and an event records.
+"""A change of the playbook as a value: what a person makes, an agent proposes, a file says and an
+event records.
 
-Invariant: `Change.from_data(change.to_data()) == change`, so two changes are the same exactly where their data is; and
-the changes of `edits_between(base, edited)`, applied to base, give edited. They say only what the person touched, so
-the counts that arrived meanwhile stay. Bullets are matched by name, never by likeness: a bullet whose name was changed
-by hand is a removal and an addition, because a name means one bullet forever. The order inside a section is that of
-creation, so a bullet that only changed its place gives no change.
+Invariant: `Change.from_data(change.to_data()) == change`, so two changes are the same exactly where
+their data is; and the changes of `edits_between(base, edited)`, applied to base, give edited. They
+say only what the person touched, so the counts that arrived meanwhile stay. Bullets are matched by
+name, never by likeness: a bullet whose name was changed by hand is a removal and an addition,
+because a name means one bullet forever. The order inside a section is that of creation, so a bullet
+that only changed its place gives no change.
 
-Where two versions of a playbook with a common ancestor are merged, no advice is lost: what one side added, changed or
-removed is in the result; what one side changed and the other removed stays as it was changed. A name that both gave to
-different advice stays with theirs, which others may have already, and ours gets the next free one. The only conflict is
-a bullet whose text both changed.
+Where two versions of a playbook with a common ancestor are merged, no advice is lost: what one side
+added, changed or removed is in the result; what one side changed and the other removed stays as it
+was changed. A name that both gave to different advice stays with theirs, which others may have
+already, and ours gets the next free one. The only conflict is a bullet whose text both changed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .names import Names
 
 Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount", "watch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-#: What of a bullet a change gives another value, by its kind; the others make a bullet, or take one away.
+#: What of a bullet a change gives another value, by its kind; the others make a bullet, or take one
+#: away.
 SETS: Final[dict[Kind, tuple[str, ...]]] = {
     "revise": ("text",),
     "move": ("section",),
@@ -35,8 +38,8 @@ SETS: Final[dict[Kind, tuple[str, ...]]] = {
 class Change:
     """One change of one bullet, or a merge of several.
 
-    add      a bullet in `section` with `text`, and with counters where it comes from elsewhere; `name` is None until
-             it is given one
+    add      a bullet in `section` with `text`, and with counters where it comes from elsewhere;
+             `name` is None until it is given one
     revise   `name` says `text`
     move     `name` goes to `section`, a slug
     remove   `name` goes; it is never given out again
@@ -56,15 +59,23 @@ class Change:
     harmful: int | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """Return the change as an event and as JSON has it, without the fields that it does not have."""
-        data = {key: getattr(self, key) for key in self.__slots__} | {"names": list(self.names) or None}
+        """Return the change as an event and as JSON has it, without the fields that it does not
+        have.
+        """
+        data = {key: getattr(self, key) for key in self.__slots__} | {
+            "names": list(self.names) or None
+        }
         return {key: value for key, value in data.items() if value is not None}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Return the change of an event's data. Raises KeyError without a kind."""
         fields = ("name", "section", "text", "helpful", "harmful")
-        return cls(data["kind"], names=tuple(data.get("names") or ()), **{key: data.get(key) for key in fields})
+        return cls(
+            data["kind"],
+            names=tuple(data.get("names") or ()),
+            **{key: data.get(key) for key in fields},
+        )
 
     @property
     def values(self) -> dict[str, Any]:
@@ -77,7 +88,9 @@ class Change:
 
     def back_to(self, bullet: Bullet) -> Change:
         """Return the change that sets what this one sets to what it is now."""
-        return Change(self.kind, bullet.name, **{name: getattr(bullet, name) for name in self.values})
+        return Change(
+            self.kind, bullet.name, **{name: getattr(bullet, name) for name in self.values}
+        )
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -99,7 +112,9 @@ class Change:
 
 def added(bullet: Bullet) -> Change:
     """Return the change that adds a bullet as it is."""
-    return Change("add", bullet.name, (), bullet.section, bullet.text, bullet.helpful, bullet.harmful)
+    return Change(
+        "add", bullet.name, (), bullet.section, bullet.text, bullet.helpful, bullet.harmful
+    )
 
 
 def edits_between(
@@ -108,11 +123,12 @@ def edits_between(
     unnamed: Collection[str] = (),
     uncounted: Collection[str] = (),
 ) -> list[Change]:
-    """The changes that lead from `base` to `edited`: changes and additions in the order of `edited`, then removals.
+    """The changes that lead from `base` to `edited`: changes and additions in the order of
+    `edited`, then removals.
 
     `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
-    added without a name. `uncounted` are those without counters, which says nothing about counts. Each of the two holds
-    a name once.
+    added without a name. `uncounted` are those without counters, which says nothing about counts.
+    Each of the two holds a name once.
     """
     before, after = ({bullet.name: bullet for bullet in side} for side in (base, edited))
     edits: list[Change] = []
@@ -132,9 +148,12 @@ def edits_between(
     return edits
 
 
-def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]) -> list[tuple[Bullet, Bullet]]:
-    """Return the bullets of what two sides made of `base`, each with our text and with theirs: they differ where both
-    changed one."""
+def merge(
+    base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]
+) -> list[tuple[Bullet, Bullet]]:
+    """Return the bullets of what two sides made of `base`, each with our text and with theirs: they
+    differ where both changed one.
+    """
     old, mine, other = ({bullet.name: bullet for bullet in side} for side in (base, ours, theirs))
     said = {(bullet.section, bullet.text) for name, bullet in other.items() if name not in old}
     kept: list[tuple[Bullet, Bullet]] = []
@@ -143,10 +162,18 @@ def merge(base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bulle
         was, a, b = old.get(name), mine.get(name), other.get(name)
         if was is not None and a is not None and b is not None:
             section = b.section if a.section == was.section else a.section
-            texts = (b.text, b.text) if a.text == was.text else (a.text, a.text if b.text == was.text else b.text)
+            texts = (
+                (b.text, b.text)
+                if a.text == was.text
+                else (a.text, a.text if b.text == was.text else b.text)
+            )
             kept.append((Bullet(name, section, texts[0]), Bullet(name, section, texts[1])))
         elif was is not None:
-            kept += [(one, one) for one in (a, b) if one is not None and (one.section, one.text) != _said(was)]
+            kept += [
+                (one, one)
+                for one in (a, b)
+                if one is not None and (one.section, one.text) != _said(was)
+            ]
         elif b is not None:
             kept.append((b, b))
             if a is not None and _said(a) not in said:

@@ -1,18 +1,20 @@
 """playbook.json in and out.
 
-Invariant: `load(dump(bullets, …)).bullets == bullets`, and nothing that `load` could not read passes in
-silence: each such thing is a finding that names the entry, the value and the way out. A file that gave
-problems is never a reason to write another in its place.
+Invariant: `load(dump(bullets, …)).bullets == bullets`, and nothing that `load` could not read
+passes in silence: each such thing is a finding that names the entry, the value and the way out. A
+file that gave problems is never a reason to write another in its place.
 
 The form (version "1.0") is a documented contract, shared with the tool that first wrote such files:
 
-    {"version": "1.0", "last_updated": ISO time or null, "sections": {title: [{"name", "text", "helpful",
-    "harmful"}]}}
+    {"version": "1.0", "last_updated": ISO time or null, "sections": {title: [{"name", "text",
+    "helpful", "harmful"}]}}
 
-A file that is shared through git has neither "last_updated" nor counters, and its bullets in the order of their names.
+A file that is shared through git has neither "last_updated" nor counters, and its bullets in the
+order of their names.
 
-Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at the end
-(as editors and git like it), bullets of a section in the order given: the order of their creation.
+Indented by two, not escaped to ASCII, all five sections present in canonical order, a newline at
+the end (as editors and git like it), bullets of a section in the order given: the order of their
+creation.
 
 Texts are kept to the letter.
 """
@@ -43,10 +45,14 @@ CORRECT = "correct it there"
 REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"
 _IMPORT = "correct it there and import the file again"
 _FORM = 'write {"name", "text", "helpful", "harmful"}, or the text alone'
-_NAMES = "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out to get one"
+_NAMES = (
+    "name it like pat-001, mis-001, pref-001, ctx-001, oth-001 or kpt_001, or leave it out "
+    "to get one"
+)
 _TWICE = "remove one of the two, or leave its name out to get a new one"
 _SHAPES = "bullets are read from `sections` or `key_points`; bring it into one of these"
-#: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives none.
+#: One word that ends in a number, such as `shell_usage-00012`, or a UUID: it names advice and gives
+#: none.
 _IDENTIFIER = re.compile(r"[\w.]+[-_]\d+|[0-9a-fA-F-]{32,36}")
 _ENTRY_KEYS = frozenset({"name", "text", "helpful", "harmful", "score"})
 
@@ -64,13 +70,16 @@ Format = Literal["sections", "key_points", "text", "markdown", "unreadable", "fo
 class Loaded:
     """What a playbook file holds.
 
-    format        which of the known shapes it has; "unreadable" where it is damaged, "foreign" where it is no playbook
-    bullets       what could be read, in canonical order of sections, inside a section as in the file
+    format        which of the known shapes it has; "unreadable" where it is damaged, "foreign"
+                  where it is no playbook
+    bullets       what could be read, in canonical order of sections, inside a section as in the
+                  file
     last_updated  as written, None where it is missing or no text
     problems      what could not be read; where there are none the file was understood completely
     notes         what was understood but changes when the file is written again
     named_here    names that the file does not hold: `load` gave them to entries without one
-    uncounted     names of bullets for which the file holds no counter: it says nothing about their counts
+    uncounted     names of bullets for which the file holds no counter: it says nothing about their
+                  counts
     places        where in the file each bullet stands, by its name: "line 7"
     """
 
@@ -89,19 +98,25 @@ class Loaded:
 
 
 def dump(bullets: Iterable[Bullet], last_updated: str | None) -> bytes:
-    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is not one of the five."""
+    """Return the file's bytes for live bullets. Raises KeyError for a bullet whose section is
+    not one of the five.
+    """
     keys = ("name", "text", "helpful", "harmful")
     entries = [(b.section, {key: getattr(b, key) for key in keys}) for b in bullets]
     return _dumped({"version": VERSION, "last_updated": last_updated}, entries)
 
 
 def dump_shared(bullets: Iterable[Bullet]) -> bytes:
-    """Return the bytes of a file that several ledgers share: what their bullets say, without anything that each counts.
+    """Return the bytes of a file that several ledgers share: what their bullets say, without
+    anything that each counts.
 
-    Bullets are in the order of their names, so the same advice gives the same bytes on every machine.
+    Bullets are in the order of their names, so the same advice gives the same bytes on every
+    machine.
     """
     ordered = sorted(bullets, key=lambda b: by_number(b.name))
-    return _dumped({"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered])
+    return _dumped(
+        {"version": VERSION}, [(b.section, {"name": b.name, "text": b.text}) for b in ordered]
+    )
 
 
 def entry_text(bullet: Bullet) -> str:
@@ -119,13 +134,15 @@ def _dumped(head: dict[str, Any], entries: Iterable[tuple[str, dict[str, Any]]])
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign: bool = False) -> Loaded:
+def load(
+    raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign: bool = False
+) -> Loaded:
     """Read a playbook file of any known shape; never raises for its content.
 
     `taken` are names that entries without one must not get, besides those in the file: all that the
-    ledger has ever given out, so that no removed bullet's history is inherited. `first` is the lowest
-    number that a name may have here: an entry with a lower one is read as one without a name. A `foreign` file is
-    not the project's own, which the ledger could write again.
+    ledger has ever given out, so that no removed bullet's history is inherited. `first` is the
+    lowest number that a name may have here: an entry with a lower one is read as one without a
+    name. A `foreign` file is not the project's own, which the ledger could write again.
     """
     parser = Parser(set(taken), first, foreign=foreign)
     document = parser.parse(raw)
@@ -148,21 +165,27 @@ def load(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, foreign
     if (version := document.get("version", VERSION)) != VERSION:
         parser.notes.append(f"version {brief(version)} was read as {VERSION}")
     updated = document.get("last_updated")
-    if updated is not None and not (isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()):
+    if updated is not None and not (
+        isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()
+    ):
         parser.notes.append(f"last_updated {brief(updated)} is not a time")
         updated = None
     return parser.loaded(shape, updated)
 
 
 class _Duplicates(dict[str, Any]):
-    """A JSON object that had keys twice: the last value of each is kept, as everywhere, the keys are noted."""
+    """A JSON object that had keys twice: the last value of each is kept, as everywhere, the keys
+    are noted.
+    """
 
     twice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _NoNumber:
-    """NaN, Infinity, and integers so long that converting them would cost more than they can mean."""
+    """NaN, Infinity, and integers so long that converting them would cost more than they can
+    mean.
+    """
 
     literal: str
 
@@ -221,7 +244,12 @@ class Parser:
     def decode(self, raw: bytes | str) -> str | None:
         """Return the file's text, or None with a problem that says what is wrong with it."""
         if len(raw) > MAX_BYTES:
-            self.problem("the file", "is too large", f"{len(raw):,} bytes", f"a playbook has at most {MAX_BYTES:,}")
+            self.problem(
+                "the file",
+                "is too large",
+                f"{len(raw):,} bytes",
+                f"a playbook has at most {MAX_BYTES:,}",
+            )
             return None
         if isinstance(raw, bytes) and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
             self.problem("the file", "is UTF-16", "", "save it as UTF-8")
@@ -231,7 +259,9 @@ class Parser:
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
             byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
-            self.problem(f"line {line}", "is not UTF-8", byte, f"save the file as UTF-8, or {self.mend}")
+            self.problem(
+                f"line {line}", "is not UTF-8", byte, (f"save the file as UTF-8, or {self.mend}")
+            )
             return None
         if text.strip():
             return text
@@ -244,10 +274,17 @@ class Parser:
         if text is None:
             return None
         try:
-            document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber)
+            document = json.loads(
+                text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber
+            )
         except json.JSONDecodeError as error:
-            near = text[max(error.pos - error.colno + 1, error.pos - 40) : error.pos + 20].split("\n")[0]
-            cut_off = error.msg.startswith("Unterminated") or not text[error.pos : error.pos + 1000].strip()
+            near = text[max(error.pos - error.colno + 1, error.pos - 40) : error.pos + 20].split(
+                "\n"
+            )[0]
+            cut_off = (
+                error.msg.startswith("Unterminated")
+                or not text[error.pos : error.pos + 1000].strip()
+            )
             at_end = " (the file ends there: it was cut off)" if cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
             self.is_foreign = not may_be_playbook(text)
@@ -272,22 +309,33 @@ class Parser:
     def sections(self, sections: object) -> None:
         """Titles in any case; bullets under an unknown title go to OTHERS."""
         if not isinstance(sections, dict):
-            self.problem("sections", "is not an object", brief(sections), 'write {"OTHERS": []} at least')
+            self.problem(
+                "sections", "is not an object", brief(sections), 'write {"OTHERS": []} at least'
+            )
             return
         self.duplicates("sections", sections)
         for title, entries in sections.items():
             shown = f"sections[{brief(title)}]"
             slug = section_of(title)
             if not isinstance(entries, list):
-                self.problem(shown, "is not a list", brief(entries), "write [] for a section without bullets")
+                self.problem(
+                    shown,
+                    "is not a list",
+                    brief(entries),
+                    "write [] for a section without bullets",
+                )
                 continue
             if slug is None and entries:
-                self.notes.append(f"{shown} is not a section; its {len(entries)} bullets go to OTHERS")
+                self.notes.append(
+                    f"{shown} is not a section; its {len(entries)} bullets go to OTHERS"
+                )
             for index, entry in enumerate(entries):
                 self.entry(f"{shown}[{index}]", slug or "oth", entry)
 
     def key_points(self, points: object) -> None:
-        """The flat list of earlier versions: bare texts, or objects with or without counters or a score."""
+        """The flat list of earlier versions: bare texts, or objects with or without counters or
+        a score.
+        """
         if not isinstance(points, list):
             self.problem("key_points", "is not a list", brief(points), "write [] for none")
             return
@@ -298,7 +346,9 @@ class Parser:
     def entry(self, where: str, slug: str, entry: object) -> None:
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
-                self.problem(where, "is an id, not a text", brief(entry), "write the text that it stands for")
+                self.problem(
+                    where, "is an id, not a text", brief(entry), "write the text that it stands for"
+                )
                 return
             entry = {"text": entry}
         if not isinstance(entry, dict):
@@ -318,9 +368,13 @@ class Parser:
         counters = self.counters(where, entry)
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
-            self.notes.append(f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept")
+            self.notes.append(
+                f"{where}: {', '.join(unknown[:5])} is not part of the form and is not kept"
+            )
         if isinstance(name, str) and is_name(name) and is_below(name, self.first):
-            self.notes.append(f"{where}: names here have numbers from {self.first} up; it is given a new one")
+            self.notes.append(
+                f"{where}: names here have numbers from {self.first} up; it is given a new one"
+            )
             name = None
         if len(self.problems) == before and isinstance(text, str):
             self.entries.append(_Entry(where, slug, name, text, counters))
@@ -346,10 +400,15 @@ class Parser:
         return 0
 
     def bullets(self) -> list[Bullet]:
-        """Return the entries under names that no other entry has; the first of two keeps the name."""
+        """Return the entries under names that no other entry has; the first of two keeps the
+        name.
+        """
         owners: dict[str, _Entry] = {}
         for entry in self.entries:
-            if entry.name is not None and (owner := owners.setdefault(entry.name, entry)) is not entry:
+            if (
+                entry.name is not None
+                and (owner := owners.setdefault(entry.name, entry)) is not entry
+            ):
                 at = f"at {owner.where.rsplit(' ', 1)[0]}"
                 self.problem(entry.where, "the name is there already", at, _TWICE)
         names = Names([*self.taken, *owners], self.first)
@@ -371,5 +430,10 @@ class Parser:
         """Return what was read of a file of a shape."""
         order = list(SECTIONS)
         bullets = tuple(sorted(self.bullets(), key=lambda b: order.index(b.section)))
-        said = (tuple(self.problems), tuple(self.notes), frozenset(self.named_here), frozenset(self.uncounted))
+        said = (
+            tuple(self.problems),
+            tuple(self.notes),
+            frozenset(self.named_here),
+            frozenset(self.uncounted),
+        )
         return Loaded(shape, bullets, updated, *said, self.places)

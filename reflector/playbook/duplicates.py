@@ -1,10 +1,11 @@
 """Pairs of bullets that may say the same, and pairs that contradict each other.
 
-Invariant: a pair is a duplicate only where both texts have the same words in the same order, apart from words that
-carry no advice of their own, a few synonyms and the order of a list; a long text may have a word more. A word in the
-place of another one is never overlooked: no threshold of a similarity separates restatements from one template with
-other content. Numbers, names, paths, commands and negations have to be equal. So has the section, unless the texts
-differ in their writing only. Pairs are never joined to groups, and nothing here merges.
+Invariant: a pair is a duplicate only where both texts have the same words in the same order, apart
+from words that carry no advice of their own, a few synonyms and the order of a list; a long text
+may have a word more. A word in the place of another one is never overlooked: no threshold of a
+similarity separates restatements from one template with other content. Numbers, names, paths,
+commands and negations have to be equal. So has the section, unless the texts differ in their
+writing only. Pairs are never joined to groups, and nothing here merges.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ _MOST_MEETINGS: Final = 50
 _PHRASES: Final = (
     (r"important:|note:|remember:", " "),
     (r"(?:make|be) sure(?: that| to)?|remember to|(?:don't|do not) forget(?: to)?", " "),
-    (r"(?:it is|it's) (?:very )?(?:important|essential|critical|crucial|necessary|required)(?: that| to)", " "),
+    (
+        (
+            r"(?:it is|it's) (?:very "
+            r")?(?:important|essential|critical|crucial|necessary|required)(?: "
+            r"that| to)"
+        ),
+        " ",
+    ),
     (r"prior to|ahead of", " before "),
     (r"rather than|instead of|in place of|in preference to", " over "),
     (r"can't|can ?not|cannot", " not can "),
@@ -45,21 +53,39 @@ _PHRASES: Final = (
     (r"pull requests?|\bprs?\b", " pullrequest "),
     (r"adheres? to|adhering to|stick to|sticking to|conforms? to|comply with", " follow "),
 )
-_REWRITES: Final = tuple((re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES)
+_REWRITES: Final = tuple(
+    (re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES
+)
 
-#: The same of scripts without spaces. What may be left out, that need not be done, and words that limit stay.
+#: The same of scripts without spaces. What may be left out, that need not be done, and words that
+#: limit stay.
 _UNSPACED_PHRASES: Final = (
     # Japanese says by two negations that something has to be done.
     (r"し?(?:なければ|ないと)(?:なりません|ならない|いけません|いけない)", " "),
-    (r"し?(?:ないでください|ないで下さい|ないこと|てはいけません|てはいけない|てはならない|てはなりません)", " not "),
-    (r"(?:す|する)?べきでは(?:ない|ありません)|べからず|し?ません|(?<!少)し?ない|禁止(?:する|です)?", " not "),
-    (r"し?てください|し?て下さい|(?:する|す)?べき(?:です)?|し?ましょう|すること|します|する|です|ます|こと", " "),
+    (
+        r"し?(?:ないでください|ないで下さい|ないこと|てはいけません|てはいけない|てはならない|てはなりません)",
+        " not ",
+    ),
+    (
+        r"(?:す|する)?べきでは(?:ない|ありません)|べからず|し?ません|(?<!少)し?ない|禁止(?:する|です)?",
+        " not ",
+    ),
+    (
+        r"し?てください|し?て下さい|(?:する|す)?べき(?:です)?|し?ましょう|すること|します|する|です|ます|こと",
+        " ",
+    ),
     (r"必ず|常に|いつも|すべて|全て|を|は|の(?=[前後])", " "),
     (r"利用|用いて|使って", "用"),
     # Chinese
-    (r"不要|不得|不可以?|不能|不应该?|不應該?|不应当|不應當|不许|不許|切勿|请勿|請勿|严禁|嚴禁|避免|勿", " not "),
+    (
+        r"不要|不得|不可以?|不能|不应该?|不應該?|不应当|不應當|不许|不許|切勿|请勿|請勿|严禁|嚴禁|避免|勿",
+        " not ",
+    ),
     (r"(?<![类類级級区區分特性个個])[别別](?![名的人])", " not "),
-    (r"请(?!求)|請(?!求)|必须|必須|务必|務必|一定要|应该|應該|应当|應當|(?<!不)需要|始终|始終|总是|總是|一律", " "),
+    (
+        r"请(?!求)|請(?!求)|必须|必須|务必|務必|一定要|应该|應該|应当|應當|(?<!不)需要|始终|始終|总是|總是|一律",
+        " ",
+    ),
     (r"所有|全部|每[个個次]|每一[个個次]|(?<![只主重必不])要(?![求么麼])|的|了|吧", " "),
     (r"[之以]前", "前"),
     (r"[之以](?:后|後)", "后"),
@@ -67,7 +93,14 @@ _UNSPACED_PHRASES: Final = (
     (r"执行|執行|運行", "运行"),
     # Thai
     (r"ห้าม|อย่า|ไม่ควร|ไม่(?!ต้อง|จำเป็น)", " not "),
-    (r"กรุณา|โปรด|ควรจะ|ควร|จะต้อง|(?<!ไม่)(?<!จำเป็น)ต้อง|เสมอ|ทุกครั้ง|ทั้งหมด|ทุก|ครับ|ค่ะ|นะคะ", " "),
+    (
+        (
+            r"กรุณา|โปรด|ควรจะ|ควร|จะต้อง|(?<!ไม่)(?<!จำเป็น)ต้อง|เสมอ|ทุกครั้ง|ทั้งหมด|ทุก|ครับ"
+            r"|ค่ะ"
+            r"|นะคะ"
+        ),
+        " ",
+    ),
     (r"ใช้งาน", "ใช้"),
     # Lao
     (r"ຫ້າມ|ຢ່າ|ບໍ່ຄວນ|ບໍ່(?!ຕ້ອງ|ຈຳເປັນ)", " not "),
@@ -76,21 +109,29 @@ _UNSPACED_PHRASES: Final = (
     (r"កុំ|ហាម|មិនត្រូវ|មិនគួរ|មិន(?!ចាំបាច់)", " not "),
     (r"សូម|ត្រូវតែ|ត្រូវ|គួរតែ|គួរ|ជានិច្ច|ទាំងអស់|គ្រប់|នូវ", " "),
 )
-_UNSPACED_REWRITES: Final = tuple((unicodedata.normalize("NFKC", old), new) for old, new in _UNSPACED_PHRASES)
+_UNSPACED_REWRITES: Final = tuple(
+    (unicodedata.normalize("NFKC", old), new) for old, new in _UNSPACED_PHRASES
+)
 
 _NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
 _EMPTY: Final = frozenset(
-    "a an the this that these those is are be been being was were am to of in on at for by as and or it its "
-    "there we our us you your yours will would shall should must have has had do does did so then also "
-    "very really please always ensure every all any each both need needs needed here which who given inside within "
-    "proper properly appropriate appropriately correct correctly already still clearly carefully explicitly simply "
+    "a an the this that these those is are be been being was were am to of in on at for by as and "
+    "or it its "
+    "there we our us you your yours will would shall should must have has had do does did so then "
+    "also "
+    "very really please always ensure every all any each both need needs needed here which who "
+    "given inside within "
+    "proper properly appropriate appropriately correct correctly already still clearly carefully "
+    "explicitly simply "
     "exactly".split()
 )
 #: Words that limit what is said: a text that has one more of them says something else.
 _LIMITS: Final = frozenset(
-    "if when whenever while unless until except only before after during from into over than may might can could "
-    "but some most first last again instead optional optionally where once just off out up down".split()
+    "if when whenever while unless until except only before after during from into over than may "
+    "might can could "
+    "but some most first last again instead optional optionally where once just off out up "
+    "down".split()
 )
 _GROUPS: Final = (
     "use utilize utilise employ leverage prefer favor favour implement",
@@ -115,11 +156,17 @@ _GROUPS: Final = (
 _PLACES: Final = frozenset("in inside within on at for by".split())
 _NUMBERS: Final = {
     word: str(number)
-    for number, word in enumerate("two three four five six seven eight nine ten eleven twelve".split(), start=2)
+    for number, word in enumerate(
+        ("two three four five six seven eight nine ten eleven twelve").split(), start=2
+    )
 }
 #: Marks of a list or a heading, and of emphasis.
 _MARKS: Final = re.compile(
-    r"^\s*(?:[-*+>•]\s+|#+\s+|\[[ xX]\]\s+|\d+[.)]\s+)+|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)", re.M
+    (
+        r"^\s*(?:[-*+>•]\s+|#+\s+|\[[ "
+        r"xX]\]\s+|\d+[.)]\s+)+|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)"
+    ),
+    re.M,
 )
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
 #: What is quoted is a name, a command or somebody's words.
@@ -131,7 +178,11 @@ _EDGES: Final = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕�
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
 #: A condition in front of what it limits.
 _FRONTED: Final = re.compile(
-    r"^\W*((?:before|when|whenever|after|if|while|once|until|unless)\b[^,]*),\s*(?:then\s+)?(.+?)\W*$", re.S
+    (
+        r"^\W*((?:before|when|whenever|after|if|while|once|until"
+        r"|unless)\b[^,]*),\s*(?:then\s+)?(.+?)\W*$"
+    ),
+    re.S,
 )
 _SEPARATOR: Final = re.compile(r"(,(?=\s)|、|\s(?:and|or|&)\s)")
 _CAPITALISED: Final = re.compile(r"(?<=[\w,] )[A-Z]\w+")
@@ -142,10 +193,11 @@ _NO: Final = "¬"
 class Pair:
     """Two live bullets, the better one first, and why they meet.
 
-    text      what a merge of them says: the words of the better one, or of the one that says more; null where none can
-              be proposed, as the two contradict each other or are in different sections
-    proposal  the id of the proposal of that merge, `move` the command after which bullets of two sections can be
-              merged; null where there is none
+    text      what a merge of them says: the words of the better one, or of the one that says more;
+              null where none can be proposed, as the two contradict each other or are in different
+              sections
+    proposal  the id of the proposal of that merge, `move` the command after which bullets of two
+              sections can be merged; null where there is none
     """
 
     kind: Kind
@@ -161,7 +213,9 @@ class Pair:
 
 
 class _Read(NamedTuple):
-    """A text as it is compared: its words as written, those that carry its advice, and its names."""
+    """A text as it is compared: its words as written, those that carry its advice, and its
+    names.
+    """
 
     written: tuple[str, ...]
     #: With a comma between the members of a list.
@@ -186,7 +240,8 @@ class _Read(NamedTuple):
 
 
 def duplicates(bullets: Iterable[Bullet], kept: Collection[frozenset[str]] = ()) -> list[Pair]:
-    """Return the pairs that may be the same advice, and those that contradict each other, in the order of the bullets.
+    """Return the pairs that may be the same advice, and those that contradict each other, in the
+    order of the bullets.
 
     kept  pairs of names that a person decided to keep apart.
     """
@@ -197,7 +252,9 @@ def duplicates(bullets: Iterable[Bullet], kept: Collection[frozenset[str]] = ())
 
 
 def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
-    """Return the pairs that a new text of a section makes with bullets; its own bullet has the name ""."""
+    """Return the pairs that a new text of a section makes with bullets; its own bullet has the
+    name "".
+    """
     new, read = Bullet("", section, text), _read(text)
     found = (_pair(new, read, one, _read(one.text)) for one in bullets)
     return [pair for pair in found if pair is not None]
@@ -211,7 +268,8 @@ def alike(text: str, bullet: Bullet) -> bool:
 def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, int]]:
     """Yield pairs of numbers that are worth a comparison: one holds the rarest word of the other.
 
-    Where too many texts hold that, as those of one template do, it meets the next ones with all of its words.
+    Where too many texts hold that, as those of one template do, it meets the next ones with all of
+    its words.
     """
     holding: dict[str, list[int]] = defaultdict(list)
     made_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
@@ -221,14 +279,21 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
             holding[word].append(number)
     seen: set[tuple[int, int]] = set()
     for number, read in enumerate(reads):
-        rarest = min(set(read.affirmed or read.written), key=lambda word: (len(holding[word]), word), default=None)
+        rarest = min(
+            set(read.affirmed or read.written),
+            key=lambda word: (len(holding[word]), word),
+            default=None,
+        )
         others = holding[rarest] if rarest is not None else []
         if len(others) > _MOST_MEETINGS:
             others = made_of[read.in_any_order]
             begin = bisect_right(others, number)
             others = others[begin : begin + _MOST_MEETINGS]
         for other in others:
-            is_near = bullets[other].section == bullets[number].section or reads[other].written == read.written
+            is_near = (
+                bullets[other].section == bullets[number].section
+                or reads[other].written == read.written
+            )
             if other != number and is_near:
                 seen.add((min(number, other), max(number, other)))
     yield from sorted(seen)
@@ -237,14 +302,21 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
 def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
     kind, why = _same(a.text, read_a, b.text, read_b)
     if a.section != b.section:
-        kind, why = kind if kind in ("exact", "normalised") else None, f"{why}; their sections differ"
+        kind, why = (
+            kind if kind in ("exact", "normalised") else None,
+            f"{why}; their sections differ",
+        )
     if kind is None:
         return None
     if a.section == b.section and _verdict(a) * _verdict(b) < 0:
         kind, why = "contradiction", f"{why}; one helped and the other did harm"
     first, second = sorted((a, b), key=best_first)
     is_mergeable = kind != "contradiction" and a.section == b.section
-    text = max(first.text, second.text, key=lambda text: len(_read(text).words)) if is_mergeable else None
+    text = (
+        max(first.text, second.text, key=lambda text: len(_read(text).words))
+        if is_mergeable
+        else None
+    )
     return Pair(kind, why, (first, second), text)
 
 
@@ -266,28 +338,37 @@ def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, st
         return None, ""
     if a.words == b.words or _same_lists(a.listed, b.listed):
         return "near", _difference(a, b)
-    if (_NO in a.words) != (_NO in b.words) and _without_use(a.affirmed) == _without_use(b.affirmed):
+    if (_NO in a.words) != (_NO in b.words) and _without_use(a.affirmed) == _without_use(
+        b.affirmed
+    ):
         return "contradiction", "one says to do it, the other not to"
     short, long = sorted((a, b), key=lambda one: len(one.words))
     more = len(long.words) - len(short.words)
     if not 0 < more <= len(short.words) // _WORDS_A_MORE or not _is_within(short.words, long.words):
         return None, ""
     added = Counter(long.words) - Counter(short.words)
-    # Of a script without spaces, nobody knows whether a cluster more is a word of its own or makes another one.
-    if any(word in _LIMITED or word in long.names or word in long.proper or is_unspaced(word) for word in added):
+    # Of a script without spaces, nobody knows whether a cluster more is a word of its own or makes
+    # another one.
+    if any(
+        word in _LIMITED or word in long.names or word in long.proper or is_unspaced(word)
+        for word in added
+    ):
         return None, ""
     return "near", _difference(a, b)
 
 
 def _relations(read: _Read) -> tuple[int, bool, bool]:
-    """Of what the words that carry no advice leave out: how often a text names a place or an aim, whether it leaves a
-    choice, and whether it asks."""
+    """Of what the words that carry no advice leave out: how often a text names a place or an aim,
+    whether it leaves a choice, and whether it asks.
+    """
     choice = "or" in read.written and _NO not in read.listed
     return sum(word in _PLACES for word in read.written), choice, read.asks
 
 
 def _same_lists(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Whether two texts differ only in the order of a list: the words before and behind it are the same."""
+    """Whether two texts differ only in the order of a list: the words before and behind it are
+    the same.
+    """
     if Counter(a) != Counter(b):
         return False
     head = next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), 0)
@@ -312,7 +393,11 @@ def _difference(a: _Read, b: _Read) -> str:
     else:
         only = (Counter(one.written) - Counter(other.written) for one, other in ((a, b), (b, a)))
         differ = sorted(word for counter in only for word in counter)
-    return f"the same words but for: {', '.join(differ)}" if differ else "the same words in another order"
+    return (
+        f"the same words but for: {', '.join(differ)}"
+        if differ
+        else "the same words in another order"
+    )
 
 
 def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
@@ -320,7 +405,9 @@ def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
     from difflib import SequenceMatcher  # most texts have spaces
 
     found: list[str] = []
-    for kind, start_a, end_a, start_b, end_b in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+    for kind, start_a, end_a, start_b, end_b in SequenceMatcher(
+        None, a, b, autojunk=False
+    ).get_opcodes():
         if kind != "equal":
             found += filter(None, ("".join(a[start_a:end_a]), "".join(b[start_b:end_b])))
     return sorted(set(found))
@@ -336,7 +423,9 @@ def _read(text: str) -> _Read:
             if not is_unspaced(token):
                 names[token.casefold()].add(token)
     for token in _tokens(plain):
-        is_word = is_unspaced(token) or (token[0] != "-" and token.replace("-", "").replace("'", "").isalpha())
+        is_word = is_unspaced(token) or (
+            token[0] != "-" and token.replace("-", "").replace("'", "").isalpha()
+        )
         if not is_word or (token[1:] != token[1:].lower() and not token.isupper()):
             names[token.casefold()].add(token)
     folded = plain.casefold()
@@ -356,7 +445,13 @@ def _read(text: str) -> _Read:
             for token in _tokens(part):
                 _add(words, token, token in names)
     forms = {name: frozenset(found) for name, found in names.items()}
-    return _Read(written, tuple(words), forms, frozenset(proper), plain.rstrip(_EDGES.replace("?", "")).endswith("?"))
+    return _Read(
+        written,
+        tuple(words),
+        forms,
+        frozenset(proper),
+        plain.rstrip(_EDGES.replace("?", "")).endswith("?"),
+    )
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -368,7 +463,14 @@ def _tokens(text: str) -> Iterator[str]:
 
 def _divided(piece: str) -> Iterator[str]:
     """Yield the tokens of what is between white space, without its punctuation."""
-    token = piece.lstrip("([{\"'*`").rstrip(_EDGES).removesuffix("'s").rstrip("/").replace("`", "").replace('"', "")
+    token = (
+        piece.lstrip("([{\"'*`")
+        .rstrip(_EDGES)
+        .removesuffix("'s")
+        .rstrip("/")
+        .replace("`", "")
+        .replace('"', "")
+    )
     if not any(map(str.isalnum, token)):
         token = token.strip("-_.,;:'")
     if token:
@@ -391,12 +493,26 @@ def _add(words: list[str], token: str, is_name: bool) -> None:
 
 
 def _stem(word: str) -> str:
-    """A word without the ending of its number or tense. `important` is not `import`: only such endings are cut."""
+    """A word without the ending of its number or tense. `important` is not `import`: only such
+    endings are cut.
+    """
     if not word.isascii() or not word.isalpha() or len(word) < 4:
         return word
-    for ending, new in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", "")):
+    for ending, new in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ing", ""),
+        ("ied", "y"),
+        ("ed", ""),
+        ("s", ""),
+    ):
         root = word.removesuffix(ending)
-        if root == word or len(root) < 3 or set(root).isdisjoint("aeiouy") or word.endswith(("ss", "us", "is")):
+        if (
+            root == word
+            or len(root) < 3
+            or set(root).isdisjoint("aeiouy")
+            or word.endswith(("ss", "us", "is"))
+        ):
             continue
         word = root + new
         if ending in ("ing", "ed") and word[-1] == word[-2] and word[-1] not in "lsz":

@@ -1,10 +1,10 @@
-"""Advice in Markdown: what people wrote into CLAUDE.md, AGENTS.md and rules, an agent's memory files, and playbooks as
-text.
+"""Advice in Markdown: what people wrote into CLAUDE.md, AGENTS.md and rules, an agent's memory
+files, and playbooks as text.
 
-Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the numbered steps of one
-list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests first.`; where `every` piece is wanted, so is a
-sentence of a paragraph or a heading that tells to do something. Everything else is left out, with its line and its
-first words in a note.
+Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the
+numbered steps of one list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests
+first.`; where `every` piece is wanted, so is a sentence of a paragraph or a heading that tells to
+do something. Everything else is left out, with its line and its first words in a note.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _LINE: Final = re.compile(
 )
 _NAMED: Final = re.compile(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
 _FRONT: Final = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_MEMORY: Final = re.compile(r"^\s*type:\s*[\"']?(user|feedback|project|reference)[\"']?\s*$", re.MULTILINE)
+_MEMORY: Final = re.compile(
+    r"^\s*type:\s*[\"']?(user|feedback|project|reference)[\"']?\s*$",
+    re.MULTILINE,
+)
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
 _BOX: Final = re.compile(r"\[[ xX]\] ")
 _ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
@@ -54,7 +57,8 @@ _GUESSES: Final = (
         "ctx",
         re.compile(
             r"context|architect|overview|about|structure|setup|environment|command|layout|stack"
-            r"|架构|架構|结构|結構|背景|概述|概要|环境|環境|命令|構成|コマンド|โครงสร้าง|ภาพรวม|คำสั่ง|ໂຄງສ້າງ|ຄຳສັ່ງ|រចនាសម្ព័ន្ធ|ពាក្យបញ្ជា",
+            r"|架构|架構|结构|結構|背景|概述|概要|环境|環境|命令|構成|コマンド|โครงสร้าง|ภาพรวม|คำสั่ง|ໂຄງສ້າງ|ຄຳສັ່ງ"
+            r"|រចនាសម្ព័ន្ធ|ពាក្យបញ្ជា",
             re.I,
         ),
     ),
@@ -62,7 +66,8 @@ _GUESSES: Final = (
         "pat",
         re.compile(
             r"pattern|approach|practice|strateg|workflow|guideline|rule|test|how to|process"
-            r"|规则|規則|规范|規範|测试|測試|流程|指南|ルール|テスト|手順|กฎ|ทดสอบ|ขั้นตอน|ກົດ|ທົດສອບ|ຂັ້ນຕອນ|វិធាន|ច្បាប់|សាកល្បង",
+            r"|规则|規則|规范|規範|测试|測試|流程|指南|ルール|テスト|手順|กฎ|ทดสอบ|ขั้นตอน|ກົດ|ທົດສອບ|ຂັ້ນຕອນ|វិធាន"
+            r"|ច្បាប់|សាកល្បង",
             re.I,
         ),
     ),
@@ -71,23 +76,33 @@ _GUESSES: Final = (
 _OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
 _NO_STEPS: Final = re.compile(
-    r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់", re.I
+    r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
+    re.I,
 )
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
 #: What tells to do something: a word that binds, or a verb in front.
 _BINDS: Final = re.compile(
-    r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have to|has to|only)\b", re.I
+    (
+        r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have "
+        r"to|has to|only)\b"
+    ),
+    re.I,
 )
 #: The same of scripts without spaces.
 _BINDS_UNSPACED: Final = (
     "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
     "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
-    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច|សូម"
+    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច"
+    "|សូម"
 )
 _ASKS: Final = re.compile(
-    r"\W*(?:please )?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do|be|look|"
-    r"update|follow|create|build|document|fix|handle|import|include|install|leave|log|match|merge|move|open|place|push|"
-    r"remove|rename|replace|return|set|store|treat|try|validate|verify|wrap|explain|answer|stop|wait)\b(?!:)",
+    r"\W*(?:please "
+    r")?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do"
+    r"|be|look|"
+    r"update|follow|create|build|document|fix|handle|import|include|install|leave|log|match|merge"
+    r"|move|open|place|push|"
+    r"remove|rename|replace|return|set|store|treat|try|validate|verify|wrap|explain|answer|stop"
+    r"|wait)\b(?!:)",
     re.I,
 )
 _MOST_LINES: Final = 8
@@ -95,19 +110,28 @@ _MOST_WORDS: Final = 60
 
 
 def is_markdown(raw: bytes) -> bool:
-    """Return whether a file is read as text: JSON begins with a brace or a bracket that no bullet has."""
+    """Return whether a file is read as text: JSON begins with a brace or a bracket that no
+    bullet has.
+    """
     start = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:200].decode("utf-8", "replace")
     return not start.startswith("{") and not (start.startswith("[") and not _NAMED.match(start))
 
 
 def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     """Read somebody's file of advice, JSON or text. Never raises for its content."""
-    return load_markdown(raw, taken, first) if is_markdown(raw) else load(raw, taken, first, foreign=True)
+    return (
+        load_markdown(raw, taken, first)
+        if is_markdown(raw)
+        else load(raw, taken, first, foreign=True)
+    )
 
 
-def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, every: bool = False) -> Loaded:
-    """Read the advice in a text; `taken` and `first` as for `load`, `every` as the module says. Never raises for its
-    content."""
+def load_markdown(
+    raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, every: bool = False
+) -> Loaded:
+    """Read the advice in a text; `taken` and `first` as for `load`, `every` as the module says.
+    Never raises for its content.
+    """
     parser = Parser(set(taken), first, foreign=True)
     text = parser.decode(raw)
     if text is None:
@@ -133,7 +157,9 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
             name, helpful, harmful, text = found.groups()
             entry = {"text": text.strip(), "helpful": int(helpful), "harmful": int(harmful)}
             # The ids of other systems are not names of ours.
-            parser.entry(f"line {number}", section, entry | ({"name": name} if is_name(name) else {}))
+            parser.entry(
+                f"line {number}", section, entry | ({"name": name} if is_name(name) else {})
+            )
         elif title := _HEADING.fullmatch(line):
             section = section_meant(title[1]) or "oth"
         elif line.strip():
@@ -144,8 +170,8 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
 def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> None:
     """Read the items of lists, each with the section that the headings above it mean.
 
-    A memory file's section is that of its type, and its paragraphs are advice too; of other files, where `every` piece
-    is wanted, the sentences that tell to do something.
+    A memory file's section is that of its type, and its paragraphs are advice too; of other files,
+    where `every` piece is wanted, the sentences that tell to do something.
     """
     from markdown_it import MarkdownIt
 
@@ -171,7 +197,9 @@ def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> 
         elif token.type in ("bullet_list_open", "ordered_list_open"):
             end = _end_of(tokens, at)
             items, section = list(_items(tokens[at : end + 1])), memory or meant()
-            if token.type == "ordered_list_open" and not (section in ("mis", "pref") or _NO_STEPS.search(title)):
+            if token.type == "ordered_list_open" and not (
+                section in ("mis", "pref") or _NO_STEPS.search(title)
+            ):
                 items = _steps(items)
             for where, item in items:
                 _take(parser, where, item, section, left)
@@ -209,7 +237,14 @@ _LEFT_OUT: Final = {
 
 def _first_words(tokens: list[Token], start: int) -> str:
     """Return the first text in the block that begins at `start`, "" for an empty one."""
-    return next((tokens[at].content for at in range(start, _end_of(tokens, start) + 1) if tokens[at].content), "")
+    return next(
+        (
+            tokens[at].content
+            for at in range(start, _end_of(tokens, start) + 1)
+            if tokens[at].content
+        ),
+        "",
+    )
 
 
 def _end_of(tokens: list[Token], start: int) -> int:
@@ -223,27 +258,42 @@ def _end_of(tokens: list[Token], start: int) -> int:
 
 
 def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of each item of a list. What is nested belongs to its item; below "Tests:" each stands for
-    itself, with that word before it."""
+    """Yield (line, text) of each item of a list. What is nested belongs to its item; below "Tests:"
+    each stands for itself, with that word before it.
+    """
     at = 1
     while at < len(tokens) - 1:
         if tokens[at].type != "list_item_open":
             at += 1
             continue
         end, span = _end_of(tokens, at), tokens[at].map or [0, 0]
-        nested = next((i for i in range(at, end) if tokens[i].type in ("bullet_list_open", "ordered_list_open")), end)
+        nested = next(
+            (
+                i
+                for i in range(at, end)
+                if tokens[i].type in ("bullet_list_open", "ordered_list_open")
+            ),
+            end,
+        )
         own = _words(tokens[at:nested])
         if nested < end and own.endswith(":"):
             below = list(_items(tokens[nested : _end_of(tokens, nested) + 1]))
-            for line, text in _steps(below) if tokens[nested].type == "ordered_list_open" else below:
+            for line, text in (
+                _steps(below) if tokens[nested].type == "ordered_list_open" else below
+            ):
                 yield line, f"{own} {text}"
         else:
-            yield span[0] + 1, " ".join([own, *(_words([one]) for one in tokens[nested:end])]).strip()
+            yield (
+                span[0] + 1,
+                " ".join([own, *(_words([one]) for one in tokens[nested:end])]).strip(),
+            )
         at = end + 1
 
 
 def _steps(items: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the items of a numbered list as one, where there are several and none is a bullet with a name."""
+    """Return the items of a numbered list as one, where there are several and none is a bullet
+    with a name.
+    """
     if len(items) < 2 or any(_NAMED.fullmatch(text) for _, text in items):
         return items
     whole = " ".join(f"{number}. {text}" for number, (_, text) in enumerate(items, start=1))
@@ -254,8 +304,14 @@ def _words(tokens: Iterable[Token]) -> str:
     return " ".join(" ".join(one.content.split()) for one in tokens if one.type == "inline").strip()
 
 
-def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, list[tuple[int, str]]]) -> None:
-    text = _BOX.sub("", " ".join(text.split()), count=1) if _BOX.match(text) else " ".join(text.split())
+def _take(
+    parser: Parser, line: int, text: str, section: str, left: dict[str, list[tuple[int, str]]]
+) -> None:
+    text = (
+        _BOX.sub("", " ".join(text.split()), count=1)
+        if _BOX.match(text)
+        else " ".join(text.split())
+    )
     named = _NAMED.fullmatch(text)
     if named is not None and is_name(named[1]):
         parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
@@ -268,7 +324,9 @@ def _take(parser: Parser, line: int, text: str, section: str, left: dict[str, li
 def section_meant(title: str) -> str | None:
     """Return the section that a heading means, None where nobody can say."""
     plain = title.strip().strip("*_`")
-    return section_of(plain) or next((slug for slug, words in _GUESSES if words.search(plain)), None)
+    return section_of(plain) or next(
+        (slug for slug, words in _GUESSES if words.search(plain)), None
+    )
 
 
 def _shortened(text: str) -> str:

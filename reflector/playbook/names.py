@@ -19,8 +19,8 @@ SECTIONS: dict[str, str] = {
 }
 SLUG_OF_TITLE: dict[str, str] = {title: slug for slug, title in SECTIONS.items()}
 
-#: The user's own playbook gives its names from this number up: the text at a session's start comes from two
-#: playbooks, and a name in it must mean one bullet.
+#: The user's own playbook gives its names from this number up: the text at a session's start comes
+#: from two playbooks, and a name in it must mean one bullet.
 USER_FIRST = 9001
 _BEYOND = 10**9
 
@@ -34,7 +34,9 @@ def is_name(value: object) -> bool:
 
 
 def section_of(title: str) -> str | None:
-    """Return the slug of a section's title or slug, case-insensitively; None for any other title."""
+    """Return the slug of a section's title or slug, case-insensitively; None for any other
+    title.
+    """
     wanted = title.strip()
     return wanted.lower() if wanted.lower() in SECTIONS else SLUG_OF_TITLE.get(wanted.upper())
 
@@ -45,10 +47,11 @@ def section_slug(title: str) -> str:
 
 
 class Names:
-    """Names that were ever given out, and the next ones, each found without looking at all others again.
+    """Names that were ever given out, and the next ones, each found without looking at all others
+    again.
 
-    A number too long to be counted up to is passed over, or a bullet of such a name would be the section's last.
-    `first` is the lowest number that a next name may have.
+    A number too long to be counted up to is passed over, or a bullet of such a name would be the
+    section's last. `first` is the lowest number that a next name may have.
     """
 
     def __init__(self, ever_used: Iterable[str] = (), first: int = 0) -> None:

@@ -1,17 +1,17 @@
 """What a session is told of a playbook that does not fit: the documented choice, as pure functions.
 
-Invariant: the choice follows from the bullets, from what was recorded of them and from nothing else: no clock, no
-process, no order of files. So all starts between two changes get the same bytes, and anybody can make the choice again
-from the ledger. While everything fits, everything is told.
+Invariant: the choice follows from the bullets, from what was recorded of them and from nothing
+else: no clock, no process, no order of files. So all starts between two changes get the same bytes,
+and anybody can make the choice again from the ledger. While everything fits, everything is told.
 
-Pinned bullets come first. At most three quarters of the room that is left go to bullets that helped more than they
-harmed, the largest gain per token first. All other room goes to the other bullets, in turns: those that the fewest
-sessions were told first, and among these by a draw. So what is new is told at the next start, and what was left out has
-its turn.
+Pinned bullets come first. At most three quarters of the room that is left go to bullets that helped
+more than they harmed, the largest gain per token first. All other room goes to the other bullets,
+in turns: those that the fewest sessions were told first, and among these by a draw. So what is new
+is told at the next start, and what was left out has its turn.
 
-The gain of a bullet is what its rate (Laplace's rule: (helpful+1)/(all+2)) lies above even chances. A bullet that was
-told in many sessions since it last helped is demoted: its gain is halved for each `DEMOTED_AFTER` of them. Demotion
-ranks. It removes nothing.
+The gain of a bullet is what its rate (Laplace's rule: (helpful+1)/(all+2)) lies above even chances.
+A bullet that was told in many sessions since it last helped is demoted: its gain is halved for each
+`DEMOTED_AFTER` of them. Demotion ranks. It removes nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class Choice(NamedTuple):
 
 
 def choose(
-    bullets: Iterable[Bullet], standing: Standing, room: int, cost: Callable[[Bullet, Collection[str]], int]
+    bullets: Iterable[Bullet],
+    standing: Standing,
+    room: int,
+    cost: Callable[[Bullet, Collection[str]], int],
 ) -> Choice:
     """Return the bullets to tell in `room` characters.
 
@@ -85,7 +88,9 @@ def choose(
     rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
     keep = int(fill.room * EXPLORED)
     left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one, keep)]
-    for bullet in sorted(left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}"))):
+    for bullet in sorted(
+        left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}"))
+    ):
         fill.take(bullet)
     return Choice(tuple(sorted(fill.taken, key=order)), seed)
 
@@ -113,12 +118,20 @@ def _gain(bullet: Bullet, standing: Standing) -> float:
     above = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2) - 0.5
     if above <= 0:
         return above
-    return above / float(2 ** min(standing.demotions(bullet.name), 50)) / (len(bullet.line) / _PER_TOKEN)
+    return (
+        above
+        / float(2 ** min(standing.demotions(bullet.name), 50))
+        / (len(bullet.line) / _PER_TOKEN)
+    )
 
 
 def _turns(bullet: Bullet, standing: Standing) -> int:
-    """In how many sessions a bullet was told; what harmed more than it helped waits longer for its next turn."""
-    return standing.told.get(bullet.name, 0) + DEMOTED_AFTER * max(0, bullet.harmful - bullet.helpful)
+    """In how many sessions a bullet was told; what harmed more than it helped waits longer for
+    its next turn.
+    """
+    return standing.told.get(bullet.name, 0) + DEMOTED_AFTER * max(
+        0, bullet.harmful - bullet.helpful
+    )
 
 
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:

@@ -1,4 +1,5 @@
-"""Whether a parsed playbook.json is a playbook at all: other tools keep other things under that name.
+"""Whether a parsed playbook.json is a playbook at all: other tools keep other things under that
+name.
 
 The hook loads this before there is a ledger, so it imports nothing.
 """
@@ -23,19 +24,26 @@ def is_playbook(document: object) -> bool:
 
 
 def _says_so(document: dict[str, object]) -> bool:
-    """Return whether an object has what every file of ours begins with, whatever became of its bullets."""
+    """Return whether an object has what every file of ours begins with, whatever became of its
+    bullets.
+    """
     return document.get("version") == "1.0" and isinstance(document.get("sections"), dict)
 
 
 def is_playbook_inside(document: dict[str, object]) -> bool:
     """Return whether an object is a mere envelope of a playbook."""
     inside = document.get("playbook")
-    return isinstance(inside, dict) and not any(key in document for key in KEYS) and is_playbook(inside)
+    return (
+        isinstance(inside, dict)
+        and not any(key in document for key in KEYS)
+        and is_playbook(inside)
+    )
 
 
 def may_be_playbook(text: str) -> bool:
-    """Return whether a text that is not JSON may be a damaged playbook: it names what holds the bullets, or is cut off
-    before that."""
+    """Return whether a text that is not JSON may be a damaged playbook: it names what holds the
+    bullets, or is cut off before that.
+    """
     return text.strip() in ("", "{") or any(f'"{key}"' in text for key in (*KEYS, "version"))
 
 
@@ -52,10 +60,17 @@ def _holds_section(section: object) -> bool:
         return not section or _has_bullets(section)
     if not isinstance(section, dict):
         return False
-    if section and all(isinstance(one, dict) and _OF_A_BULLET & one.keys() for one in section.values()):
+    if section and all(
+        isinstance(one, dict) and _OF_A_BULLET & one.keys() for one in section.values()
+    ):
         return True  # bullets by their ids
-    return bool(_OF_A_BULLET & section.keys()) or any(isinstance(section.get(key), list | dict) for key in LISTS)
+    return bool(_OF_A_BULLET & section.keys()) or any(
+        isinstance(section.get(key), list | dict) for key in LISTS
+    )
 
 
 def _has_bullets(entries: list[object]) -> bool:
-    return any(isinstance(one, str) or (isinstance(one, dict) and _OF_A_BULLET & one.keys()) for one in entries)
+    return any(
+        isinstance(one, str) or (isinstance(one, dict) and _OF_A_BULLET & one.keys())
+        for one in entries
+    )

@@ -1,1 +1,3 @@
-"""Evidence that a ledger is what was appended: verification, drift, anchors, signatures and merge proofs."""
+"""Evidence that a ledger is what was appended: verification, drift, anchors, signatures and
+merge proofs.
+"""

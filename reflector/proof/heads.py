@@ -1,9 +1,10 @@
-"""The head of a ledger: how it is published, read back as an anchor, and mended: set back where somebody moved
-it, and led on behind events that change nothing.
+"""The head of a ledger: how it is published, read back as an anchor, and mended: set back where
+somebody moved it, and led on behind events that change nothing.
 
-Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>` keeps a record of many.
-Anything else in a file is refused, never ignored: an anchor that was not understood proves nothing. Heads may be in a
-file that git has: no part of its name becomes an option or a word of a shell, and git gives one blob of bounded size.
+Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>`
+keeps a record of many. Anything else in a file is refused, never ignored: an anchor that was not
+understood proves nothing. Heads may be in a file that git has: no part of its name becomes an
+option or a word of a shell, and git gives one blob of bounded size.
 """
 
 from __future__ import annotations
@@ -28,8 +29,14 @@ from reflector.ledger.store import Ledger
 from reflector.proof.reading import SET_ASIDE
 from reflector.proof.verify import verify
 
-_END: Final = "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = event.playbook_id)"
-_LAST = "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position DESC LIMIT 1"
+_END: Final = (
+    "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = "
+    "event.playbook_id)"
+)
+_LAST = (
+    "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position "
+    "DESC LIMIT 1"
+)
 _HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 #: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
 _SIGNATURE: Final = "\N{EM DASH} "
@@ -39,11 +46,15 @@ _NEITHER: Final = "it is neither POSITION:CHAIN nor a file"
 
 
 class NoAnchor(ValueError):
-    """A text that holds no head, or a ref of git's that names no file; its own text says what was found instead."""
+    """A text that holds no head, or a ref of git's that names no file; its own text says what
+    was found instead.
+    """
 
 
 def head_at(ledger: Reader, position: int) -> Head:
-    """Return the head as it was after the event at a position; 0 is the genesis. Raises NoAnchor for one to come."""
+    """Return the head as it was after the event at a position; 0 is the genesis. Raises NoAnchor
+    for one to come.
+    """
     head = ledger.head()
     if position == 0:
         return replace(head, position=0, chain=genesis(head.playbook, head.origin))
@@ -59,17 +70,21 @@ def is_head(text: str) -> bool:
 
 
 def anchors_in(text: str) -> tuple[Anchor, ...]:
-    """The heads of a text: one a line, empty lines and lines that begin with # aside, or the JSON of `head --json`.
-    Raises NoAnchor for a text without a head, or with anything else."""
+    """The heads of a text: one a line, empty lines and lines that begin with # aside, or the JSON
+    of `head --json`. Raises NoAnchor for a text without a head, or with anything else.
+    """
     lines = [line.strip() for line in _lines(text)]
     if any(line.startswith(_SIGNATURE) for line in lines):
         raise NoAnchor(
-            "it is a signed note of an earlier version, which this version does not read; keep heads as lines, and "
+            "it is a signed note of an earlier version, which this version does not read; keep "
+            "heads as lines, and "
             "sign their file with `ssh-keygen -Y sign` or their commit with `git tag -s`"
         )
     heads = [line for line in lines if line and not line.startswith("#")]
     if not heads:
-        raise NoAnchor("it holds no head; a head is POSITION:CHAIN as `reflector ledger head` prints it")
+        raise NoAnchor(
+            "it holds no head; a head is POSITION:CHAIN as `reflector ledger head` prints it"
+        )
     return tuple(_anchor(line) for line in heads)
 
 
@@ -90,7 +105,8 @@ def _anchor(line: str) -> Anchor:
 
 
 def published(project: Path, spec: str, limit: int) -> bytes:
-    """Return the content of `REV:PATH` in git's own syntax, or of a ref's file at one of `USUAL_PATHS`.
+    """Return the content of `REV:PATH` in git's own syntax, or of a ref's file at one of
+    `USUAL_PATHS`.
 
     `limit` is in bytes. Raises NoAnchor.
     """
@@ -101,31 +117,41 @@ def published(project: Path, spec: str, limit: int) -> bytes:
         for name in names if spec and spec.isprintable() and not spec.startswith("-") else ():
             if (ask_git(project, "cat-file", "-t", name) or b"").strip() == b"blob":
                 if (size := int(ask_git(project, "cat-file", "-s", name) or 0)) > limit:
-                    raise NoAnchor(f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have")
+                    raise NoAnchor(
+                        f"it has {size:,} bytes, more than the {limit:,} that a file "
+                        "of heads may have"
+                    )
                 return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
     raise NoAnchor(
-        f"{_NEITHER}, and git has no such file here; name one as REV:PATH (`git ls-tree -r --name-only REV`), or a "
+        f"{_NEITHER}, and git has no such file here; name one as REV:PATH (`git ls-tree -r "
+        "--name-only REV`), or a "
         f"branch, tag or commit (`git branch -a`) with one of {', '.join(USUAL_PATHS)}"
     )
 
 
 def mend(ledger: Ledger, why: str | None = None) -> list[str]:
-    """Set a head that was moved to the last event, rebuild the tables, and put aside what changes nothing; return what
-    was done, in words.
+    """Set a head that was moved to the last event, rebuild the tables, and put aside what changes
+    nothing; return what was done, in words.
 
-    Put aside, with a reason, is each event that cannot be read, and a last one that says that the playbook went
-    elsewhere. Where any event is not what was appended, nothing changes: a new head must not make a history look sound
-    that the chain does not prove. The trigger that lets the head only move forward is down meanwhile, which on a server
-    is the owner's right. Raises LedgerCorrupt where the events are not sound, LedgerError where a reason is missing.
+    Put aside, with a reason, is each event that cannot be read, and a last one that says that the
+    playbook went elsewhere. Where any event is not what was appended, nothing changes: a new head
+    must not make a history look sound that the chain does not prove. The trigger that lets the head
+    only move forward is down meanwhile, which on a server is the owner's right. Raises
+    LedgerCorrupt where the events are not sound, LedgerError where a reason is missing.
     """
     found, done, where = list(verify(ledger)), list[str](), ledger.engine.url.shown
     is_moved = any(one.code == "head" for one in found)
-    worse = [one for one in found if one.code in {"chain", "order", "data", "database"} and one.remedy != SET_ASIDE]
+    worse = [
+        one
+        for one in found
+        if one.code in {"chain", "order", "data", "database"} and one.remedy != SET_ASIDE
+    ]
     if worse and (is_moved or why):
         raise LedgerCorrupt(
-            f"the events of {where} are not what was appended ({worse[0].message}), so the head was left as it is; "
+            f"the events of {where} are not what was appended ({worse[0].message}), so the head "
+            "was left as it is; "
             f"{worse[0].remedy}"
         )
     with ledger.asking() as sql:
@@ -136,14 +162,18 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
         ends = [_last_of(sql, one) for one in aside]
     if is_moved and aside and not why:
         raise LedgerError(
-            f"the {aside[0].type} at position {aside[0].position} of {where} is one to put aside, so the head was left "
+            f"the {aside[0].type} at position {aside[0].position} of {where} is one to put aside, "
+            "so the head was left "
             "as it is; say why with `reflector rebuild --mend --why REASON`"
         )
     if is_moved:
         done.append(_set_head(ledger))
     if aside and why:
         events = [_about(ev.LEDGER_ARRIVED, one, at=where) for one in gone]
-        events += [_about(ev.EVIDENCE_RETRACTED, end, one, reason=why) for one, end in zip(aside, ends, strict=True)]
+        events += [
+            _about(ev.EVIDENCE_RETRACTED, end, one, reason=why)
+            for one, end in zip(aside, ends, strict=True)
+        ]
         ledger.append(events)
         done += [f"the {one.type} at position {one.position} is put aside" for one in aside]
     return done
@@ -151,11 +181,20 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
 
 def _about(type_: str, target: Event, aside: Event | None = None, **data: str) -> NewEvent:
     meta = {ev.ASIDE: aside.event_id} if aside is not None else {}
-    return NewEvent(type_, identity(type_, target.event_id), data, ev.HUMAN, target_id=target.event_id, meta=meta)
+    return NewEvent(
+        type_,
+        identity(type_, target.event_id),
+        data,
+        ev.HUMAN,
+        target_id=target.event_id,
+        meta=meta,
+    )
 
 
 def _last_of(sql: Statements, event: Event) -> Event:
-    """Return an event's retraction, the retraction of that one, and so on: each is retracted once, by anybody."""
+    """Return an event's retraction, the retraction of that one, and so on: each is retracted
+    once, by anybody.
+    """
     behind = "target_id = ? AND (type || '') = ? AND position > ?"
     while found := events_where(sql, behind, event.event_id, ev.EVIDENCE_RETRACTED, event.position):
         event = found[0]
@@ -167,8 +206,17 @@ def _set_head(ledger: Ledger) -> str:
     with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as driver:
         sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
         last = sql.run(_LAST).fetchone() or (0, genesis(stood.playbook, stood.origin), utc_now())
-        sql.execute(f"DROP TRIGGER IF EXISTS playbook_head_moves_on{' ON playbook' if sql.postgres else ''}")
-        sql.execute("UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?", *last, sql.id)
+        sql.execute(
+            f"DROP TRIGGER IF EXISTS playbook_head_moves_on{' ON playbook' if sql.postgres else ''}"
+        )
+        sql.execute(
+            "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?",
+            *last,
+            sql.id,
+        )
         create_triggers(driver, ledger.engine.dialect)
     ledger.rebuild()
-    return f"the head stood at {stood.position:,} ({stood.recorded_at}) and stands at the last event again, {last[0]:,}"
+    return (
+        f"the head stood at {stood.position:,} ({stood.recorded_at}) and stands at the last "
+        f"event again, {last[0]:,}"
+    )

@@ -1,4 +1,5 @@
-"""Reads the rows of a ledger that may be damaged, and says what a damaged ledger is and what to do about it.
+"""Reads the rows of a ledger that may be damaged, and says what a damaged ledger is and what to do
+about it.
 
 Invariant: memory does not grow with the number of rows, on either engine.
 """
@@ -16,21 +17,33 @@ from reflector.ledger.statements import Statements
 RESTORE: Final = "restore a backup, or compare with an export from before the change"
 REBUILD: Final = "run `reflector rebuild`"
 MEND_HEAD: Final = "find out who moved it, then run `reflector rebuild --mend`"
-SET_ASIDE: Final = "find out who appended it, then put it aside with `reflector rebuild --mend --why REASON`"
+SET_ASIDE: Final = (
+    "find out who appended it, then put it aside with `reflector rebuild --mend --why REASON`"
+)
 _BATCH = 1000
 _numbers = count()
-#: Words of errors that say that a database holds what no ledger does. The drivers' errors have no class in common, and
-#: "no such column" of a changed table is an error of the statement. PostgreSQL has a class of codes for values, too.
+#: Words of errors that say that a database holds what no ledger does. The drivers' errors have no
+#: class in common, and "no such column" of a changed table is an error of the statement. PostgreSQL
+#: has a class of codes for values, too.
 _UNREADABLE: Final = (
     *("malformed", "not a database", "corrupt", "could not decode"),
     *("no such", "does not exist", "unsupported"),
 )
 _VALUES: Final = "22"
 #: What Python raises for values that no event or row has.
-MALFORMED: Final = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
+MALFORMED: Final = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
 
 
-def stream(sql: Statements, table: str, columns: str, where: str = "", order: str = "position") -> Iterator[Any]:
+def stream(
+    sql: Statements, table: str, columns: str, where: str = "", order: str = "position"
+) -> Iterator[Any]:
     """Yield a playbook's rows of a table in order, as the driver gives them."""
     query = f"SELECT {columns} FROM {table} WHERE playbook_id = {sql.id:d}{where} ORDER BY {order}"  # noqa: S608
     connection = sql.cursor.connection
@@ -59,7 +72,13 @@ def savepoint(sql: Statements) -> Iterator[None]:
 
 
 def unreadable(error: Exception) -> bool:
-    """Return whether an error says that a database holds what no ledger does, and not that it cannot be reached."""
+    """Return whether an error says that a database holds what no ledger does, and not that it
+    cannot be reached.
+    """
     words = str(error).lower()
     code = getattr(error, "sqlstate", None) or ""
-    return isinstance(error, MALFORMED) or code.startswith(_VALUES) or any(word in words for word in _UNREADABLE)
+    return (
+        isinstance(error, MALFORMED)
+        or code.startswith(_VALUES)
+        or any(word in words for word in _UNREADABLE)
+    )

@@ -1,8 +1,9 @@
 """The schema of a database, compared with the one that this code makes.
 
-Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of the ledger is as it
-was made, and nothing else hangs on its tables. On SQLite each statement is compared with migrations/schema.sql, on
-PostgreSQL the catalogue with that of the same statements. Triggers and views are compared with their files.
+Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of
+the ledger is as it was made, and nothing else hangs on its tables. On SQLite each statement is
+compared with migrations/schema.sql, on PostgreSQL the catalogue with that of the same statements.
+Triggers and views are compared with their files.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
     yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
     versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
     if versions != [migration.HEAD_REVISION]:
-        yield _changed("table", "alembic_version", f"holds {versions!r}, not one row with {migration.HEAD_REVISION}")
+        yield _changed(
+            "table",
+            "alembic_version",
+            f"holds {versions!r}, not one row with {migration.HEAD_REVISION}",
+        )
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:
@@ -49,7 +54,9 @@ def _changed(kind: str, name: str, what: str) -> Finding:
 
 
 class _Trigger(NamedTuple):
-    """An enabled trigger, as the catalogue shows it; the last two are those of PostgreSQL's function."""
+    """An enabled trigger, as the catalogue shows it; the last two are those of PostgreSQL's
+    function.
+    """
 
     table: str
     statement: str
@@ -58,8 +65,9 @@ class _Trigger(NamedTuple):
 
 
 def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
-    """Return (what is wrong, its table) of each trigger that is missing, disabled, changed, or not the ledger's, by
-    name: a look at the schema, no event is read."""
+    """Return (what is wrong, its table) of each trigger that is missing, disabled, changed, or not
+    the ledger's, by name: a look at the schema, no event is read.
+    """
 
     def ask(query: str) -> Any:
         return sql.execute(query).fetchone()
@@ -67,18 +75,23 @@ def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
     ours, schema = triggers_of("postgresql" if sql.postgres else "sqlite", ask)
     wrong = _differing_triggers(ours, _standing_triggers(sql), schema)
     if sql.postgres and (event := migration.event_table(ask)) != "event":
-        # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and refuses TRUNCATE of
-        # a shard itself.
+        # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and
+        # refuses TRUNCATE of a shard itself.
         standing = _worker_triggers(sql, schema, event)
-        there = {name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text}
+        there = {
+            name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text
+        }
         found = _differing_triggers(there, standing, schema).items()
         wrong = {
-            name: (what if what == _STRANGE else f"{what} on its worker", table) for name, (what, table) in found
+            name: (what if what == _STRANGE else f"{what} on its worker", table)
+            for name, (what, table) in found
         } | wrong
     return wrong
 
 
-def _differing_triggers(ours: dict[str, str], standing: dict[str, _Trigger], schema: str) -> dict[str, tuple[str, str]]:
+def _differing_triggers(
+    ours: dict[str, str], standing: dict[str, _Trigger], schema: str
+) -> dict[str, tuple[str, str]]:
     wrong = {}
     settings = [f"search_path={schema}, pg_temp"] if schema else None
     for name, text in ours.items():
@@ -89,9 +102,12 @@ def _differing_triggers(ours: dict[str, str], standing: dict[str, _Trigger], sch
         elif one.statement != _squeezed(statement) or (body and one.body != _squeezed(body[1])):
             wrong[name] = "was changed", one.table
         elif one.settings != settings:
-            # A table of the same name elsewhere on the search path would be looked at in the place of the ledger's.
+            # A table of the same name elsewhere on the search path would be looked at in the place
+            # of the ledger's.
             wrong[name] = f"does not look for its tables in {schema} alone", one.table
-    return wrong | {name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()}
+    return wrong | {
+        name: (_STRANGE, standing[name].table) for name in standing.keys() - ours.keys()
+    }
 
 
 #: The body of a trigger's function; it may be one that another trigger defines.
@@ -100,13 +116,16 @@ _BODY: Final = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 _TRIGGERS: Final = (
     "SELECT t.tgname, pg_get_triggerdef(t.oid, true) AS statement, p.prosrc, p.proconfig, c.relname"
     " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
-    " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = {schema}::regnamespace"
+    " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = "
+    "{schema}::regnamespace"
 )
 
 
 def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
     if not sql.postgres:
-        rows = sql.execute("SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        rows = sql.execute(
+            "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall()
         return {name: _Trigger(table, _squeezed(statement)) for name, table, statement in rows}
     rows = sql.execute(_TRIGGERS.format(schema="current_schema()")).fetchall()
     return {
@@ -117,21 +136,27 @@ def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
 
 
 def _worker_triggers(sql: Statements, schema: str, event: str) -> dict[str, _Trigger]:
-    """Return the triggers of a ledger's shards, which have the shard's number in their names, under those of ours.
-    Raises LedgerAway if the worker does not answer."""
+    """Return the triggers of a ledger's shards, which have the shard's number in their names, under
+    those of ours. Raises LedgerAway if the worker does not answer.
+    """
     quoted = "'" + schema.replace("'", "''") + "'"
     command = f"SELECT json_agg(found) FROM ({_TRIGGERS.format(schema=quoted)}) AS found"  # noqa: S608  quoted above
     query = "SELECT success, result FROM run_command_on_placements('event', ?)"
     answers, told = sql.execute(query, command).fetchone()
     if not answers:
-        raise LedgerAway(f"the worker that holds the table {event} does not answer ({told}); start it, then try again")
+        raise LedgerAway(
+            f"the worker that holds the table {event} does not answer ({told}); "
+            "start it, then try again"
+        )
     standing = {}
     for one in json.loads(told or "[]") or ():
         table, _, number = one["relname"].rpartition("_")
         if number.isdigit():
             statement = one["statement"].replace(f"{schema}.", "").replace(f"_{number} ", " ")
             name = one["tgname"].removesuffix(f"_{number}")
-            standing[name] = _Trigger(table, _squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"])
+            standing[name] = _Trigger(
+                table, _squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"]
+            )
     return standing
 
 
@@ -160,33 +185,43 @@ def _sqlite_findings(sql: Statements) -> Iterator[Finding]:
 
 
 def _words(statement: str) -> list[str]:
-    """Return the words of a statement: a table that got a column from a revision has other spaces than a new one."""
+    """Return the words of a statement: a table that got a column from a revision has other
+    spaces than a new one.
+    """
     return re.findall(r"'[^']*'|[^\s(),]+|[(),]", statement)
 
 
 _TABLES: Final = frozenset((*LEDGER_TABLES, "alembic_version"))
 #: What is compared of the tables in a schema of PostgreSQL: (table, kind, name, description).
 _PARTS: Final = (
-    "WITH ours AS (SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'p') AND relname = ANY(?)"
+    "WITH ours AS (SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'p') AND relname = "
+    "ANY(?)"
     " AND relnamespace = {schema}::regnamespace)"
     " SELECT relname, 'table', '', '' FROM ours UNION ALL"
-    " SELECT relname, 'column', attname, format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL'"
-    " ELSE '' END FROM ours JOIN pg_attribute ON attrelid = ours.oid WHERE attnum > 0 AND NOT attisdropped UNION ALL"
+    " SELECT relname, 'column', attname, format_type(atttypid, atttypmod) || CASE WHEN attnotnull "
+    "THEN ' NOT NULL'"
+    " ELSE '' END FROM ours JOIN pg_attribute ON attrelid = ours.oid WHERE attnum > 0 AND NOT "
+    "attisdropped UNION ALL"
     " SELECT relname, 'constraint', conname, pg_get_constraintdef(pg_constraint.oid) FROM ours"
-    " JOIN pg_constraint ON conrelid = ours.oid WHERE contype IN ('p', 'u', 'f', 'c', 'x') UNION ALL"
+    " JOIN pg_constraint ON conrelid = ours.oid"
+    " WHERE contype IN ('p', 'u', 'f', 'c', 'x') UNION ALL"
     " SELECT ours.relname, 'index', one.relname,"
     " regexp_replace(pg_get_indexdef(one.oid), ' ON (ONLY |)[^ ]+[.]', ' ON ')"
-    " FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS one ON one.oid = indexrelid UNION ALL"
-    " SELECT relname, 'view', '', pg_get_viewdef(oid) FROM pg_class WHERE relkind = 'v' AND relname = ANY(?)"
+    " FROM ours JOIN pg_index ON indrelid = ours.oid JOIN pg_class AS one ON one.oid = indexrelid "
+    "UNION ALL"
+    " SELECT relname, 'view', '', pg_get_viewdef(oid) FROM pg_class WHERE relkind = 'v' AND "
+    "relname = ANY(?)"
     " AND relnamespace = {schema}::regnamespace"
 )
 
 
 def _server_findings(sql: Statements) -> Iterator[Finding]:
-    """Compare the catalogue with that of the same tables and views, made as temporary ones in a savepoint that is
-    rolled back: PostgreSQL keeps no text of a view, and describes both in its own words.
+    """Compare the catalogue with that of the same tables and views, made as temporary ones in a
+    savepoint that is rolled back: PostgreSQL keeps no text of a view, and describes both in its own
+    words.
 
-    Where the server refuses that (a standby, a role that may only read), tables and views that are there pass.
+    Where the server refuses that (a standby, a role that may only read), tables and views that are
+    there pass.
     """
     from psycopg import Error
 
@@ -222,7 +257,9 @@ def _part_changed(part: tuple[str, str, str], what: str) -> Finding:
 
 
 def _hidden(sql: Statements, tables: Collection[str]) -> Iterator[Finding]:
-    """Rules, row security and invalid indexes: with these PostgreSQL does or shows something else."""
+    """Rules, row security and invalid indexes: with these PostgreSQL does or shows something
+    else.
+    """
     ours = "relnamespace = current_schema()::regnamespace"
     rules = "SELECT tablename, rulename FROM pg_rules WHERE schemaname = current_schema()"
     for table, rule in sql.execute(rules).fetchall():

@@ -1,8 +1,9 @@
-"""Whether the tables say what the events say: the projector fills the tables of a scratch database from the same
-events, and the two are compared row by row.
+"""Whether the tables say what the events say: the projector fills the tables of a scratch database
+from the same events, and the two are compared row by row.
 
-Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is a file in the
-folder for temporary files, which has no name by the time something is in it. Nothing is written to the ledger.
+Invariant: a ledger without a finding is the one that a rebuild would leave. The scratch database is
+a file in the folder for temporary files, which has no name by the time something is in it. Nothing
+is written to the ledger.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from reflector.playbook.bullet import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
 _PAGE: Final = 4000
-#: The most differences of a table that are named: a table that was emptied is one trouble, not a million.
+#: The most differences of a table that are named: a table that was emptied is one trouble, not a
+#: million.
 _MOST: Final = 20
 #: What the projector asks of events.
 _HEADER: Final = ("position", "event_id", "type", "session_id", "reflection_id", "target_id")
 _EVENTS: Final = (
-    f"CREATE TABLE event (playbook_id INTEGER, {', '.join(_HEADER)}, PRIMARY KEY (playbook_id, position))"
+    f"CREATE TABLE event (playbook_id INTEGER, {', '.join(_HEADER)}, PRIMARY KEY (playbook_id, "
+    "position))"
     " WITHOUT ROWID",
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
@@ -44,7 +47,10 @@ _COUNTS_AGAIN: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_A
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),
-    "session_window": (1, ("position", "event_id", "session_id", "state", "attempts", "changed_at")),
+    "session_window": (
+        1,
+        ("position", "event_id", "session_id", "state", "attempts", "changed_at"),
+    ),
     "record": (1, ("key",)),
     "bullet_status": (2, ("name", "position", "status")),
     "retraction": (1, ("event_id", "target_id", "active")),
@@ -61,8 +67,15 @@ class Rebuilt:
         handle, path = mkstemp(prefix="reflector-")
         try:
             os.close(handle)
-            self._connection = sqlite_module().connect(path, isolation_level=None, check_same_thread=False)
-            for setting in ("cache_size=-64000", "journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE"):
+            self._connection = sqlite_module().connect(
+                path, isolation_level=None, check_same_thread=False
+            )
+            for setting in (
+                "cache_size=-64000",
+                "journal_mode=OFF",
+                "synchronous=OFF",
+                "locking_mode=EXCLUSIVE",
+            ):
                 self._connection.execute(f"PRAGMA {setting}")
             self._connection.execute("BEGIN EXCLUSIVE")
         finally:
@@ -84,7 +97,9 @@ class Rebuilt:
         self._connection.close()
 
     def take(self, event: Event) -> Finding | None:
-        """Take an event; return what is wrong with an assertion. Raises for data that no event has."""
+        """Take an event; return what is wrong with an assertion. Raises for data that no event
+        has.
+        """
         self._page.append(event)
         if event.type == ev.BULLET_ASSERTED and event.data:
             self._project()
@@ -95,15 +110,26 @@ class Rebuilt:
 
     def _project(self) -> None:
         page, self._page = self._page, []
-        rare = page if self._counts_again else [event for event in page if event.type != ev.BULLET_TAGGED]
+        rare = (
+            page
+            if self._counts_again
+            else [event for event in page if event.type != ev.BULLET_TAGGED]
+        )
         self.sql.insert("event", _HEADER, [attrgetter(*_HEADER)(event) for event in rare])
         self._projector.project(page)
 
     def _assertion(self, position: int, data: Any) -> Finding | None:
         name, wanted = data["name"], (data["helpful"], data["harmful"])
-        row = self.sql.run("SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?", name).fetchone()
+        row = self.sql.run(
+            "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?", name
+        ).fetchone()
         if row is None:
-            return Finding("assertion", position, f"{name} is asserted but does not exist", "look at `reflector log`")
+            return Finding(
+                "assertion",
+                position,
+                f"{name} is asserted but does not exist",
+                "look at `reflector log`",
+            )
         if tuple(row) == wanted:
             return None
         what = f"{name} was asserted at {wanted[0]}/{wanted[1]}, the events give {row[0]}/{row[1]}"
@@ -115,14 +141,22 @@ class Rebuilt:
         for table, (key, columns) in _COLUMNS.items():
             names = ", ".join(f'"{column}"' for column in columns)
             only = f" AND name = '{TABLES}'" if table == "projection" else ""
-            there, made = (stream(sql, table, names, only, _order(sql, columns[:key])) for sql in (ledger, self.sql))
+            there, made = (
+                stream(sql, table, names, only, _order(sql, columns[:key]))
+                for sql in (ledger, self.sql)
+            )
             found = _differences(table, columns, key, map(tuple, there), map(tuple, made))
             for position, what in islice(found, _MOST):
                 yield Finding("projection", position, what, REBUILD)
             if table == "projection":
                 yield from _odd_checkpoints(ledger)
             if more := sum(1 for _ in found):
-                yield Finding("projection", None, f"{more} more rows of {table} are not what the events say", REBUILD)
+                yield Finding(
+                    "projection",
+                    None,
+                    f"{more} more rows of {table} are not what the events say",
+                    REBUILD,
+                )
 
 
 def _order(sql: Statements, key: Sequence[str]) -> str:
@@ -132,17 +166,30 @@ def _order(sql: Statements, key: Sequence[str]) -> str:
 
 
 def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
-    made = sql.run("SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES).fetchall()
-    for name in [TABLES for (digest,) in made if digest not in (*EARLIER, made_digest())] + odd_checkpoints(sql):
-        yield Finding("projection", None, f"the checkpoint {name!r} is not one that reflector writes", REBUILD)
+    made = sql.run(
+        "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
+    ).fetchall()
+    for name in [
+        TABLES for (digest,) in made if digest not in (*EARLIER, made_digest())
+    ] + odd_checkpoints(sql):
+        yield Finding(
+            "projection",
+            None,
+            f"the checkpoint {name!r} is not one that reflector writes",
+            REBUILD,
+        )
     if not is_sound(sql):
-        yield Finding("projection", None, "the row of cached_usage is not what the events say", REBUILD)
+        yield Finding(
+            "projection", None, "the row of cached_usage is not what the events say", REBUILD
+        )
 
 
 def _differences(
     table: str, columns: Sequence[str], key: int, there: Iterable[Any], made: Iterable[Any]
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield (position, what) of each row that is in one of two sorted streams only, or differs in a column."""
+    """Yield (position, what) of each row that is in one of two sorted streams only, or differs
+    in a column.
+    """
     left, right = iter(there), iter(made)
     got, wanted = next(left, None), next(right, None)
     while got is not None or wanted is not None:

@@ -1,8 +1,9 @@
-"""How good an answer was: its signals and their score (requirements D-02 to D-06), and the gate policies that say which
-turns and steps are reflected on.
+"""How good an answer was: its signals and their score (requirements D-02 to D-06), and the gate
+policies that say which turns and steps are reflected on.
 
-Invariant: a score and a decision are pure functions of the signs. Every comparison is made after rounding to 6
-decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are tried in the policy's order.
+Invariant: a score and a decision are pure functions of the signs. Every comparison is made after
+rounding to 6 decimals, so that 32-bit and 64-bit arithmetic agree at a boundary; triggers are tried
+in the policy's order.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class QualitySignals:
     iterations_used       rounds that the agent took
     max_iterations        rounds that it could have taken; 0 for no limit
     was_truncated         whether the answer was cut off
-    has_failure_patterns  whether its text gives up, asserts without ground, or reports an error without its structure
+    has_failure_patterns  whether its text gives up, asserts without ground, or reports an error
+                          without its structure
     is_empty_response     whether it is blank
     """
 
@@ -61,7 +63,9 @@ class QualitySignals:
             return 0.0
         score = 1.0 - _ERRORS * self.tool_error_rate - _PATTERNS * self.has_failure_patterns
         score -= _TRUNCATED * self.was_truncated
-        share = rounded(self.iterations_used / self.max_iterations) if self.max_iterations > 0 else 0.0
+        share = (
+            rounded(self.iterations_used / self.max_iterations) if self.max_iterations > 0 else 0.0
+        )
         if share > _MANY:
             score -= _EXCESS * (share - _MANY)
         return rounded(max(score, 0.0))
@@ -76,14 +80,21 @@ def quality_signals_for_response(
 ) -> QualitySignals:
     """Return the signals of an answer.
 
-    A tool result is a mapping with `name`, `status` (success, error or skipped) and, of an error, `error`.
-    Raises ValueError for another status.
+    A tool result is a mapping with `name`, `status` (success, error or skipped) and, of an error,
+    `error`. Raises ValueError for another status.
     """
     for result in tool_results:
         if (status := result.get("status")) not in STATUSES:
-            raise ValueError(f"tool result {result.get('name')!r}: status is {status!r}, not {', '.join(STATUSES)}")
+            raise ValueError(
+                f"tool result {result.get('name')!r}: status is {status!r}, not "
+                f"{', '.join(STATUSES)}"
+            )
     errors = sum(result["status"] == "error" for result in tool_results)
-    detectors = (detect_failure_patterns, detect_assertive_uncertainty, detect_missing_debug_structure)
+    detectors = (
+        detect_failure_patterns,
+        detect_assertive_uncertainty,
+        detect_missing_debug_structure,
+    )
     return QualitySignals(
         tool_error_rate=errors / len(tool_results) if tool_results else 0.0,
         iterations_used=iterations_used,
@@ -111,7 +122,9 @@ def detect_missing_debug_structure(text: str) -> bool:
 
 
 def has_any(text: str, words: str) -> bool:
-    """Return whether a text holds a word of the list of this name, in any case and as a part of a word as well."""
+    """Return whether a text holds a word of the list of this name, in any case and as a part of
+    a word as well.
+    """
     text = text.lower()
     return any(word in text for word in word_lists()[words])
 
@@ -137,7 +150,8 @@ class ReflectionTrigger(StrEnum):
 class Signs:
     """What is known about a turn or a step when the gate is asked.
 
-    confidence     how good the answer is held to be, from 0 to 1: the agent's own figure, or the score of `signals`
+    confidence     how good the answer is held to be, from 0 to 1: the agent's own figure, or the
+                   score of `signals`
     risk_level, goal_drift  from 0 to 1
     tool_failures  calls that failed
     step_number    the step of a task; 0 for a turn that is no step
@@ -169,7 +183,14 @@ class Signs:
         return cls(signals.score(), tool_failures=tool_failures, signals=signals)
 
 
-_FACTS: Final = ("confidence", "risk_level", "goal_drift", "tool_failures", "step_number", "is_final_step")
+_FACTS: Final = (
+    "confidence",
+    "risk_level",
+    "goal_drift",
+    "tool_failures",
+    "step_number",
+    "is_final_step",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +207,11 @@ class Decision:
     @property
     def facts(self) -> dict[str, Any]:
         """The decision as its event keeps it."""
-        return {"reflects": self.reflects, "trigger": self.trigger and str(self.trigger), "reason": self.reason}
+        return {
+            "reflects": self.reflects,
+            "trigger": self.trigger and str(self.trigger),
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +241,30 @@ class GatePolicy:
     @property
     def id(self) -> str:
         """The policy's id: 16 hex digits of the SHA-256 of its values."""
-        values = {name: rounded(value) if isinstance(value, float) else value for name, value in asdict(self).items()}
+        values = {
+            name: rounded(value) if isinstance(value, float) else value
+            for name, value in asdict(self).items()
+        }
         return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
     def decide(self, signs: Signs, started: int = 0) -> Decision:
-        """Return the decision about a turn, or about a step on which `started` reflections have begun."""
+        """Return the decision about a turn, or about a step on which `started` reflections have
+        begun.
+        """
         if self.per_step is not None and started >= self.per_step:
-            said = f"step {signs.step_number} was reflected on {started} times, the most is {self.per_step}"
+            said = (
+                f"step {signs.step_number} was reflected on {started} times, the most is "
+                f"{self.per_step}"
+            )
             return Decision(None, said)
         for trigger in self.triggers:
             if reason := self._reason(trigger, signs):
                 return Decision(trigger, reason)
         what = "confidence" if signs.signals is None else "quality score"
-        return Decision(None, f"no trigger, {what} {signs.confidence:.2f}" if self.triggers else "reflection is off")
+        return Decision(
+            None,
+            f"no trigger, {what} {signs.confidence:.2f}" if self.triggers else "reflection is off",
+        )
 
     def _reason(self, trigger: ReflectionTrigger, signs: Signs) -> str:
         """Return why a trigger fires, "" where it does not."""
@@ -238,7 +274,8 @@ class GatePolicy:
             ReflectionTrigger.LOW_CONFIDENCE: _low(signs, self.threshold),
             ReflectionTrigger.HIGH_RISK: _above("Risk level", signs.risk_level, self.risk),
             ReflectionTrigger.GOAL_DRIFT: _above("Goal drift", signs.goal_drift, self.drift),
-            ReflectionTrigger.TOOL_FAILURE: signs.tool_failures > 0 and f"Tool calls failed: {signs.tool_failures}",
+            ReflectionTrigger.TOOL_FAILURE: signs.tool_failures > 0
+            and f"Tool calls failed: {signs.tool_failures}",
             ReflectionTrigger.USER_CRITICAL: signs.is_final_step and "The final step",
             ReflectionTrigger.PERIODIC: is_due and f"Step {step}, one of every {self.period}",
         }
@@ -256,7 +293,9 @@ def _low(signs: Signs, threshold: float) -> str:
     what = "Confidence" if signals is None else "Quality score"
     reason = f"{what} {signs.confidence:.2f} below threshold {threshold:.2f}"
     if signals is not None:
-        reason += f" (tool errors: {signals.tool_error_rate * 100:.0f}%)" * (signals.tool_error_rate > 0)
+        reason += (f" (tool errors: {signals.tool_error_rate * 100:.0f}%)") * (
+            signals.tool_error_rate > 0
+        )
         reason += " (truncated)" * signals.was_truncated
         reason += " (failure patterns detected)" * signals.has_failure_patterns
     return reason

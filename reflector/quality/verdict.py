@@ -1,8 +1,9 @@
-"""The score of an answer that is not JSON: the one that it states, else one by its words (requirement E-07).
+"""The score of an answer that is not JSON: the one that it states, else one by its words
+(requirement E-07).
 
-Invariant: a word counts for what its clause says of it. Praise that is denied is blame. Blame that is denied, praise
-that is only wished for, and a question say nothing. Without a word that counts there is no score. A text is read in
-linear time.
+Invariant: a word counts for what its clause says of it. Praise that is denied is blame. Blame that
+is denied, praise that is only wished for, and a question say nothing. Without a word that counts
+there is no score. A text is read in linear time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from reflector.quality.signals import rounded
 
 #: `quality score: 0.9`, `**Quality**: 8/10`, `"quality_score": 0.9` in broken JSON.
 _STATED: Final = re.compile(
-    r"""(?:\bquality(?:[ _-]?(?:score|rating))?|\boverall[ ](?:score|rating)|^[ \t*_#>"'-]{0,16}+(?:score|rating))\b
+    r"""(?:\bquality(?:[ _-]?(?:score|rating))?|\boverall[ ](?:score|rating)
+      |^[ \t*_#>"'-]{0,16}+(?:score|rating))\b
     [\s"'*_`]{0,8}+ (?:is|of|[=:])? [\s"'*_`(]{0,8}+
     (?P<score>-?\d{1,4}(?:\.\d{1,9})?)
     (?:\s?(?:/|out\ of|of)\s?(?P<most>\d{1,4})\b | \s?(?P<percent>%))?
@@ -35,7 +37,8 @@ _WORD: Final = re.compile(r"[\w'-]++|[,/]")
 _BY_WORDS: Final = {(True, False): 0.3, (False, True): 0.8, (True, True): 0.4}
 
 _BLAME: Final = frozenset(
-    "incorrect wrong missing incomplete fail fails failed inaccurate error errors issue issues problem "
+    "incorrect wrong missing incomplete fail fails failed inaccurate error errors issue issues "
+    "problem "
     "problems except".split()
 )
 _PRAISE: Final = frozenset("correct complete accurate good passes".split())
@@ -46,23 +49,34 @@ _OPINIONS: Final = _PRAISE | _BLAME | _BLAME_IF_DENIED
 _MOST_DENIALS: Final = 8
 #: Phrases and how they are read.
 _READ_AS: Final = (
-    (re.compile(r"\bnot (?:only|just|merely|simply)\b|\b(?:no|without) (?:any )?(?:doubt|question)\b"), ""),
+    (
+        re.compile(
+            r"\bnot (?:only|just|merely|simply)\b|\b(?:no|without) (?:any "
+            r")?(?:doubt|question)\b"
+        ),
+        "",
+    ),
     (re.compile(r"\b(?:anything but|far from|less than|short of)\b"), "not"),
     (re.compile(r"\bfree (?:of|from)\b"), "without"),
     (re.compile(r"\bnot, [^,.;:!?\n]{1,60}, "), "not "),
 )
 #: Words that deny, and how many words may stand between them and what they deny.
 _DENIALS: Final = {
-    **dict.fromkeys("not never cannot neither nor hardly barely scarcely doubt doubtful unlikely".split(), 6),
+    **dict.fromkeys(
+        ("not never cannot neither nor hardly barely scarcely doubt doubtful unlikely").split(), 6
+    ),
     **dict.fromkeys("no none nothing nobody without zero 0 lacks lacking".split(), 5),
     **dict.fromkeys("partially partly half almost nearly".split(), 1),
 }
 #: Between "not" and the blame that it denies: who does "not handle errors" may have some.
 _BETWEEN_NOT_AND_BLAME: Final = frozenset(
-    "a actually an any anything apparent appear appears are at all be been being cause clear completely "
+    "a actually an any anything apparent appear appears are at all be been being cause clear "
+    "completely "
     "contain contains detect detected else entirely find found had has have i identify identified "
-    "introduce is it look looks major minor more necessarily notice noticed obvious other produce raise "
-    "real really saw see seem seems seen serious show shows single spot spotted that the there this to "
+    "introduce is it look looks major minor more necessarily notice noticed obvious other produce "
+    "raise "
+    "real really saw see seem seems seen serious show shows single spot spotted that the there "
+    "this to "
     "was we were".split()
 )
 _JOINS: Final = frozenset(", / and or any other".split())
@@ -88,7 +102,9 @@ def score_in_words(text: str) -> float | None:
 
 
 def _stated(text: str) -> float | None:
-    """Return the first score that the text states. A number above 1 needs its scale; "quality: 0 errors" is none."""
+    """Return the first score that the text states. A number above 1 needs its scale; "quality: 0
+    errors" is none.
+    """
     for match in _STATED.finditer(text):
         most = 100.0 if match["percent"] else float(match["most"] or 1)
         is_count = "." not in match[0] and most == 1 and _COUNTED.match(text, match.end())
@@ -132,7 +148,8 @@ class _Clause:
     """The part of a clause that was read.
 
     denials  places of the words that deny, until they have denied an opinion
-    denied   the last opinion (praise is True) if it was denied and only joins follow it, as in "no errors or problems"
+    denied   the last opinion (praise is True) if it was denied and only joins follow it, as in "no
+             errors or problems"
     is_wish  whether praise is only wished for
     """
 
@@ -157,7 +174,9 @@ class _Clause:
             self.denied = None
 
     def opinion(self, words: Sequence[str], index: int) -> bool | None:
-        """Return the opinion that a word is in its clause: praise is True, and None says nothing."""
+        """Return the opinion that a word is in its clause: praise is True, and None says
+        nothing.
+        """
         is_praise = words[index] not in _BLAME
         is_denied = self._is_denied(words, index, is_praise=is_praise)
         self.denials.clear()
@@ -168,8 +187,12 @@ class _Clause:
         return None if says_nothing else is_praise
 
     def _is_denied(self, words: Sequence[str], index: int, *, is_praise: bool) -> bool:
-        """Return whether an opinion is denied. Blame that is denied twice stands, as in "not without errors"."""
-        reaching = [words[at] for at in self.denials if _reaches(words, at, index, is_praise=is_praise)]
+        """Return whether an opinion is denied. Blame that is denied twice stands, as in "not
+        without errors".
+        """
+        reaching = [
+            words[at] for at in self.denials if _reaches(words, at, index, is_praise=is_praise)
+        ]
         first = [word for word in reaching if word != "nor"]  # "neither … nor" is one denial
         if not first:
             return bool(reaching) or self.denied is is_praise
@@ -182,8 +205,11 @@ def _reaches(words: Sequence[str], at: int, index: int, *, is_praise: bool) -> b
     if index - at - 1 > most:
         return False
     between = words[at + 1 : index]
-    others = [word for word in between if word not in _BETWEEN_NOT_AND_BLAME and word not in _DENIALS]
+    others = [
+        word for word in between if word not in _BETWEEN_NOT_AND_BLAME and word not in _DENIALS
+    ]
     if is_praise or not others:
         return True
-    # "No test failed" denies the blame; "without handling errors" and "does not handle errors" do not.
+    # "No test failed" denies the blame; "without handling errors" and "does not handle errors" do
+    # not.
     return most == _DENIALS["no"] and not any(word.endswith("ing") for word in others)

@@ -1,16 +1,18 @@
 """A model's answer, read: the JSON object in it (requirements A.4), its analysis and its tags.
 
-Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises. Each entry of a
-sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; of a cut or damaged answer each complete
-entry does. `problems` says what could not be read. So an answer can be read again years later, by this parser or a
-better one.
+Invariant: `parse_answer` is a pure function of the text and of `PARSER_VERSION`, and never raises.
+Each entry of a sound `bullet_tags` becomes one `ParsedTag`, an unusable one too, at its index; of a
+cut or damaged answer each complete entry does. `problems` says what could not be read. So an answer
+can be read again years later, by this parser or a better one.
 
-Only a whole object with a list `bullet_tags` is an answer: of any other text, `fault` says why it is none. A judge that
-was asked for evidence has to keep to the form and to the names that it was asked about as well: see `fault_of`.
+Only a whole object with a list `bullet_tags` is an answer: of any other text, `fault` says why it
+is none. A judge that was asked for evidence has to keep to the form and to the names that it was
+asked about as well: see `fault_of`.
 
-Each value stood in the text as valid JSON, and prose is redacted and bounded. `objects_in` returns whole objects only,
-never a part of a damaged one; `_saved_from` returns whole strings and whole entries only. Both take linear time for any
-text: failed attempts are paid from a budget, and the search ends when it is spent.
+Each value stood in the text as valid JSON, and prose is redacted and bounded. `objects_in` returns
+whole objects only, never a part of a damaged one; `_saved_from` returns whole strings and whole
+entries only. Both take linear time for any text: failed attempts are paid from a budget, and the
+search ends when it is spent.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ _TAGS = re.compile(r'"bullet_tags"\s{0,40}:\s{0,40}\[')
 class Extraction:
     """An object found in a text, and how.
 
-    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text around it), repaired
-              (complete entries of a damaged one), none
+    strategy  whole (the text is nothing else), fence (```json), bare_fence (```), braces (text
+              around it), repaired (complete entries of a damaged one), none
     problems  what is wrong with it, or why there is none
     """
 
@@ -114,8 +116,8 @@ class ParsedTag:
 class Parsed:
     """What an answer says.
 
-    strategy  how its JSON was found: see `Extraction`; repaired where it was cut or damaged, none where nothing could
-              be read
+    strategy  how its JSON was found: see `Extraction`; repaired where it was cut or damaged, none
+              where nothing could be read
     fault     why it is no answer, though some of it may have been read; "" for an answer
     """
 
@@ -127,7 +129,9 @@ class Parsed:
 
     @property
     def failed(self) -> bool:
-        """Whether this is no answer. One with an empty list of tags is an answer that says nothing."""
+        """Whether this is no answer. One with an empty list of tags is an answer that says
+        nothing.
+        """
         return bool(self.fault)
 
 
@@ -163,7 +167,9 @@ def parse_answer(text: str) -> Parsed:
 
 
 def read_answer(data: Mapping[str, Any]) -> Parsed:
-    """Read the answer in an event's data; one that was asked for evidence is not read where it is too long."""
+    """Read the answer in an event's data; one that was asked for evidence is not read where it
+    is too long.
+    """
     text = data["answer"]
     if "asked" in data and len(text.encode()) > MAX_BYTES:
         too_long = f"the answer is longer than {MAX_BYTES // 1024} KB"
@@ -172,8 +178,9 @@ def read_answer(data: Mapping[str, Any]) -> Parsed:
 
 
 def fault_of(parsed: Parsed, names: Collection[str]) -> str:
-    """Return why this is no answer about these names, "" for an answer: whatever departs from the form that was asked
-    for, and a name that was not."""
+    """Return why this is no answer about these names, "" for an answer: whatever departs from the
+    form that was asked for, and a name that was not.
+    """
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
     other = next((tag for tag in parsed.tags if tag.name not in names), None)
@@ -181,8 +188,10 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
 
 
 def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
-    """Return the first object in a model's text that has one of the `wanted` keys. Never raises. Thoughts before the
-    answer, up to the last `</think>`, may hold drafts of it; inside an object, `</think>` is text."""
+    """Return the first object in a model's text that has one of the `wanted` keys. Never raises.
+    Thoughts before the answer, up to the last `</think>`, may hold drafts of it; inside an object,
+    `</think>` is text.
+    """
     _, end, answer = text.rpartition("</think>")
     found = _find(text, wanted)
     if not end or found.strategy == "whole":
@@ -207,8 +216,14 @@ def _find(text: str, wanted: Sequence[str]) -> Extraction:
             lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
             first = Extraction({}, found.strategy, (f"the object has {lacks} but {keys}",))
     if wanted is _KEYS and (saved := _saved_from(text)):
-        return Extraction(saved, "repaired", ("the JSON is cut off or damaged; only its complete entries were read",))
-    return first or Extraction({}, "none", ("it holds no whole JSON object" if "{" in text else "it holds no JSON",))
+        return Extraction(
+            saved,
+            "repaired",
+            (("the JSON is cut off or damaged; only its complete entries were read"),),
+        )
+    return first or Extraction(
+        {}, "none", (("it holds no whole JSON object") if "{" in text else "it holds no JSON",)
+    )
 
 
 def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
@@ -250,17 +265,23 @@ def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
 
 def worst(strategies: Iterable[Strategy]) -> Strategy:
     """Return the way of finding JSON that says the least for it; none where there is none."""
-    return max((one for one in strategies if one != "none"), key=get_args(Strategy).index, default="none")
+    return max(
+        (one for one in strategies if one != "none"), key=get_args(Strategy).index, default="none"
+    )
 
 
 def extract_json_object(text: str) -> dict[str, Any] | None:
-    """The first sound object in `text`, or None. A list, a string and a number are not objects, NaN is not JSON."""
+    """The first sound object in `text`, or None. A list, a string and a number are not objects,
+    NaN is not JSON.
+    """
     found = next(objects_in(text), None)
     return None if found is None else found.value
 
 
 def objects_in(text: str) -> Iterator[Extraction]:
-    """Yield the sound objects of `text`: the whole of it, else ```json fences, bare fences, objects between braces."""
+    """Yield the sound objects of `text`: the whole of it, else ```json fences, bare fences,
+    objects between braces.
+    """
     if (value := _whole_object(text)) is not None:
         yield Extraction(value, "whole")
         return
@@ -274,7 +295,9 @@ def objects_in(text: str) -> Iterator[Extraction]:
 
 
 def _saved_from(text: str) -> dict[str, Any]:
-    """Return what a cut or damaged answer still holds whole: its analysis and the entries of its bullet_tags."""
+    """Return what a cut or damaged answer still holds whole: its analysis and the entries of its
+    bullet_tags.
+    """
     saved: dict[str, Any] = {}
     if key := _ANALYSIS.search(text):
         with suppress(ValueError):
@@ -309,8 +332,9 @@ def _whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
-    """Objects from left to right. A damaged one is passed over up to its closing brace; of `entries`, which hold no
-    objects, up to the next opening brace."""
+    """Objects from left to right. A damaged one is passed over up to its closing brace; of
+    `entries`, which hold no objects, up to the next opening brace.
+    """
     budget = 16 * len(text) + 4_000_000
     found = 0
     while found < _MAX_OBJECTS and budget > 0 and (start := text.find("{", position)) >= 0:
@@ -319,7 +343,8 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
             try:
                 value, position = _DECODER.raw_decode(text, start)
             except json.JSONDecodeError as error:
-                budget -= error.pos - start + error.pos // 8 + 100  # the error counts the lines before it
+                # the error counts the lines before it
+                budget -= error.pos - start + error.pos // 8 + 100
             except RecursionError:
                 budget -= 100_000
             except ValueError:
@@ -339,7 +364,9 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
 
 
 def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
-    """Where the brace at `start` is closed, strings aside, and how many braces and strings it took to find out."""
+    """Where the brace at `start` is closed, strings aside, and how many braces and strings it
+    took to find out.
+    """
     depth = steps = 0
     tokens = _STRING_OR_BRACE.finditer(text, start)
     while (token := next(tokens, None)) is not None and steps <= most:
@@ -351,7 +378,7 @@ def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
             if depth == 0:
                 return token.end(), steps
         elif not token["closed"]:
-            # A lone quote, as in prose; after it only braces are looked for, because looking for the end of a
-            # string again at each quote that follows takes quadratic time.
+            # A lone quote, as in prose; after it only braces are looked for, because looking for
+            # the end of a string again at each quote that follows takes quadratic time.
             tokens = _BRACE.finditer(text, token.start())
     return None, steps

@@ -1,15 +1,18 @@
-"""Asking about bullets that no session needs to cite: one question a window, answered bullet by bullet with evidence.
+"""Asking about bullets that no session needs to cite: one question a window, answered bullet by
+bullet with evidence.
 
-Invariant: an answer is in the ledger before anybody reads it, with the names that it was asked about and those that had
-no room (`unasked`), so no window is asked twice about a bullet and a killed check goes on where it was. A bullet is
-relevant, followed or broken, helped or harmed only where the quote stands in the one turn that is named and is not the
-advice's own words; followed and broken are a person's words, a run's or the agent's and its commands', nothing that a
-file or a page says; helped and harmed need the proof that every verdict of a model needs. What is not answered was not
-seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts` says so, and then a
-session counts once for a bullet. A failed question is no step of its window: a drain tries nothing again because of it.
-What is no answer is such a failure: it has no reading, its names stay unasked, and a later check asks again, up to
-`MOST_QUESTIONS` times a judge.
-What a model says to be missing is dropped without a quote that stands in the turn that it names, or with the advice's.
+Invariant: an answer is in the ledger before anybody reads it, with the names that it was asked
+about and those that had no room (`unasked`), so no window is asked twice about a bullet and a
+killed check goes on where it was. A bullet is relevant, followed or broken, helped or harmed only
+where the quote stands in the one turn that is named and is not the advice's own words; followed and
+broken are a person's words, a run's or the agent's and its commands', nothing that a file or a page
+says; helped and harmed need the proof that every verdict of a model needs. What is not answered was
+not seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts`
+says so, and then a session counts once for a bullet. A failed question is no step of its window: a
+drain tries nothing again because of it. What is no answer is such a failure: it has no reading, its
+names stay unasked, and a later check asks again, up to `MOST_QUESTIONS` times a judge. What a model
+says to be missing is dropped without a quote that stands in the turn that it names, or with the
+advice's.
 """
 
 from __future__ import annotations
@@ -61,14 +64,17 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 MODE: Final = "checked"
-#: The most tokens of a question: twice as much shows what decides hardly more often (docs/judging.md).
+#: The most tokens of a question: twice as much shows what decides hardly more often
+#: (docs/judging.md).
 ROOM: Final = 32_000
 #: The most of them that the advice may take.
 _LINES: Final = 8_000
 #: The first parser for which only an answer is read.
 _STRICT: Final = 5
 #: Why the answer about a bullet says nothing of it.
-NOTHING: Final = frozenset({"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"})
+NOTHING: Final = frozenset(
+    {"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"}
+)
 #: Whose words show whether a line was followed.
 _SHOW: Final = frozenset({"person", "run", "agent"})
 #: The most proposals of one answer, and the characters of a text.
@@ -78,7 +84,9 @@ MOST_TEXT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """A window that is to be asked about, and the names; with an `answer` it only waits to be read."""
+    """A window that is to be asked about, and the names; with an `answer` it only waits to be
+    read.
+    """
 
     window: Event
     names: tuple[str, ...]
@@ -97,8 +105,8 @@ def todo(
     *,
     again: bool = False,
 ) -> Iterator[Todo]:
-    """Yield what is to be asked about a session's windows, oldest first; one that waits for the verdicts on its own
-    citations is left for later.
+    """Yield what is to be asked about a session's windows, oldest first; one that waits for the
+    verdicts on its own citations is left for later.
 
     judge  returns who is asked about a session that an agent wrote, as `judge_named` has it
     again  ask also where this judge gave no answer as often as it is asked by itself
@@ -110,19 +118,40 @@ def todo(
         cites = names_in(window, "cited") or names_in(window, "carried")
         if window.data is None or data.get("agent_id") or data["window"].get("mode") != "new":
             continue
-        if (cites and states.get(window.event_id) != "completed") or is_retracted(ledger, window.event_id):
+        if (cites and states.get(window.event_id) != "completed") or is_retracted(
+            ledger, window.event_id
+        ):
             continue
         story = ledger.targeting(window.event_id)
         failed = failures.get(window.event_id, [])
-        answers = [one for one in story if one.type == ev.REFLECTION_ANSWERED and one.facts.get("mode") == MODE]
+        answers = [
+            one
+            for one in story
+            if one.type == ev.REFLECTION_ANSWERED and one.facts.get("mode") == MODE
+        ]
         read = {one.reflection_id: one for one in story if one.type == ev.REFLECTION_COMPLETED}
         is_none = {one.facts.get("reflection") for one in failed}
-        unread = [one for one in answers if one.reflection_id not in read and one.reflection_id not in is_none]
-        sound = [one for one in answers if one.reflection_id in read and is_sound(one, read[one.reflection_id])]
-        known = {name for one in (*unread, *sound) for part in ("asked", "unasked") for name in one.facts.get(part, ())}
+        unread = [
+            one
+            for one in answers
+            if one.reflection_id not in read and one.reflection_id not in is_none
+        ]
+        sound = [
+            one
+            for one in answers
+            if one.reflection_id in read and is_sound(one, read[one.reflection_id])
+        ]
+        known = {
+            name
+            for one in (*unread, *sound)
+            for part in ("asked", "unasked")
+            for name in one.facts.get(part, ())
+        }
         yield from (Todo(window, (), one) for one in unread)
         who = judge(str(data.get("agent") or ""))
-        own = [one for one in failed if judge_in(one) == who and one.facts.get("stage") not in OUTAGES]
+        own = [
+            one for one in failed if judge_in(one) == who and one.facts.get("stage") not in OUTAGES
+        ]
         left = tuple(name for name in names if name not in known)
         if left and (again or len(own) < MOST_QUESTIONS):
             yield Todo(window, left)
@@ -136,7 +165,9 @@ def is_sound(answer: Event, completed: Event) -> bool:
 
 
 def readings(answer: Event, completed: Mapping[str, Event]) -> Iterator[Event]:
-    """Yield the readings of an answer among all by their ids: the first, then those of `recount`."""
+    """Yield the readings of an answer among all by their ids: the first, then those of
+    `recount`.
+    """
     of = answer.reflection_id or ""
     while (event := completed.get(identity(ev.REFLECTION_COMPLETED, of))) is not None:
         yield event
@@ -157,18 +188,30 @@ def _failures(ledger: Ledger, session_id: str | None = None) -> Mapping[str, lis
 
 
 def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
-    """Return the windows about which a judge gave no answer and none was asked with more success since, with the
-    trouble. Raises LedgerError."""
+    """Return the windows about which a judge gave no answer and none was asked with more success
+    since, with the trouble. Raises LedgerError.
+    """
     found = []
     for window_id, failures in _failures(ledger).items():
-        last = next((one for one in reversed(failures) if one.facts.get("stage") in (*NO_ANSWER, GIVEN_UP)), None)
+        last = next(
+            (one for one in reversed(failures) if one.facts.get("stage") in (*NO_ANSWER, GIVEN_UP)),
+            None,
+        )
         window = ledger.event(window_id)
         if last is None or last.facts["stage"] == GIVEN_UP or window is None or window.data is None:
             continue
         story = ledger.targeting(window_id)
-        later = (one for one in story if one.position > last.position and one.type == ev.REFLECTION_COMPLETED)
+        later = (
+            one
+            for one in story
+            if one.position > last.position and one.type == ev.REFLECTION_COMPLETED
+        )
         trouble = trouble_of(failures, judge_in(last))
-        if trouble and not any(one.facts.get("mode") == MODE for one in later) and not is_retracted(ledger, window_id):
+        if (
+            trouble
+            and not any(one.facts.get("mode") == MODE for one in later)
+            and not is_retracted(ledger, window_id)
+        ):
             found.append((window, trouble))
     return found
 
@@ -176,7 +219,9 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
 class Checker:
     """Asks one ledger's windows with one backend."""
 
-    def __init__(self, ledger: Ledger, backend: Backend, gate: Gate, *, learns: bool = False) -> None:
+    def __init__(
+        self, ledger: Ledger, backend: Backend, gate: Gate, *, learns: bool = False
+    ) -> None:
         self.ledger, self.backend, self.gate, self.learns = ledger, backend, gate, learns
         self.counts, self.trusted = gate.config.checked_counts, gate.config.trusted
         #: In USD, of answers whose price is known.
@@ -185,8 +230,17 @@ class Checker:
     def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
         """Return what is asked about a window, and the names that have no room in it."""
         rows = {row.name: row for row in self.ledger.rows()}
-        lines = [Bullet(row.name, row.section, row.text) for name in names if (row := rows.get(name))]
-        room = next((n for n in range(len(lines), 1, -1) if estimate_tokens(sections_text(lines[:n])) <= _LINES), 1)
+        lines = [
+            Bullet(row.name, row.section, row.text) for name in names if (row := rows.get(name))
+        ]
+        room = next(
+            (
+                n
+                for n in range(len(lines), 1, -1)
+                if estimate_tokens(sections_text(lines[:n])) <= _LINES
+            ),
+            1,
+        )
         asked = Request(
             session_id=window.session_id or "",
             playbook=tuple(lines[:room]),
@@ -200,26 +254,47 @@ class Checker:
         return asked, tuple(one.name for one in lines[room:])
 
     def ask(self, one: Todo) -> str:
-        """Ask about a window and read the answer; return why there is none, "" where there is one. Raises BackendError
-        where nothing more can be asked now: the budget is spent, or nobody is there. Raises LedgerError."""
+        """Ask about a window and read the answer; return why there is none, "" where there is one.
+        Raises BackendError where nothing more can be asked now: the budget is spent, or nobody is
+        there. Raises LedgerError.
+        """
         answer = one.answer
         if answer is None:
             request, left = self.request(one.window, one.names)
             try:
                 given = self.backend.answer(request)
             except (BackendError, OSError, UnknownTranscript) as error:
-                self._fail(one.window, getattr(error, "stage", "transcript"), str(error), getattr(error, "usage", None))
-                if isinstance(error, BackendError) and error.stage in ("budget", "transport", "access"):
+                self._fail(
+                    one.window,
+                    getattr(error, "stage", "transcript"),
+                    str(error),
+                    getattr(error, "usage", None),
+                )
+                if isinstance(error, BackendError) and error.stage in (
+                    "budget",
+                    "transport",
+                    "access",
+                ):
                     raise
                 return str(error)
             finally:
                 self.gate.settle(self.ledger)
             story = self.ledger.targeting(one.window.event_id)
-            number = sum(old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE for old in story)
+            number = sum(
+                old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE
+                for old in story
+            )
             names = [line.name for line in request.playbook]
-            asked: dict[str, Any] = {"asked": names, "again": [], "unasked": [*left], "beside": True}
+            asked: dict[str, Any] = {
+                "asked": names,
+                "again": [],
+                "unasked": [*left],
+                "beside": True,
+            }
             asked |= {"learns": True} if self.learns else {}
-            made = events_of.answered(one.window, self.backend.name, MODE, given, about=(MODE, number), asked=asked)
+            made = events_of.answered(
+                one.window, self.backend.name, MODE, given, about=(MODE, number), asked=asked
+            )
             self.ledger.append([made])
             answer = self.ledger.event(made.event_id)
             assert answer is not None  # it was appended above
@@ -233,26 +308,38 @@ class Checker:
     def _client(self, writer: str) -> str:
         return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
-    def _fail(self, window: Event, stage: str, message: str, usage: Usage | None = None, **facts: Any) -> None:
+    def _fail(
+        self, window: Event, stage: str, message: str, usage: Usage | None = None, **facts: Any
+    ) -> None:
         """Record what went wrong, of a budget nothing: it waits."""
         if stage == "budget":
             return
         row = self._row(window)
-        before = list(self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id))
+        before = list(
+            self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id)
+        )
         client = self._client(str(window.facts.get("agent") or ""))
         made = events_of.failed(row, self.backend.name, stage, message, usage=usage, client=client)
         event_id = identity(ev.REFLECTION_FAILED, MODE, window.event_id, len(before))
         data = {**made.data, MODE: window.event_id, **facts}
-        self.ledger.append([replace(made, event_id=event_id, data=data, target_id=None, reflection_id=None)])
+        self.ledger.append(
+            [replace(made, event_id=event_id, data=data, target_id=None, reflection_id=None)]
+        )
 
     def _row(self, window: Event) -> WindowRow:
-        (row,) = (row for row in self.ledger.windows(window.session_id) if row.event_id == window.event_id)
+        (row,) = (
+            row for row in self.ledger.windows(window.session_id) if row.event_id == window.event_id
+        )
         return row
 
     def _refuse(self, window: Event, answer: Event, fault: str) -> str:
         """Record that an answer is none; return why."""
         ended = str(answer.meta.get("stop_reason") or "")
-        why = fault if ended in ("", "end_turn", "stop_sequence") else f"{fault} (stop_reason {ended})"
+        why = (
+            fault
+            if ended in ("", "end_turn", "stop_sequence")
+            else (f"{fault} (stop_reason {ended})")
+        )
         self._fail(window, "parse", why, parser=PARSER_VERSION, reflection=answer.reflection_id)
         return f"no answer: {why}"
 
@@ -270,10 +357,15 @@ class Checker:
             return str(error)
         found = grounds(parsed.tags, messages, (), advice, self.trusted)
         more = {"mode": MODE} | learned_in(answer.data, messages, advice)
-        (completed,) = events_of.completed(window, answer.reflection_id or "", parsed, answer, {}, [], found, more)
+        (completed,) = events_of.completed(
+            window, answer.reflection_id or "", parsed, answer, {}, [], found, more
+        )
         asked = answer.data["asked"]
         relevant = (tag for tag in parsed.tags if tag.relevant)
-        given = [_checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted) for tag in relevant]
+        given = [
+            _checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted)
+            for tag in relevant
+        ]
         self.ledger.append(_reading(self.ledger, completed, given, counts=self.counts))
         return ""
 
@@ -285,13 +377,17 @@ class Checker:
         if not data["answer"].strip():
             return "the answer is empty"
         fault = fault_of(parsed, data["asked"])
-        return fault or (fault_of_proposals(data["answer"], data["asked"]) if data.get("learns") else "")
+        return fault or (
+            fault_of_proposals(data["answer"], data["asked"]) if data.get("learns") else ""
+        )
 
 
 def _reading(
     ledger: Ledger, completed: NewEvent, given: Sequence[Mapping[str, Any]], *, counts: bool
 ) -> list[NewEvent]:
-    """Return the events of an answer that was read, and the tags that count where `checked_counts` says so."""
+    """Return the events of an answer that was read, and the tags that count where
+    `checked_counts` says so.
+    """
     counted = set[str]()
     if counts:
         rows = {row.name for row in ledger.rows() if row.counts}
@@ -305,9 +401,19 @@ def _reading(
         is_counted = one["disposition"] == "checked" and one["name"] in counted
         data = {**one, "disposition": "counted"} if is_counted else one
         ids, target = (completed.reflection_id or "", one["index"]), completed.target_id
-        events.append(NewEvent(ev.BULLET_CHECKED, identity(ev.BULLET_CHECKED, *ids), data, target_id=target, **about))
+        events.append(
+            NewEvent(
+                ev.BULLET_CHECKED,
+                identity(ev.BULLET_CHECKED, *ids),
+                data,
+                target_id=target,
+                **about,
+            )
+        )
         if is_counted:
-            events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, **about))
+            events.append(
+                NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, **about)
+            )
     return events
 
 
@@ -318,7 +424,8 @@ def _counts(ledger: Ledger, tag: Event) -> bool:
 
 
 def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
-    """Read the recorded answers again where the setting `checked_counts` counts other ones than then; return how many.
+    """Read the recorded answers again where the setting `checked_counts` counts other ones than
+    then; return how many.
 
     The playbook's lock must be held. Raises LedgerError.
     """
@@ -326,11 +433,16 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
     for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
         if old.facts.get("mode") != MODE or is_retracted(ledger, old.event_id):
             continue
-        found = ledger.events(types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id)
+        found = ledger.events(
+            types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id
+        )
         given = [one.facts for one in found if one.reflection_id == old.reflection_id]
         if (counted := any(one["disposition"] == "counted" for one in given)) and counts:
             continue
-        fresh = [{**one, "disposition": "checked"} if one["disposition"] == "counted" else one for one in given]
+        fresh = [
+            {**one, "disposition": "checked"} if one["disposition"] == "counted" else one
+            for one in given
+        ]
         of = _recounted(old)
         facts = (old.facts, old.actor, old.occurred_at, old.session_id, of, old.target_id)
         completed = NewEvent(ev.REFLECTION_COMPLETED, identity(ev.REFLECTION_COMPLETED, of), *facts)
@@ -343,7 +455,12 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
 
 
 def _checked(
-    tag: ParsedTag, ground: Ground, rows: Mapping[str, BulletRow], asked: Collection[str], *, is_sure: bool
+    tag: ParsedTag,
+    ground: Ground,
+    rows: Mapping[str, BulletRow],
+    asked: Collection[str],
+    *,
+    is_sure: bool,
 ) -> dict[str, Any]:
     """Return what becomes of one answer, as its event has it."""
     fault, followed = ground.fault, tag.followed
@@ -364,8 +481,9 @@ def _checked(
 
 
 def fault_of_proposals(answer: str, names: Collection[str]) -> str:
-    """Return why an answer does not say what is missing, "" where it does: its proposals are no list of objects, or one
-    takes the place of a bullet that is not among these."""
+    """Return why an answer does not say what is missing, "" where it does: its proposals are no
+    list of objects, or one takes the place of a bullet that is not among these.
+    """
     proposals = (find_answer(answer).value or {}).get("proposals")
     if proposals is None:  # a model that proposes nothing leaves them out
         return ""
@@ -375,7 +493,9 @@ def fault_of_proposals(answer: str, names: Collection[str]) -> str:
         if not isinstance(entry, Mapping):
             return f"proposal {index}: the entry is not an object: {brief(entry)}"
         name = entry.get("name")
-        if entry.get("kind") == "supersede" and not (isinstance(name, str) and _bare(name) in names):
+        if entry.get("kind") == "supersede" and not (
+            isinstance(name, str) and _bare(name) in names
+        ):
             return f"proposal {index}: {brief(name)} was not shown"
     return ""
 
@@ -385,13 +505,25 @@ def _bare(name: str) -> str:
     return name.strip("[] ")
 
 
-def learned_in(data: Mapping[str, Any], messages: Iterable[Message], advice: Collection[str]) -> dict[str, Any]:
-    """Return the proposals of an answer, as the event of its reading has them; `messages` as for `grounds`."""
-    found = (find_answer(data["answer"]).value or {}).get("proposals") if data.get("learns") else None
-    read = [one for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ()) if one]
+def learned_in(
+    data: Mapping[str, Any], messages: Iterable[Message], advice: Collection[str]
+) -> dict[str, Any]:
+    """Return the proposals of an answer, as the event of its reading has them; `messages` as for
+    `grounds`.
+    """
+    found = (
+        (find_answer(data["answer"]).value or {}).get("proposals") if data.get("learns") else None
+    )
+    read = [
+        one
+        for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ())
+        if one
+    ]
     if not read:
         return {}
-    quoted = [ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)]
+    quoted = [
+        ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)
+    ]
     rest = grounds(quoted, messages, (), advice, ())
     said = ((one, rest[number].words) for number, one in enumerate(read))
     proposals = [one | {"words": words} for one, words in said if words not in ("", "playbook")]
@@ -403,12 +535,19 @@ def _proposed(entry: object) -> dict[str, Any] | None:
     if not isinstance(entry, Mapping):
         return None
     kind, section, name, turn = map(entry.get, ("kind", "section", "name", "turn"))
-    text, why, words = (value if isinstance(value := entry.get(key), str) else "" for key in ("text", "why", "quote"))
+    text, why, words = (
+        value if isinstance(value := entry.get(key), str) else ""
+        for key in ("text", "why", "quote")
+    )
     is_whole = text.strip() and len(text) <= MOST_TEXT and section in SECTIONS and words.strip()
     if not is_whole or type(turn) is not int or kind not in ("add", "supersede"):
         return None
     if kind == "supersede" and not isinstance(name, str):
         return None
     of = _bare(str(name)) if kind == "supersede" else None
-    said = {"text": quote(text, MOST_TEXT), "why": quote(why, MOST_TEXT), "quote": quote(words, MAX_QUOTE)}
+    said = {
+        "text": quote(text, MOST_TEXT),
+        "why": quote(why, MOST_TEXT),
+        "quote": quote(words, MAX_QUOTE),
+    }
     return {"kind": kind, "name": of, "section": section, "turn": turn, **said}

@@ -1,13 +1,14 @@
 """Whether a model's verdict rests on something that happened, and whose words say so.
 
-Invariant: a helpful or harmful verdict counts only where its quote, white space folded, stands in the one turn that it
-names, behind a citation of its bullet, in what a person said or in what a run printed that ended as the verdict says. A
-run is a command that tests, builds, checks or starts something and does nothing else. The playbook, the agent's own
-words and those of its commands, what a command prints of a file, a page or history, and the texts of MCP servers, of
-subagents and of the client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
+Invariant: a helpful or harmful verdict counts only where its quote, white space folded, stands in
+the one turn that it names, behind a citation of its bullet, in what a person said or in what a run
+printed that ended as the verdict says. A run is a command that tests, builds, checks or starts
+something and does nothing else. The playbook, the agent's own words and those of its commands, what
+a command prints of a file, a page or history, and the texts of MCP servers, of subagents and of the
+client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
 
-An answer to a template of the person's own that asks for no quotes is the one exception: it counts as its form asks,
-and every screen shows that it has none.
+An answer to a template of the person's own that asks for no quotes is the one exception: it counts
+as its form asks, and every screen shows that it has none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from reflector.transcripts.message import Message, ToolCall, ToolResult
 
 LEAST_QUOTE: Final = 12
 #: The verdict that a run can prove, by how it ended.
-_PROVES: Final[Mapping[Ending, Collection[str]]] = {"fails": ("harmful",), "passes": ("helpful",), "ran": ("helpful",)}
+_PROVES: Final[Mapping[Ending, Collection[str]]] = {
+    "fails": ("harmful",),
+    "passes": ("helpful",),
+    "ran": ("helpful",),
+}
 _BOTH: Final = ("helpful", "harmful")
 
 
@@ -33,7 +38,8 @@ class Ground(NamedTuple):
     """What a tag rests on.
 
     fault  why it does not count, a key of `DROPPED`; "" where nothing speaks against it
-    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook; "" where they are nobody's
+    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook; "" where
+           they are nobody's
     """
 
     fault: str
@@ -41,7 +47,9 @@ class Ground(NamedTuple):
 
 
 def unquoted(tags: Sequence[ParsedTag]) -> dict[int, Ground]:
-    """Return what speaks against tags that need no quote, by their index: that the advice was not followed."""
+    """Return what speaks against tags that need no quote, by their index: that the advice was
+    not followed.
+    """
     return {tag.index: Ground("not_followed", "") for tag in tags if _is_beside(tag)}
 
 
@@ -107,7 +115,11 @@ def grounds(
     sound = [tag for tag in tags if tag.tag in _BOTH and not found[tag.index].fault]
     for tag in sound:
         quote, words = quotes[tag.index], found[tag.index].words
-        others = [quotes[other.index] for other in sound if (other.turn, other.name != tag.name) == (tag.turn, True)]
+        others = [
+            quotes[other.index]
+            for other in sound
+            if (other.turn, other.name != tag.name) == (tag.turn, True)
+        ]
         if any(quote in other or other in quote for other in others):
             found[tag.index] = Ground("shared", words)
         elif tag.sure not in trusted:
@@ -116,11 +128,17 @@ def grounds(
 
 
 def _ground(
-    tag: ParsedTag, quote: str, turn: _Turn | None, cited: tuple[int, str] | None, advice: Sequence[str]
+    tag: ParsedTag,
+    quote: str,
+    turn: _Turn | None,
+    cited: tuple[int, str] | None,
+    advice: Sequence[str],
 ) -> Ground:
     is_short = tag.turn is None or len(quote) < LEAST_QUOTE
     holds = [] if turn is None or is_short else [text for text in turn.texts if quote in text.text]
-    proof = next((text for text in holds if tag.tag in text.proves and quote not in text.command), None)
+    proof = next(
+        (text for text in holds if tag.tag in text.proves and quote not in text.command), None
+    )
     words = (proof or holds[0]).words if holds else ""
     if holds and any(quote in text for text in advice):
         words, proof = "playbook", None
@@ -135,7 +153,9 @@ def _ground(
     return Ground("" if proof else "no_proof", words)
 
 
-def _texts(message: Message, answered: Sequence[tuple[ToolCall | None, ToolResult]]) -> Iterator[_Text]:
+def _texts(
+    message: Message, answered: Sequence[tuple[ToolCall | None, ToolResult]]
+) -> Iterator[_Text]:
     if message.origin in ("human", "refusal"):
         yield _Text("person", folded(message.text), _BOTH)
     else:
@@ -148,7 +168,9 @@ def _texts(message: Message, answered: Sequence[tuple[ToolCall | None, ToolResul
 
 
 def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
-    """Return what a call answered. Of runs, a failed one proves harm, one that is seen to end well proves help."""
+    """Return what a call answered. Of runs, a failed one proves harm, one that is seen to end
+    well proves help.
+    """
     text = folded(result.text)
     if call is None or not is_run(call):
         return _Text("tool", text)

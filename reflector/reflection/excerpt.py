@@ -1,13 +1,15 @@
-"""The question about a window: template, playbook and its turns, cut to a limit by what they are worth.
+"""The question about a window: template, playbook and its turns, cut to a limit by what they are
+worth.
 
-Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The same window,
-playbook and template give the same prompt, byte for byte. The data cannot leave its place: secrets are removed before
-anything is cut or sent, a bullet or a turn cannot close the tag around it, the mark in the session's tag is a digest of
-what stands in it, which nobody can write there, and the template is filled once. The window is read twice, and a few
-numbers for each message are held between. The estimate of a text is never above the sum of those of its pieces.
+Invariant: a prompt fits its limit, whatever the window holds, and what is not shown is counted. The
+same window, playbook and template give the same prompt, byte for byte. The data cannot leave its
+place: secrets are removed before anything is cut or sent, a bullet or a turn cannot close the tag
+around it, the mark in the session's tag is a digest of what stands in it, which nobody can write
+there, and the template is filled once. The window is read twice, and a few numbers for each message
+are held between. The estimate of a text is never above the sum of those of its pieces.
 
-A message is left out or shown at one of three levels, in the order of docs/judging.md (Long sessions); among equals
-what follows a citation soonest, then the newest.
+A message is left out or shown at one of three levels, in the order of docs/judging.md (Long
+sessions); among equals what follows a citation soonest, then the newest.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ _TAG = re.compile(r"<(?=/?(?:playbook|session|cited_ids)\b)", re.IGNORECASE)
 
 
 class Level(NamedTuple):
-    """The most characters of a message's text, of an argument and of a tool's output; and the most tool calls."""
+    """The most characters of a message's text, of an argument and of a tool's output; and the
+    most tool calls.
+    """
 
     text: int
     argument: int
@@ -56,7 +60,8 @@ class Level(NamedTuple):
 
 LINE, SHORT, WHOLE = Level(160, 60, 80, 2), Level(2_000, 200, 500, 8), Level(*[sys.maxsize] * 4)
 _LEVELS: Final = (LINE, SHORT, WHOLE)
-#: The steps in which room is given: (rank, level) gives that level to the messages of this rank and of better ones.
+#: The steps in which room is given: (rank, level) gives that level to the messages of this rank and
+#: of better ones.
 _STEPS: Final = ((2, 0), (2, 1), (3, 0), (2, 2), (4, 0), (4, 1), (4, 2))
 
 
@@ -70,8 +75,8 @@ def compose(
 ) -> Prompt:
     """Return the prompt for a window, within `limit` estimated tokens.
 
-    `playbook` is the bullets as text, `more` a second question behind the first one. Raises BackendError where they
-    leave no room for a session.
+    `playbook` is the bullets as text, `more` a second question behind the first one. Raises
+    BackendError where they leave no room for a session.
     """
     values = {
         "playbook": _TAG.sub("&lt;", redact(visible(playbook))),
@@ -82,7 +87,8 @@ def compose(
     room = limit - rest
     if room < _LEAST_TRANSCRIPT:
         said = (
-            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room for a session; "
+            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room "
+            "for a session; "
             "raise request_tokens or prune the playbook"
         )
         raise BackendError(said, stage="request", attempts=0)
@@ -90,14 +96,18 @@ def compose(
     shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
     transcript = redact(visible(shown.text))
     tag = f"session-{sha256(transcript.encode('utf-8', 'replace')).hexdigest()[:32]}"
-    before, after = template.split(values | {"transcript": f"<{tag}>\n{transcript}\n</{tag}>"}, "transcript")
+    before, after = template.split(
+        values | {"transcript": f"<{tag}>\n{transcript}\n</{tag}>"}, "transcript"
+    )
     after += more
     tokens = estimate_tokens(before) + estimate_tokens(after)
     return Prompt(before, after, template.sha256, tokens, shown.left_out)
 
 
 def _redacted(message: Message) -> Message:
-    """The message without secrets. The names of a call's arguments give secrets away, so these are redacted as one."""
+    """The message without secrets. The names of a call's arguments give secrets away, so these
+    are redacted as one.
+    """
     calls = []
     for call in message.calls:
         given = json.dumps(call.input, ensure_ascii=False)
@@ -107,7 +117,9 @@ def _redacted(message: Message) -> Message:
         text=redact(visible(message.text)),
         thinking=redact(visible(message.thinking)),
         calls=tuple(calls),
-        results=tuple(result._replace(text=redact(visible(result.text))) for result in message.results),
+        results=tuple(
+            result._replace(text=redact(visible(result.text))) for result in message.results
+        ),
     )
 
 
@@ -123,10 +135,13 @@ class Excerpt(NamedTuple):
         return "[\n" + ",\n".join(map(_written, self.turns)) + "\n]"
 
 
-def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int) -> Excerpt:
+def excerpt(
+    messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int
+) -> Excerpt:
     """Return the turns of a window whose text takes at most `limit` estimated tokens.
 
-    `messages` is called for a fresh stream, the same each time. Raises ValueError for a limit below LEAST_LIMIT.
+    `messages` is called for a fresh stream, the same each time. Raises ValueError for a limit below
+    LEAST_LIMIT.
     """
     if limit < LEAST_LIMIT:
         raise ValueError(f"limit is {limit:,} tokens; a window needs at least {LEAST_LIMIT:,}")
@@ -151,7 +166,9 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
             worth[answered - 1], answered = (min(rank, 3), near, order), 0
     for number in last.values():
         worth[number - 1] = (0, 0, -number)
-    note = {"note": f"{len(worth):,} turns; those whose numbers are missing are left out for length"}
+    note = {
+        "note": (f"{len(worth):,} turns; those whose numbers are missing are left out for length")
+    }
     levels = _given(worth, sizes, limit - _tokens(_written(note)) - _BRACKETS)
     turns: list[dict[str, Any]] = []
     lost: Counter[str] = Counter()
@@ -170,7 +187,8 @@ def excerpt(messages: Callable[[], Iterable[Message]], cited: Collection[str], l
 def _rank(message: Message, since: float, runs: Collection[str]) -> int:
     """Return what a message is worth, 1 for the most.
 
-    `since` counts the messages since the last citation, `runs` are the ids of calls that test, build, check or start.
+    `since` counts the messages since the last citation, `runs` are the ids of calls that test,
+    build, check or start.
     """
     if message.origin in _PEOPLE:
         return 1
@@ -179,7 +197,9 @@ def _rank(message: Message, since: float, runs: Collection[str]) -> int:
     return 3 if any(result.is_error or result.call_id in runs for result in message.results) else 4
 
 
-def _given(worth: Sequence[tuple[int, float, int]], sizes: Sequence[tuple[int, ...]], limit: int) -> list[int]:
+def _given(
+    worth: Sequence[tuple[int, float, int]], sizes: Sequence[tuple[int, ...]], limit: int
+) -> list[int]:
     """Return the level of each message, -1 for one that is not shown."""
     levels, left = [-1] * len(worth), limit
     best = sorted(worth)
@@ -214,7 +234,8 @@ def _cites(message: Message, cited: Collection[str]) -> list[str]:
 
 
 def _turn(message: Message, number: int, citing: Collection[str], level: Level) -> dict[str, Any]:
-    """Return a message as a turn: its place in the stream from 1 on, role, content, calls, results and origin.
+    """Return a message as a turn: its place in the stream from 1 on, role, content, calls, results
+    and origin.
 
     `citing` are the names that it cites; its thinking is shown where there are any.
     """
@@ -227,10 +248,13 @@ def _turn(message: Message, number: int, citing: Collection[str], level: Level) 
         turn["content"] = _cut(message.text, citing, level.text)
     calls, results = message.calls[: level.items], message.results[: level.items]
     if calls:
-        turn["tool_calls"] = [{"name": call.name, "input": _input(call.input, level.argument)} for call in calls]
+        turn["tool_calls"] = [
+            {"name": call.name, "input": _input(call.input, level.argument)} for call in calls
+        ]
     if results:
         turn["tool_results"] = [
-            {"output": _output(result.text, level.output)} | ({"is_error": True} if result.is_error else {})
+            {"output": _output(result.text, level.output)}
+            | ({"is_error": True} if result.is_error else {})
             for result in results
         ]
     if missing := len(message.calls) - len(calls) + len(message.results) - len(results):
@@ -239,15 +263,24 @@ def _turn(message: Message, number: int, citing: Collection[str], level: Level) 
 
 
 def _cut(text: str, citing: Collection[str], most: int) -> str:
-    """Return a text, of a longer one its head and tail and what surrounds the first citation of each name."""
+    """Return a text, of a longer one its head and tail and what surrounds the first citation of
+    each name.
+    """
     if len(text) <= most:
         return text
     text = spread(text)
-    spans = {m[1]: (m.start(), m.end(1) + 1) for m in reversed(list(CITED.finditer(text))) if m[1] in citing}
+    spans = {
+        m[1]: (m.start(), m.end(1) + 1)
+        for m in reversed(list(CITED.finditer(text)))
+        if m[1] in citing
+    }
     if not spans:
         return head_and_tail(text, most) if most > LINE.text else _head(text, most)
     each = max(40, most // (len(spans) + 1))
-    shown = [text[max(0, start - each // 3) : end + each - each // 3] for start, end in sorted(spans.values())]
+    shown = [
+        text[max(0, start - each // 3) : end + each - each // 3]
+        for start, end in sorted(spans.values())
+    ]
     return "\n[…]\n".join([text[: most // 4], *shown[: max(1, most // each)], text[-most // 4 :]])
 
 
@@ -256,7 +289,10 @@ def _input(given: Mapping[str, Any], most: int) -> Mapping[str, Any]:
     if len(json.dumps(given, ensure_ascii=False)) <= most:
         return given
     first = islice(given.items(), 4)
-    texts = ((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)) for key, value in first)
+    texts = (
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for key, value in first
+    )
     return {_head(key, most): _head(text, most) for key, text in texts}
 
 
@@ -269,24 +305,26 @@ def _output(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     quarter = most // 4
-    return with_errors(text, quarter, len(text) - quarter, most) if most > LINE.output else "…" + text[-most:]
+    return (
+        with_errors(text, quarter, len(text) - quarter, most)
+        if most > LINE.output
+        else "…" + text[-most:]
+    )
 
 
-#: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are not published, and
-#: newer ones need up to 35 % more tokens than older ones for the same text, so each class of characters is charged what
-#: the newer ones need of it, and a bit more:
+#: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are
+#: not published, and newer ones need up to 35 % more tokens than older ones for the same text, so
+#: each class of characters is charged what the newer ones need of it, and a bit more:
 #:
-#: | what | tokens | because |
-#: |---|---|---|
-#: | a run of characters between white space | 0.65 | a short word is one token, with the space before it |
-#: | lower case letter | 0.35 | rare words fall apart into pieces of about three letters |
-#: | capital, digit, punctuation, control | 1 | hashes, base64 and operators have few tokens of two characters |
-#: | space | 0.1 | indentation is one token for several |
-#: | line break | 0.6 | a token of its own, or one with the indentation behind it |
-#: | tab and other white space | 0.5 | |
-#: | character of two bytes (accents, Cyrillic, Greek, Arabic, Hebrew) | 1.5 | at most 2: its bytes |
-#: | character of three bytes (CJK, kana, hangul, Thai, box drawing) | 2 | at most 3 |
-#: | character of four bytes (emoji) | 4 | its bytes: no byte-level tokenizer needs more |
+#: | what | tokens | because | |---|---|---| | a run of characters between white space | 0.65 | a
+#: short word is one token, with the space before it | | lower case letter | 0.35 | rare words fall
+#: apart into pieces of about three letters | | capital, digit, punctuation, control | 1 | hashes,
+#: base64 and operators have few tokens of two characters | | space | 0.1 | indentation is one token
+#: for several | | line break | 0.6 | a token of its own, or one with the indentation behind it | |
+#: tab and other white space | 0.5 | | | character of two bytes (accents, Cyrillic, Greek, Arabic,
+#: Hebrew) | 1.5 | at most 2: its bytes | | character of three bytes (CJK, kana, hangul, Thai, box
+#: drawing) | 2 | at most 3 | | character of four bytes (emoji) | 4 | its bytes: no byte-level
+#: tokenizer needs more |
 UNITS = 20
 
 _SPACES = b" \t\n\r\x0b\x0c"

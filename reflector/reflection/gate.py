@@ -1,12 +1,13 @@
 """The gate: whether a recorded window is reflected on, and what models took and may take.
 
-Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`; an open one says how many tokens
-are left. Models are asked where the user wants it: a project's own file can choose a model, but not on behalf of a
-user who has not.
+Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`; an open one says
+how many tokens are left. Models are asked where the user wants it: a project's own file can choose
+a model, but not on behalf of a user who has not.
 
-Each ledger has the truth of what it spent, the sum over its answers. The record of the month (`Spending`) informs the
-person's ledgers of each other; if it is lost or damaged, none forgets what it took itself. A window that a budget kept
-from being judged is open again as soon as the budget allows it: the reason of its last `reflection.skipped` says so.
+Each ledger has the truth of what it spent, the sum over its answers. The record of the month
+(`Spending`) informs the person's ledgers of each other; if it is lost or damaged, none forgets what
+it took itself. A window that a budget kept from being judged is open again as soon as the budget
+allows it: the reason of its last `reflection.skipped` says so.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ _MOST_BYTES = 4 << 20
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window cites nothing"
 _UNTOLD = (
-    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or set monthly_tokens to 0"
+    "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or "
+    "set monthly_tokens to 0"
 )
-#: Settings of the ACE tool, in the client's user settings: what they switch off, where they are false.
+#: Settings of the ACE tool, in the client's user settings: what they switch off, where they are
+#: false.
 _ACE = {
     "playbook_update_on_exit": ("SessionEnd", "prompt_input_exit"),
     "playbook_update_on_clear": ("SessionEnd", "clear"),
@@ -59,7 +62,9 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 class Gate:
     """The gate of one project."""
 
-    def __init__(self, config: Config, project: Path, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, config: Config, project: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.config = config
         self.project = project
         self.spending = Spending(environ)
@@ -68,10 +73,19 @@ class Gate:
         self.confirmed: int | None = None
 
     def check(
-        self, ledger: Ledger, recorded: Event, *, cited: bool, live: bool, is_model: bool, forced: bool = False
+        self,
+        ledger: Ledger,
+        recorded: Event,
+        *,
+        cited: bool,
+        live: bool,
+        is_model: bool,
+        forced: bool = False,
     ) -> int | str | None:
-        """Return how many tokens may be spent on a window, None for no limit; where it is not reflected on, the reason.
-        A person who asks for one window by hand (`forced`) needs no consent and spends what it takes."""
+        """Return how many tokens may be spent on a window, None for no limit; where it is not
+        reflected on, the reason. A person who asks for one window by hand (`forced`) needs no
+        consent and spends what it takes.
+        """
         if not live:
             return "the playbook is empty"
         if forced:
@@ -80,15 +94,20 @@ class Gate:
             return CITES_NOTHING
         data: Mapping[str, Any] = recorded.facts
         for setting, (trigger, reason) in _ACE.items():
-            if self._ace.get(setting) is False and data.get("trigger") == trigger and reason in (None, data["reason"]):
+            if (
+                self._ace.get(setting) is False
+                and data.get("trigger") == trigger
+                and reason in (None, data["reason"])
+            ):
                 return f"{setting} is false in the client's settings"
         if not is_model:
             return None
         return self._consent(data) or self.left_of_day() or self.left_of_month(ledger)
 
     def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Return why a model may not be asked about this project, else None. Running a command by hand is consent; so
-        is recording a trajectory, which has no trigger."""
+        """Return why a model may not be asked about this project, else None. Running a command by
+        hand is consent; so is recording a trajectory, which has no trigger.
+        """
         if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
@@ -96,11 +115,16 @@ class Gate:
         if self.config.projects:
             return "the project is not among `projects` in the user's configuration"
         if self.config.layer("backend") == "project":
-            return "only the project's own file asks for a model; add the project to `projects` in the user's one"
+            return (
+                "only the project's own file asks for a model; add the project to `projects` "
+                "in the user's one"
+            )
         return None
 
     def left_of_month(self, ledger: Ledger) -> int | str | None:
-        """Return the tokens that the month has left, None for no limit; or why it allows no question."""
+        """Return the tokens that the month has left, None for no limit; or why it allows no
+        question.
+        """
         limit = self.config.monthly_tokens
         if not limit:
             return None
@@ -112,21 +136,30 @@ class Gate:
         if left >= LEAST_ALLOWANCE:
             return left
         if left <= 0:
-            return f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting monthly_tokens)"
+            return (
+                f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting "
+                "monthly_tokens)"
+            )
         return (
-            f"{left:,} of {limit:,} tokens of the monthly budget are left, fewer than the {LEAST_ALLOWANCE:,} that a "
+            f"{left:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
+            f"{LEAST_ALLOWANCE:,} that a "
             "request needs (setting monthly_tokens)"
         )
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
-        """Return why today allows no question to the person's agent that starts by itself, else None. With one more, a
-        question is about to be asked, and is recorded."""
+        """Return why today allows no question to the person's agent that starts by itself, else
+        None. With one more, a question is about to be asked, and is recorded.
+        """
         limit = self.config.daily_requests
         if self.config.backend != "agent" or (self.confirmed is None and not limit):
             return None
         if self.confirmed is not None:
             self.confirmed -= one_more
-            return "the budget of requests that you confirmed is spent" if self.confirmed < (not one_more) else None
+            return (
+                "the budget of requests that you confirmed is spent"
+                if self.confirmed < (not one_more)
+                else None
+            )
         try:
             spent = self.spending.requests_today(one_more)
         except OSError as error:
@@ -134,18 +167,23 @@ class Gate:
             return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
         if spent < limit + one_more:
             return None
-        return f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
+        return (
+            f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
+        )
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Record for the person's other ledgers what the next request may take. Raises BackendError if the month's
-        budget has not that much left, also because of what they reserved meanwhile."""
+        """Record for the person's other ledgers what the next request may take. Raises BackendError
+        if the month's budget has not that much left, also because of what they reserved meanwhile.
+        """
         from reflector.reflection.protocol import BackendError  # `status` asks what was spent alone
 
         if not forced and (spent := self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
         try:
-            missing = self.spending.reserve(ledger.head().origin, spent_this_month(ledger), tokens, limit)
+            missing = self.spending.reserve(
+                ledger.head().origin, spent_this_month(ledger), tokens, limit
+            )
         except OSError as error:
             if limit is not None:
                 said = _UNTOLD.format(self.spending.path, error.strerror)
@@ -162,10 +200,15 @@ class Gate:
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-    """Return the client's user settings as an object; empty where there are none or they cannot be read."""
+    """Return the client's user settings as an object; empty where there are none or they cannot
+    be read.
+    """
     try:
-        settings = json.loads(read_bounded(Path(agent_folder(environ)).expanduser() / "settings.json", _MOST_BYTES))
-    except (OSError, ValueError, RuntimeError):  # the last for a home that there is not, and for nesting
+        settings = json.loads(
+            read_bounded(Path(agent_folder(environ)).expanduser() / "settings.json", _MOST_BYTES)
+        )
+    # the last for a home that there is not, and for nesting
+    except (OSError, ValueError, RuntimeError):
         return {}
     return settings if isinstance(settings, dict) else {}
 
@@ -173,25 +216,31 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
 class Spending:
     """The record of one person for the month that it is.
 
-    A line says how much a ledger has taken this month in all, and how much its next request may take on top; the most
-    that was ever said of a ledger counts. So a line that is written again changes nothing, and the next one mends what
-    a process that died left open. Lines are single writes, and the sum is read after one: of two processes that would
-    go beyond the limit together both step back.
+    A line says how much a ledger has taken this month in all, and how much its next request may
+    take on top; the most that was ever said of a ledger counts. So a line that is written again
+    changes nothing, and the next one mends what a process that died left open. Lines are single
+    writes, and the sum is read after one: of two processes that would go beyond the limit together
+    both step back.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None, now: datetime | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, now: datetime | None = None
+    ) -> None:
         state = user_state(environ)
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
         #: None where the person has no home: each ledger is on its own then.
         self.path = Path(state, f"tokens-{month}") if state else None
 
     def month(self, ledger: Ledger) -> int:
-        """Tokens that all of the person's ledgers took since the calendar month began. Raises as `total`."""
+        """Tokens that all of the person's ledgers took since the calendar month began. Raises as
+        `total`.
+        """
         return self.total(ledger.head().origin, spent_this_month(ledger))
 
     def total(self, origin: str, own: int) -> int:
-        """Tokens that all ledgers took or have reserved; `own` is what the asking one says of itself. Raises OSError
-        where the record is there and cannot be read."""
+        """Tokens that all ledgers took or have reserved; `own` is what the asking one says of
+        itself. Raises OSError where the record is there and cannot be read.
+        """
         ledgers = self._ledgers()
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
@@ -209,8 +258,9 @@ class Spending:
             os.fsync(file.fileno())
 
     def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
-        """Reserve tokens for a request; how many are missing for it within the limit, 0 where it may be made. Raises
-        OSError."""
+        """Reserve tokens for a request; how many are missing for it within the limit, 0 where it
+        may be made. Raises OSError.
+        """
         self.write(origin, own, tokens)
         missing = 0 if limit is None else max(0, self.total(origin, own) + tokens - limit)
         if missing:
@@ -218,8 +268,9 @@ class Spending:
         return missing
 
     def requests_today(self, one_more: bool = False) -> int:
-        """Return how many requests started by themselves today (UTC), with one more where that is to be recorded.
-        Raises OSError."""
+        """Return how many requests started by themselves today (UTC), with one more where that is
+        to be recorded. Raises OSError.
+        """
         if self.path is None:
             return 0
         path = self.path.with_name(f"requests-{datetime.now(UTC):%Y-%m-%d}")
@@ -248,7 +299,9 @@ class Spending:
 
 
 def _appended(path: Path) -> FileIO:
-    """Open a record to append to, a file that is no link, whose folder is made where it is missing. Raises OSError."""
+    """Open a record to append to, a file that is no link, whose folder is made where it is
+    missing. Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return FileIO(os.open(path, _FLAGS, 0o600), "r+")
 
@@ -258,12 +311,22 @@ def _key(origin: str) -> str:
 
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Tokens that all reflections of the playbook, failed ones as well, took since the calendar month (UTC) began."""
+    """Tokens that all reflections of the playbook, failed ones as well, took since the calendar
+    month (UTC) began.
+    """
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
     # Without the answers themselves, which are most of the bytes.
-    query = "SELECT meta, count(*) FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type <> 'bullet.tagged'"
+    query = (
+        "SELECT meta, count(*) FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type "
+        "<> 'bullet.tagged'"
+    )
     with ledger.asking() as sql:
-        asked = sql.run(f"{query} AND position > ? GROUP BY meta", ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, after)
+        asked = sql.run(
+            f"{query} AND position > ? GROUP BY meta",
+            ev.REFLECTION_ANSWERED,
+            ev.REFLECTION_FAILED,
+            after,
+        )
         metas = [(object_in(meta)[0], times) for meta, times in asked.fetchall()]
     counts = ((said.get(name), times) for said, times in metas for name in _COUNTS)
     return sum(count * times for count, times in counts if isinstance(count, int) and count > 0)
@@ -274,10 +337,15 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
     with ledger.asking() as sql:
         reason = sql.text_at("data", "reason")
         query = (
-            f"SELECT target_id, {reason} FROM event WHERE playbook_id = ? AND type <> '{ev.BULLET_TAGGED}'"  # noqa: S608
+            f"SELECT target_id, {reason} FROM event WHERE playbook_id = ? AND type <> "  # noqa: S608
+            f"'{ev.BULLET_TAGGED}'"
             f" AND type = '{ev.REFLECTION_SKIPPED}' ORDER BY +position"
         )
         last = dict(sql.run(query).fetchall())
     if not any(_WORD in (reason or "") for reason in last.values()):
         return []
-    return [window for window in ledger.windows_in("skipped") if _WORD in (last.get(window.event_id) or "")]
+    return [
+        window
+        for window in ledger.windows_in("skipped")
+        if _WORD in (last.get(window.event_id) or "")
+    ]

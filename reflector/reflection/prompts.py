@@ -1,11 +1,12 @@
 """The prompt templates: found, checked, filled.
 
-Invariant: what is filled in is never read as a template. A placeholder is a word in braces, a literal brace is
-doubled (as `str.format` has it), and the filling goes over the template once, so braces in a transcript or a
-bullet are text like any other. A template that does not hold its placeholders is refused before anything is asked.
+Invariant: what is filled in is never read as a template. A placeholder is a word in braces, a
+literal brace is doubled (as `str.format` has it), and the filling goes over the template once, so
+braces in a transcript or a bullet are text like any other. A template that does not hold its
+placeholders is refused before anything is asked.
 
-A person's own file takes the place of the packaged one: `.claude/reflector/prompts/<name>` in the project,
-then `reflector/prompts/<name>` in the user's configuration folder.
+A person's own file takes the place of the packaged one: `.claude/reflector/prompts/<name>` in the
+project, then `reflector/prompts/<name>` in the user's configuration folder.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Template(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """Hex digest of the text: what an answer's event names as the template it was asked with."""
+        """Hex digest of the text: what an answer's event names as the template it was asked
+        with.
+        """
         return sha256(self.text.encode()).hexdigest()
 
     @property
@@ -66,8 +69,9 @@ class Template(NamedTuple):
         return self.path.parent == Path(user_settings(), "prompts")
 
     def counts_unquoted(self, allowed: Collection[str]) -> bool:
-        """Return whether an answer to it counts as its form asks, without a quote: it is the person's own, or one of a
-        project that they `allowed`, by its SHA-256."""
+        """Return whether an answer to it counts as its form asks, without a quote: it is the
+        person's own, or one of a project that they `allowed`, by its SHA-256.
+        """
         return not self.asks_for_quotes and (self.is_users or self.sha256 in allowed)
 
     def fill(self, values: Mapping[str, str]) -> str:
@@ -86,21 +90,28 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def load_template(name: str, project: Path | None = None) -> str:
-    """Return the text of a prompt template, such as `playbook.txt`: the project's own, the user's, or ours. Literal
-    braces in it are doubled. Raises TemplateError."""
+    """Return the text of a prompt template, such as `playbook.txt`: the project's own, the user's,
+    or ours. Literal braces in it are doubled. Raises TemplateError.
+    """
     return find_template(name, project).text
 
 
 def find_template(name: str, project: Path | None = None) -> Template:
     """Return the template in force, checked. Raises TemplateError."""
     if name not in PLACEHOLDERS:
-        raise TemplateError(f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}")
+        raise TemplateError(
+            f"{name!r} is not a prompt template; there are {', '.join(PLACEHOLDERS)}"
+        )
     return find_own(name, project) or read_template(name, resource_dir("prompts") / name)
 
 
-def find_own(name: str, project: Path | None = None, known: Collection[str] = ()) -> Template | None:
-    """Return the template that a person put in place of ours, checked; None where there is none. `known` are the
-    placeholders of a template that need not hold each of them once. Raises TemplateError."""
+def find_own(
+    name: str, project: Path | None = None, known: Collection[str] = ()
+) -> Template | None:
+    """Return the template that a person put in place of ours, checked; None where there is none.
+    `known` are the placeholders of a template that need not hold each of them once. Raises
+    TemplateError.
+    """
     own = project / ".claude" / "reflector" / "prompts" / name if project is not None else None
     # A folder or a dead link in a template's place is an error, not the absence of one.
     if own is None or not os.path.lexists(own):
@@ -110,24 +121,35 @@ def find_own(name: str, project: Path | None = None, known: Collection[str] = ()
     try:
         tracked = tracked_below(own)
     except GitUnavailable as error:
-        raise TemplateError(f"{own}: git cannot be asked ({error}), so its origin is unknown") from None
+        raise TemplateError(
+            f"{own}: git cannot be asked ({error}), so its origin is unknown"
+        ) from None
     if tracked is not None:
         raise TemplateError(
-            f"{own}: is tracked by git, so it came with the repository; read it, and make it yours with: "
+            f"{own}: is tracked by git, so it came with the repository; read it, and make it "
+            "yours with: "
             f"git rm --cached {tracked}"
         )
     return read_template(name, own, opener=open_ours, known=known)
 
 
 def read_template(
-    name: str, path: Path, *, opener: Callable[[Path], BinaryIO] = open_regular, known: Collection[str] = ()
+    name: str,
+    path: Path,
+    *,
+    opener: Callable[[Path], BinaryIO] = open_regular,
+    known: Collection[str] = (),
 ) -> Template:
-    """Return the template `name` from a file of one's own, checked; `known` as in `find_own`. Raises TemplateError."""
+    """Return the template `name` from a file of one's own, checked; `known` as in `find_own`.
+    Raises TemplateError.
+    """
     try:
         with opener(path) as file:
             raw = file.read(MAX_TEMPLATE + 1)
     except OSError as error:
-        raise TemplateError(f"{path}: cannot be read ({error.strerror}); correct or remove it") from None
+        raise TemplateError(
+            f"{path}: cannot be read ({error.strerror}); correct or remove it"
+        ) from None
     if len(raw) > MAX_TEMPLATE:
         raise TemplateError(f"{path}: is longer than {MAX_TEMPLATE // 1024} KiB; shorten it")
     try:
@@ -144,13 +166,17 @@ def read_template(
             line = text.count("\n", 0, match.start()) + 1
             names = ", ".join(f"{{{one}}}" for one in wanted)
             way_out = f"double a literal brace, or use {names}"
-            raise TemplateError(f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}")
+            raise TemplateError(
+                f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}"
+            )
     for one in wanted:
         count = found.count(one)
         if count > _MOST_TIMES if known else count != 1:
             times = "is missing" if not count else f"appears {count} times"
             often = f"at most {_MOST_TIMES} times" if known else "once"
-            raise TemplateError(f"{path}: the placeholder {{{one}}} {times}; it must appear {often}")
+            raise TemplateError(
+                f"{path}: the placeholder {{{one}}} {times}; it must appear {often}"
+            )
     return Template(name, path, text)
 
 

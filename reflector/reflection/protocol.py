@@ -1,9 +1,9 @@
 """The interface of a backend: rules, fixtures and models implement it.
 
 Invariant: a backend answers with text and facts about the call, and judges nothing itself. The
-answer's text is appended to the ledger before anybody parses it, so no call is ever made twice. An outage says nothing
-about a session, so it uses up none of its attempts, however long it lasts: it is tried again with a pause that grows to
-an hour, never before the API wants to be asked again.
+answer's text is appended to the ledger before anybody parses it, so no call is ever made twice. An
+outage says nothing about a session, so it uses up none of its attempts, however long it lasts: it
+is tried again with a pause that grows to an hour, never before the API wants to be asked again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from reflector.transcripts.message import Message
 if TYPE_CHECKING:
     from reflector.reflection.truth.asking import Question
 
-#: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever it is asked.
+#: Stages at which a failure says nothing about the window: the API is away, or refuses us whatever
+#: it is asked.
 OUTAGES = frozenset({"transport", "access"})
 #: Stages at which what came was no answer: the judge's words could not be used, or it had none.
 NO_ANSWER = frozenset({"parse", "answer"})
@@ -41,16 +42,18 @@ class Request:
     """One window to judge.
 
     playbook   the live bullets, canonical order
-    cited      known names to judge, in order of first appearance: those that the window cites, and of earlier windows
-               of its session those that are judged again
+    cited      known names to judge, in order of first appearance: those that the window cites, and
+               of earlier windows of its session those that are judged again
     again      those of earlier windows
     messages   call it for a fresh stream of the window's messages, oldest first, bounded each
     agent      the agent that wrote the session, as its events name it; "" where none is known
     passed, judged, settled   where that stream begins in the session, as `SessionText` has it
     allowance  most tokens that the answer may take, None for no limit
-    template   of the question that a model is asked, and whether it is asked as well what the playbook lacks (`learns`)
-    reserve    called before a model is asked, with the most tokens that all of this request may take by then; raises
-               BackendError of the stage budget where that is more than is left by now
+    template   of the question that a model is asked, and whether it is asked as well what the
+               playbook lacks (`learns`)
+    reserve    called before a model is asked, with the most tokens that all of this request may
+               take by then; raises BackendError of the stage budget where that is more than is left
+               by now
     """
 
     session_id: str
@@ -69,13 +72,16 @@ class Request:
 
     @property
     def mode(self) -> Mode:
-        """Citation-guided when the window cites anything, else content-based (requirements A-12)."""
+        """Citation-guided when the window cites anything, else content-based (requirements
+        A-12).
+        """
         return "citation_guided" if self.cited else "content_based"
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is sent: `before` is the same for every session with this playbook (it is cached), `after` is not.
+    """What is sent: `before` is the same for every session with this playbook (it is cached),
+    `after` is not.
 
     tokens    an estimate, never too low
     left_out  what of the window was cut, by kind
@@ -104,13 +110,14 @@ class Prompt:
 class Answer:
     """What came back.
 
-    `text` is the raw answer, when all is well the JSON
-    `{"analysis": str, "bullet_tags": [{"name": str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`.
-    Where a model judges, each tag has its evidence, as `prompts/reflector.txt` asks for it.
+    `text` is the raw answer, when all is well the JSON `{"analysis": str, "bullet_tags": [{"name":
+    str, "tag": "helpful" | "harmful" | "neutral", "rationale": str}]}`. Where a model judges, each
+    tag has its evidence, as `prompts/reflector.txt` asks for it.
 
     meta      what is not deterministic: tokens, latency, cost, request ids
     left_out  what was cut from the window to make it fit, by kind
-    unquoted  whether a verdict counts without a quote, since the person's own template asks for none
+    unquoted  whether a verdict counts without a quote, since the person's own template asks for
+              none
     """
 
     text: str
@@ -125,8 +132,9 @@ class Answer:
 class BackendError(Exception):
     """A reflection could not be had.
 
-    stage        where: template, request, transport (the API is away), access (it refuses us, whatever it is asked) or
-                 answer; budget where the allowance is too small for any request
+    stage        where: template, request, transport (the API is away), access (it refuses us,
+                 whatever it is asked) or answer; budget where the allowance is too small for any
+                 request
     attempts     how many requests were made for it
     final        True where asking again would end the same way
     retry_after  seconds for which the API asked to be left alone
@@ -134,7 +142,13 @@ class BackendError(Exception):
     """
 
     def __init__(
-        self, message: str, *, stage: str, attempts: int = 1, final: bool = False, retry_after: float = 0.0
+        self,
+        message: str,
+        *,
+        stage: str,
+        attempts: int = 1,
+        final: bool = False,
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.stage, self.attempts, self.final = stage, attempts, final
@@ -146,11 +160,14 @@ class Backend(Protocol):
     """Who judges a window.
 
     name     its name in events and configuration
-    is_model True where an answer costs time and money: the gate's budgets hold, no process waits for it under
+    is_model True where an answer costs time and money: the gate's budgets hold, no process waits
+    for it under
              a project's lock, and a window without citations may be judged as well
-    rereads  True where it judges each window together with those before it of its session, so that its verdicts do
-             not depend on where the session was cut; False where it is asked once, about the new records
-    quotes   True where a model judges: its verdicts count with evidence only, see `reflector.reflection.evidence`
+    rereads  True where it judges each window together with those before it of its session, so that
+             its verdicts do not depend on where the session was cut; False where it is asked once,
+             about the new records
+    quotes   True where a model judges: its verdicts count with evidence only, see
+             `reflector.reflection.evidence`
     """
 
     is_model: bool
@@ -167,10 +184,14 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Asks(Protocol):
-    """A backend that sends a prompt, perhaps to one about this session and to another one about the next."""
+    """A backend that sends a prompt, perhaps to one about this session and to another one about
+    the next.
+    """
 
     def prompt(self, request: Request) -> Prompt:
-        """Return the prompt about a window. Raises BackendError, and what reading the transcript raises."""
+        """Return the prompt about a window. Raises BackendError, and what reading the transcript
+        raises.
+        """
         ...
 
     def who(self, agent: str) -> str:
@@ -188,7 +209,9 @@ class Replies(Protocol):
 
 
 def reply_of(backend: Backend) -> Callable[[Question], Answer]:
-    """Return the method with which a backend answers about trajectories. Raises ConfigError where it has none."""
+    """Return the method with which a backend answers about trajectories. Raises ConfigError
+    where it has none.
+    """
     if not isinstance(backend, Replies):
         raise ConfigError(
             f"the backend {backend.name} judges sessions only; a trajectory needs a model: "
@@ -210,7 +233,8 @@ REDACTED = "window"
 class Trouble:
     """The failures of a window so far, by one judge.
 
-    attempts  those that the window itself used up; of several parts of it, the most that one used up
+    attempts  those that the window itself used up; of several parts of it, the most that one used
+              up
     outages   those since the last of these: the API was away or refused us
     unusable  how often what came was no answer, in the same way
     last      the last failure
@@ -252,13 +276,16 @@ def judge_in(failure: Event) -> str:
 
 
 def judge_named(backend: str, client: str) -> str:
-    """Return a judge's name: its backend's, and that of the client that it asks, "" for the only one."""
+    """Return a judge's name: its backend's, and that of the client that it asks, "" for the only
+    one.
+    """
     return f"{backend} {client}".strip()
 
 
 def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
-    """Return the trouble of a judge with a window, from the events about it in order; None where none is a failure of
-    its. Without a judge, it is that of the last one that failed."""
+    """Return the trouble of a judge with a window, from the events about it in order; None where
+    none is a failure of its. Without a judge, it is that of the last one that failed.
+    """
     failures = [event for event in story if event.type == REFLECTION_FAILED]
     if judge is None and failures:
         judge = judge_in(failures[-1])
@@ -279,4 +306,6 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
             unusable[part] += stage in NO_ANSWER
     if last is None:
         return None
-    return Trouble(max(attempts.values(), default=0), outages, max(unusable.values(), default=0), last)
+    return Trouble(
+        max(attempts.values(), default=0), outages, max(unusable.values(), default=0), last
+    )

@@ -1,10 +1,11 @@
 """The events that a reflection leaves, and the recorder that appends them for one backend.
 
-Invariant: an event's id comes from the window, the backend and a count of what was there before, never from
-words, a clock or a random number. So a step that is repeated after a crash is the same event.
+Invariant: an event's id comes from the window, the backend and a count of what was there before,
+never from words, a clock or a random number. So a step that is repeated after a crash is the same
+event.
 
-An answer is in the ledger before anybody reads it. The backend is called between transactions, never inside one, and
-whatever it does ends as an event: what is raised comes from the ledger only.
+An answer is in the ledger before anybody reads it. The backend is called between transactions,
+never inside one, and whatever it does ends as an event: what is raised comes from the ledger only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Answer, Backend, BackendError, Mode, judge_named, trouble_of
+from reflector.reflection.protocol import (
+    Answer,
+    Backend,
+    BackendError,
+    Mode,
+    judge_named,
+    trouble_of,
+)
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript
@@ -39,14 +47,18 @@ Outcome = Literal["completed", "skipped", "failed", "waiting"]
 
 
 def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
-    """Return the id of a backend's reflection on a window, or on some of it: the same for every attempt."""
+    """Return the id of a backend's reflection on a window, or on some of it: the same for every
+    attempt.
+    """
     return identity("reflection", window_id, backend, *about)
 
 
 def answer_id(reflection_id: str, iteration: int, part: int, tries: int = 1) -> str:
     """Return the id of the event of an answer; `tries` counts how often its question was asked."""
     place = (iteration,) if part == 1 else (iteration, part)
-    return identity(ev.REFLECTION_ANSWERED, reflection_id, *(place if tries == 1 else (iteration, part, tries)))
+    return identity(
+        ev.REFLECTION_ANSWERED, reflection_id, *(place if tries == 1 else (iteration, part, tries))
+    )
 
 
 def answered(
@@ -62,10 +74,10 @@ def answered(
 ) -> NewEvent:
     """Return a raw answer without secrets.
 
-    `place` is (how many times the whole window was asked about, the part of it), `tries` how often this part was in
-    this place. `about` tells several reflections of
-    one backend on a window apart: each verdict of a person is one. `asked` has the fields of the event that say what a
-    model was asked: whoever has them needs evidence.
+    `place` is (how many times the whole window was asked about, the part of it), `tries` how often
+    this part was in this place. `about` tells several reflections of one backend on a window apart:
+    each verdict of a person is one. `asked` has the fields of the event that say what a model was
+    asked: whoever has them needs evidence.
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
@@ -86,7 +98,11 @@ def answered(
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
     event_id = answer_id(reflection_id, iteration, part, tries)
-    ids: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
+    ids: Any = {
+        "session_id": recorded.session_id,
+        "reflection_id": reflection_id,
+        "target_id": recorded.event_id,
+    }
     return NewEvent(ev.REFLECTION_ANSWERED, event_id, data, backend, meta=answer.meta, **ids)
 
 
@@ -100,19 +116,26 @@ def completed(
     grounds: Mapping[int, Ground] = MappingProxyType({}),
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[NewEvent]:
-    """Return the reflection as it was read, with `more` in its data, and those of its tags that add something. `given`
-    is its last answer, `grounds` what its tags rest on by their index; none where they need no evidence."""
+    """Return the reflection as it was read, with `more` in its data, and those of its tags that add
+    something. `given` is its last answer, `grounds` what its tags rest on by their index; none
+    where they need no evidence.
+    """
     from reflector.reflection.answers import PARSER_VERSION
 
     said: Mapping[str, Any] = given.data or {}
     # A verdict is of its session's time, whenever a judge gave it.
-    about: Any = {"actor": given.actor, "session_id": recorded.session_id, "reflection_id": reflection_id}
+    about: Any = {
+        "actor": given.actor,
+        "session_id": recorded.session_id,
+        "reflection_id": reflection_id,
+    }
     about["occurred_at"] = recorded.occurred_at if given.actor != ev.HUMAN else None
     worded = [tag for tag in parsed.tags if tag.rationale or tag.quote]
     read = {
         "analysis": parsed.analysis,
         "rationales": [
-            {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, grounds.get(tag.index)) for tag in worded
+            {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, grounds.get(tag.index))
+            for tag in worded
         ],
         "parser": PARSER_VERSION,
         "strategy": parsed.strategy,
@@ -122,22 +145,39 @@ def completed(
         **more,
     }
     event_id = identity(ev.REFLECTION_COMPLETED, reflection_id)
-    events = [NewEvent(ev.REFLECTION_COMPLETED, event_id, read, target_id=recorded.event_id, **about)]
+    events = [
+        NewEvent(ev.REFLECTION_COMPLETED, event_id, read, target_id=recorded.event_id, **about)
+    ]
     for tag in tags:
         data = {"index": tag.index, "name": tag.name, "tag": tag.tag}
         data |= {"disposition": _disposition(tag, status, grounds.get(tag.index))}
         data |= {"followed": tag.followed} if tag.followed else {}
-        data |= {"unquoted": True} if said.get("unquoted") and data["disposition"] == "counted" else {}
-        events.append(NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, reflection_id, tag.index), data, **about))
+        data |= (
+            {"unquoted": True} if said.get("unquoted") and data["disposition"] == "counted" else {}
+        )
+        events.append(
+            NewEvent(
+                ev.BULLET_TAGGED,
+                identity(ev.BULLET_TAGGED, reflection_id, tag.index),
+                data,
+                **about,
+            )
+        )
     return events
 
 
-def skipped(window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0) -> NewEvent:
-    """Return a gate that was closed; `before` counts how often it was, where answers came in between."""
+def skipped(
+    window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0
+) -> NewEvent:
+    """Return a gate that was closed; `before` counts how often it was, where answers came in
+    between.
+    """
     place = (window.attempts, before)[: 2 if before else 1] if window.attempts or before else ()
     event_id = identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place)
     data, of = {"reason": reason, "trigger": recorded.facts.get("trigger")}, recorded.event_id
-    return NewEvent(ev.REFLECTION_SKIPPED, event_id, data, backend, session_id=recorded.session_id, target_id=of)
+    return NewEvent(
+        ev.REFLECTION_SKIPPED, event_id, data, backend, session_id=recorded.session_id, target_id=of
+    )
 
 
 def failed(
@@ -156,9 +196,11 @@ def failed(
     client: str = "",
     answer: Event | None = None,
 ) -> NewEvent:
-    """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how many seconds an API
-    wants to be left alone, `usage` what its requests took or may have taken, `place` the answer that could not be read
-    where the window has several, with that `answer`, `client` whom the backend asked, where it asks more than one."""
+    """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how
+    many seconds an API wants to be left alone, `usage` what its requests took or may have taken,
+    `place` the answer that could not be read where the window has several, with that `answer`,
+    `client` whom the backend asked, where it asks more than one.
+    """
     reflection_id = reflection_id_of(window.event_id, backend)
     data: dict[str, Any] = {
         "stage": clean(stage, 40),
@@ -174,17 +216,32 @@ def failed(
     if usage is not None and usage.total:
         meta |= usage.meta()
     event_id = identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,)))
-    ids: Any = {"session_id": window.session_id, "reflection_id": reflection_id, "target_id": window.event_id}
+    ids: Any = {
+        "session_id": window.session_id,
+        "reflection_id": reflection_id,
+        "target_id": window.event_id,
+    }
     return NewEvent(ev.REFLECTION_FAILED, event_id, data, actor or backend, meta=meta, **ids)
 
 
 def retraction(
-    of: Event | NewEvent, reason: str, actor: str, *, reflection_id: str | None = None, target: str = ""
+    of: Event | NewEvent,
+    reason: str,
+    actor: str,
+    *,
+    reflection_id: str | None = None,
+    target: str = "",
 ) -> NewEvent:
     """Return the event that takes another out of the count, or a `target` that put it back."""
     target = target or of.event_id
     ids: Any = {"session_id": of.session_id, "reflection_id": reflection_id, "target_id": target}
-    return NewEvent(ev.EVIDENCE_RETRACTED, identity(ev.EVIDENCE_RETRACTED, target), {"reason": reason}, actor, **ids)
+    return NewEvent(
+        ev.EVIDENCE_RETRACTED,
+        identity(ev.EVIDENCE_RETRACTED, target),
+        {"reason": reason},
+        actor,
+        **ids,
+    )
 
 
 def _quoted(tag: ParsedTag, ground: Ground | None) -> dict[str, Any]:
@@ -204,7 +261,11 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
     # Late evidence on a merged bullet counts, for the one that has its evidence too.
     if status[tag.name] not in ("live", "merged"):
         return "retired_bullet"
-    if ground is not None and ground.fault and (tag.tag != "neutral" or ground.fault == "not_asked"):
+    if (
+        ground is not None
+        and ground.fault
+        and (tag.tag != "neutral" or ground.fault == "not_asked")
+    ):
         return ground.fault
     return "neutral" if tag.tag == "neutral" else "counted"
 
@@ -232,7 +293,9 @@ class Reflected:
 
     @property
     def words(self) -> str:
-        """What came of a completed one: the verdicts that count and those that do not; "" where all are neutral."""
+        """What came of a completed one: the verdicts that count and those that do not; "" where
+        all are neutral.
+        """
         instead = (f"not by {self.instead_of}, which gave no answer",) if self.instead_of else ()
         return ", ".join(filter(None, (self.detail, *self.dropped, *instead)))
 
@@ -240,17 +303,24 @@ class Reflected:
 class Recorder:
     """Records for one ledger what one backend says of its windows."""
 
-    def __init__(self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5) -> None:
+    def __init__(
+        self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5
+    ) -> None:
         self.ledger = ledger
         self.backend = backend
         self.gate = Gate(Config(), Path(), {}) if gate is None else gate
         self.max_attempts = max_attempts
 
     def put(
-        self, window: WindowRow, recorded: Event, ask: Callable[[], Answer], kept: Callable[[Answer], NewEvent]
+        self,
+        window: WindowRow,
+        recorded: Event,
+        ask: Callable[[], Answer],
+        kept: Callable[[Answer], NewEvent],
     ) -> Event | Reflected:
-        """Return the answer to one question, appended as what `kept` makes of it; whatever else came is an event
-        too."""
+        """Return the answer to one question, appended as what `kept` makes of it; whatever else
+        came is an event too.
+        """
         try:
             try:
                 answer = ask()
@@ -258,8 +328,16 @@ class Recorder:
                 return self.failed(window, "transcript", str(error))
             except BackendError as error:
                 if error.stage == "budget":
-                    return self.skipped(window, recorded, f"what is left of the monthly budget is too little: {error}")
-                facts: Any = {"attempts": error.attempts, "final": error.final, "retry_after": error.retry_after}
+                    return self.skipped(
+                        window,
+                        recorded,
+                        f"what is left of the monthly budget is too little: {error}",
+                    )
+                facts: Any = {
+                    "attempts": error.attempts,
+                    "final": error.final,
+                    "retry_after": error.retry_after,
+                }
                 return self.failed(window, error.stage, str(error), **facts, usage=error.usage)
             except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
                 return self.failed(window, "backend", f"{type(error).__name__}: {error}")
@@ -277,9 +355,11 @@ class Recorder:
 
     def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
-        if window.state != "skipped":  # one that was asked about by hand is skipped already, perhaps for another reason
+        # one that was asked about by hand is skipped already, perhaps for another reason
+        if window.state != "skipped":
             made = partial(skipped, window, recorded, self.backend.name, quote(reason, 500))
-            # Of a trajectory, some questions may have been answered since the gate was closed for the first time.
+            # Of a trajectory, some questions may have been answered since the gate was closed for
+            # the first time.
             story = self.ledger.targeting(window.event_id)
             known = [one.event_id for one in story if one.type == ev.REFLECTION_SKIPPED]
             self.ledger.append([made(len(known)) if made().event_id in known else made()])
@@ -290,10 +370,16 @@ class Recorder:
         return ""
 
     def failed(self, window: WindowRow, stage: str, message: str, **facts: Any) -> Reflected:
-        """Record what went wrong; `facts` are further ones of its event, as the function of this name has them."""
+        """Record what went wrong; `facts` are further ones of its event, as the function of this
+        name has them.
+        """
         client = self.who(window)
-        self.ledger.append([failed(window, self.backend.name, stage, message, client=client, **facts)])
-        trouble = trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, client))
+        self.ledger.append(
+            [failed(window, self.backend.name, stage, message, client=client, **facts)]
+        )
+        trouble = trouble_of(
+            self.ledger.targeting(window.event_id), judge_named(self.backend.name, client)
+        )
         again = trouble is not None and not trouble.is_over(self.max_attempts)
         said = f"{stage}: {quote(message, 500)}"
         return Reflected(window.session_id, window.event_id, "failed", said, stage, again)

@@ -1,7 +1,8 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
-Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with its tags, each step one
-transaction, and goes on after a crash at any of them without asking again for what was answered.
+Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with its
+tags, each step one transaction, and goes on after a crash at any of them without asking again for
+what was answered.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from reflector.transcripts.reading import UnknownTranscript
 if TYPE_CHECKING:
     from reflector.transcripts.message import Message
 
-#: Which failed reflections are tried: those whose pause is over, all that have attempts left (but not before the API
-#: wants to be asked again), or simply all.
+#: Which failed reflections are tried: those whose pause is over, all that have attempts left (but
+#: not before the API wants to be asked again), or simply all.
 Retry = Literal["due", "left", "all"]
 
 
@@ -53,7 +54,9 @@ class Runner(Recorder):
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
         return [
-            self.finish(window) if self.is_due(window, retry) else Reflected(None, window.event_id, "waiting")
+            self.finish(window)
+            if self.is_due(window, retry)
+            else Reflected(None, window.event_id, "waiting")
             for window in self.ledger.open_windows()
         ]
 
@@ -64,17 +67,25 @@ class Runner(Recorder):
         if not self.backend.quotes and self._of_another(window) is not None:
             return False
         trouble = self.trouble(window)
-        return trouble is None or (not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry))
+        return trouble is None or (
+            not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry)
+        )
 
     def trouble(self, window: WindowRow) -> Trouble | None:
-        """Return what this judge's failures on a window say about its next try; None for one that did not fail last."""
+        """Return what this judge's failures on a window say about its next try; None for one
+        that did not fail last.
+        """
         if window.state != "failed":
             return None
-        return trouble_of(self.ledger.targeting(window.event_id), judge_named(self.backend.name, self.who(window)))
+        return trouble_of(
+            self.ledger.targeting(window.event_id), judge_named(self.backend.name, self.who(window))
+        )
 
     def _of_another(self, window: WindowRow) -> Event | None:
-        """Return the last failure of a window where another judge was asked and gave no answer: whoever asked a model
-        is owed its answer, and a judge that reads less does not take its place unasked."""
+        """Return the last failure of a window where another judge was asked and gave no answer:
+        whoever asked a model is owed its answer, and a judge that reads less does not take its
+        place unasked.
+        """
         if window.state != "failed":
             return None
         trouble = trouble_of(self.ledger.targeting(window.event_id))
@@ -82,9 +93,15 @@ class Runner(Recorder):
         return trouble.last if trouble and not is_its and trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
-        """Return who is left alone for now: what they refused one window they would refuse the others."""
+        """Return who is left alone for now: what they refused one window they would refuse the
+        others.
+        """
         troubles = [] if retry == "all" else [(window, self.trouble(window)) for window in windows]
-        rest = [one for one, trouble in troubles if trouble and trouble.outages and not _pause_is_over(trouble, retry)]
+        rest = [
+            one
+            for one, trouble in troubles
+            if trouble and trouble.outages and not _pause_is_over(trouble, retry)
+        ]
         return {self.who(window) for window in rest}
 
     def who(self, window: WindowRow) -> str:
@@ -106,7 +123,9 @@ class Runner(Recorder):
         """Take one window through the steps it still lacks; a forced one goes past the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            return self.failed(window, REDACTED, "the session's event was redacted before it was judged")
+            return self.failed(
+                window, REDACTED, ("the session's event was redacted before it was judged")
+            )
         if recorded.type == ev.TRAJECTORY_RECORDED:
             from reflector.reflection.truth.running import finish
 
@@ -115,10 +134,16 @@ class Runner(Recorder):
         iteration, answer = self._last_answer(window)
         asked = answer or self._ask(window, session, iteration, forced=forced)
         done = asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
-        return replace(done, instead_of=judge_in(before)) if before and done.outcome == "completed" else done
+        return (
+            replace(done, instead_of=judge_in(before))
+            if before and done.outcome == "completed"
+            else done
+        )
 
     def session(self, recorded: Event) -> Session:
-        """Read the session of a recorded window; a window that cites nothing asks nothing of the others."""
+        """Read the session of a recorded window; a window that cites nothing asks nothing of the
+        others.
+        """
         asks = names_in(recorded, "cited") or names_in(recorded, "carried")
         return Session.read(self.ledger, recorded) if asks else Session(recorded)
 
@@ -126,10 +151,16 @@ class Runner(Recorder):
         """Return what the backend is asked about a recorded window, which must not be redacted."""
         recorded, read = session.recorded, session.text(self.backend)
         known = {row.name: row for row in self.ledger.rows() if row.counts}
-        cited = tuple(name for name in dict.fromkeys([*read.carried, *names_in(recorded, "cited")]) if name in known)
+        cited = tuple(
+            name
+            for name in dict.fromkeys([*read.carried, *names_in(recorded, "cited")])
+            if name in known
+        )
         return Request(
             session_id=recorded.session_id or "",
-            playbook=tuple(row.bullet for row in known.values() if row.status == "live" or row.name in cited),
+            playbook=tuple(
+                row.bullet for row in known.values() if row.status == "live" or row.name in cited
+            ),
             cited=cited,
             again=tuple(read.carried),
             messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
@@ -140,32 +171,46 @@ class Runner(Recorder):
         )
 
     def _last_answer(self, window: WindowRow) -> tuple[int, Event | None]:
-        """(iteration, its answer): the last one, or the next without one where the last could not be read."""
+        """(iteration, its answer): the last one, or the next without one where the last could
+        not be read.
+        """
         if window.state == "pending":
             return 1, None
         reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        found = [event for event in self.ledger.targeting(window.event_id) if event.reflection_id == reflection_id]
+        found = [
+            event
+            for event in self.ledger.targeting(window.event_id)
+            if event.reflection_id == reflection_id
+        ]
         answers = [event for event in found if event.type == ev.REFLECTION_ANSWERED]
         if not answers:
             return 1, None
         data = answers[-1].data or {}
         last, since = int(data.get("iteration", 1)), found[found.index(answers[-1]) + 1 :]
         anew = self.backend.quotes and any(_asks_anew(event) for event in since)
-        # An earlier version asked about a large window in parts; what it did not finish is asked anew.
+        # An earlier version asked about a large window in parts; what it did not finish is asked
+        # anew.
         return (last + 1, None) if anew or data.get("parts", 1) > 1 else (last, answers[-1])
 
-    def _ask(self, window: WindowRow, session: Session, iteration: int, *, forced: bool) -> Event | Reflected:
+    def _ask(
+        self, window: WindowRow, session: Session, iteration: int, *, forced: bool
+    ) -> Event | Reflected:
         """Return the backend's answer, appended."""
         recorded, request = session.recorded, self.request(session)
         learns = self.gate.config.curate and self.backend.quotes
-        # What an empty playbook lacks can be asked all the same: so the first bullet may be proposed.
+        # What an empty playbook lacks can be asked all the same: so the first bullet may be
+        # proposed.
         has = {"cited": bool(request.cited), "live": learns or bool(request.playbook)}
-        gate = self.gate.check(self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced)
+        gate = self.gate.check(
+            self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced
+        )
         if isinstance(gate, str):
             return self.skipped(window, recorded, gate)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
         request = replace(request, allowance=gate, reserve=reserve, learns=learns)
-        asked: dict[str, Any] = {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
+        asked: dict[str, Any] = (
+            {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
+        )
         asked |= {"learns": True} if learns else {}
         place, name = (iteration, 1), self.backend.name
         kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked)
@@ -181,21 +226,34 @@ class Runner(Recorder):
         parsed = read_answer(answer.data)
         if fault := fault_in(self.ledger, answer, parsed):
             if answer.meta.get("stop_reason") == "refusal":
-                # A model that declined once declines the same question again, unless a person says otherwise.
+                # A model that declined once declines the same question again, unless a person says
+                # otherwise.
                 return self.failed(window, "answer", "the model declined to answer", final=True)
             return self.failed(window, "parse", _unread(fault, answer), parser=PARSER_VERSION)
         recorded, reflection_id = session.recorded, answer.reflection_id or ""
         held = self.held.get(recorded.event_id, ())
         try:
-            found, learned = rests_on(self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held)
+            found, learned = rests_on(
+                self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held
+            )
         except (OSError, UnknownTranscript) as error:
             return self.failed(window, "transcript", str(error))
-        done = partial(events_of.completed, recorded, reflection_id, parsed, answer, grounds=found, more=learned)
+        done = partial(
+            events_of.completed,
+            recorded,
+            reflection_id,
+            parsed,
+            answer,
+            grounds=found,
+            more=learned,
+        )
         for is_last in (False, True):
             rows = self.ledger.rows()
             status = {row.name: row.status for row in rows}
             counting = [row.name for row in rows if row.counts]
-            tags, out, was = settled(self.ledger, session, self.backend, parsed.tags, counting, reflection_id)
+            tags, out, was = settled(
+                self.ledger, session, self.backend, parsed.tags, counting, reflection_id
+            )
             events = done(status, tags)
             try:
                 self.ledger.append([*out, *events, *overruled(self.ledger, session, events)])
@@ -212,9 +270,13 @@ class Runner(Recorder):
             if tag["disposition"] == "counted" or tag["name"] in was
         ]
         decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
-        undecided = tuple(name for name in names_in(recorded, "cited") if name in counting and name not in decided)
+        undecided = tuple(
+            name for name in names_in(recorded, "cited") if name in counting and name not in decided
+        )
         more: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
-        return Reflected(window.session_id, window.event_id, "completed", ", ".join(verdicts), **more)
+        return Reflected(
+            window.session_id, window.event_id, "completed", ", ".join(verdicts), **more
+        )
 
 
 def _dropped(tagged: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -237,8 +299,9 @@ def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
 
 
 def _asks_anew(event: Event) -> bool:
-    """True for a failure after which the model is asked once more about the whole window: this very parser would fail
-    again, or the model declined to answer."""
+    """True for a failure after which the model is asked once more about the whole window: this very
+    parser would fail again, or the model declined to answer.
+    """
     from reflector.reflection.answers import PARSER_VERSION
 
     if event.type != ev.REFLECTION_FAILED:

@@ -1,9 +1,10 @@
 """The page as one HTML file.
 
-Invariant: every value that the templates print passes `shown`: on one line, bounded, without secrets and without what
-a reader cannot see; then it is escaped. The policy in the file allows the one style and the one script that are in it,
-by their hash, so a mistake of ours would run nothing either. The file names no address, and reads without its script.
-What is shared has no quote, reason, path, project, author or session's id in it.
+Invariant: every value that the templates print passes `shown`: on one line, bounded, without
+secrets and without what a reader cannot see; then it is escaped. The policy in the file allows the
+one style and the one script that are in it, by their hash, so a mistake of ours would run nothing
+either. The file names no address, and reads without its script. What is shared has no quote,
+reason, path, project, author or session's id in it.
 """
 
 from __future__ import annotations
@@ -30,13 +31,18 @@ _TEMPLATES = Path(__file__).parent / "templates"
 #: Characters of a text, and of all reasons and quotes together.
 _MOST: Final = 600
 _ROOM: Final = 1_600_000
-_PATH: Final = re.compile(r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>|(),;]*(?<![.:!?])")
+_PATH: Final = re.compile(
+    r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>"
+    r"|(),;]*(?<![.:!?])"
+)
 _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]{32,64}\b")
 
 
 def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
     """Return the whole file; `begun` is the process that draws. Raises OSError where it is gone."""
-    project = re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)") if len(page.project) > 2 else None
+    project = (
+        re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)") if len(page.project) > 2 else None
+    )
 
     @lru_cache(maxsize=1 << 16)
     def cut(text: str, limit: int = _MOST) -> str:
@@ -58,7 +64,9 @@ def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": cut}
-    style, script = (_TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    style, script = (
+        _TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js")
+    )
     rows = sum(len(one.newest) for one in page.shown)
     return environment.get_template("page.html").render(
         page=page,
@@ -75,7 +83,10 @@ def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
         kinds={"helpful": "good", "harmful": "bad"},
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"),
+        policy=Markup(
+            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+            "base-uri 'none'"
+        ),
     )
 
 

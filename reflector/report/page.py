@@ -1,7 +1,8 @@
 """What a report says: the answers of `audit` and its neighbours, side by side.
 
-Invariant: each number is one that a command prints with `--json` for the same moment, so none is computed here but sums
-and sizes, and none in a template. Texts are as the ledger has them; `html` makes them fit to be seen.
+Invariant: each number is one that a command prints with `--json` for the same moment, so none is
+computed here but sums and sizes, and none in a template. Texts are as the ledger has them; `html`
+makes them fit to be seen.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: Counts of a bullet, and rows of a table, that the page has. What is more is one line with a command.
+#: Counts of a bullet, and rows of a table, that the page has. What is more is one line with a
+#: command.
 MOST_COUNTS: Final = 20
 MOST_ROWS: Final = 30
 #: Bullets that a reader may open, and those of each list that leads to them.
@@ -40,8 +42,8 @@ _DAYS: Final = 7
 
 #: A command as a person types it, of its words.
 Command = Callable[..., str]
-#: All of a kind that waits for a decision: how much, the command for all of it, and of the newest what each is, its
-#: session or origin, what is known, and the command that decides it.
+#: All of a kind that waits for a decision: how much, the command for all of it, and of the newest
+#: what each is, its session or origin, what is known, and the command that decides it.
 Wait = tuple[int, str, list[tuple[str, str, str, str]]]
 
 
@@ -50,7 +52,8 @@ class Told:
 
     row     as `list --json` has it
     cited   in how many sessions it was cited
-    steps   every step of its counters as `blame` has it; `newest` the last one first, and how many are `earlier`
+    steps   every step of its counters as `blame` has it; `newest` the last one first, and how many
+            are `earlier`
     texts   since when it had each text, by whom, and the text, oldest first
     is_contested  sessions say both, and half and half lies within its interval
     is_harming    too often for chance, as `proposals find` has it
@@ -58,7 +61,9 @@ class Told:
     tokens  about how many its line takes, `context` in all sessions that were told it
     """
 
-    def __init__(self, row: Any, cited: int, steps: list[Step], texts: list[tuple[str, str, str]]) -> None:
+    def __init__(
+        self, row: Any, cited: int, steps: list[Step], texts: list[tuple[str, str, str]]
+    ) -> None:
         self.row, self.cited, self.steps, self.texts = row, cited, steps, texts
         self.newest = steps[-MOST_COUNTS:][::-1]
         self.earlier = max(0, len(steps) - MOST_COUNTS)
@@ -79,16 +84,20 @@ class Told:
 class Page:
     """The report of now or of a moment.
 
-    since      what the changes are counted from, as it was asked for; those that are more than counts come first
+    since      what the changes are counted from, as it was asked for; those that are more than
+               counts come first
     known      the sessions whose outcome is recorded
-    overruled  verdicts of judges on which a person gave another, the newest first; `lost` how many, by judge
+    overruled  verdicts of judges on which a person gave another, the newest first; `lost` how many,
+               by judge
     waiting    by its kind; None for a moment: nothing waits in the past
-    checked    what `check` found of each line; None where nobody checked; `asked` the lines that a judge was asked
-               about, those first of which most is known
+    checked    what `check` found of each line; None where nobody checked; `asked` the lines that a
+               judge was asked about, those first of which most is known
     harming    the bullets that harm, the most harmful first
-    told       the bullets that sessions were told, what filled most of the context first; `idle` those that no session
-               cited; `useful` what a check found of each that was followed or helped; `wasted` the other idle ones
-    shown      the bullets that the page has: the first ones, and those that its lists lead to; `anchors` their names
+    told       the bullets that sessions were told, what filled most of the context first; `idle`
+               those that no session cited; `useful` what a check found of each that was followed or
+               helped; `wasted` the other idle ones
+    shown      the bullets that the page has: the first ones, and those that its lists lead to;
+               `anchors` their names
     months     what judging took by month, the days of `stats` added up, the oldest first
     """
 
@@ -113,15 +122,24 @@ class Page:
         self.project, self.command, self.checked = project.root.name, command, checked
         self.is_past, self.position, self.counting = past is not None, then.position, then.counting
         self.chain = "" if past is not None else ledger.head().chain
-        self.at = next((one.recorded_at for one in ledger.at([then.position])), ledger.head().recorded_at)
-        self.since = since or f"{datetime.fromisoformat(self.at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
+        self.at = next(
+            (one.recorded_at for one in ledger.at([then.position])), ledger.head().recorded_at
+        )
+        self.since = (
+            since or f"{datetime.fromisoformat(self.at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
+        )
         self.stats = stats(ledger, past)
         used = usage_at(ledger, past.position if past is not None else None).bullets
         steps, texts = blames(ledger, [*then.entries], then), _texts(ledger, then)
-        self.bullets = [Told(row, used[row.name].cited, steps[row.name], texts[row.name]) for row in listed]
+        self.bullets = [
+            Told(row, used[row.name].cited, steps[row.name], texts[row.name]) for row in listed
+        ]
         self.changes = sorted(
             difference(ledger, *span_of(ledger, f"{self.since}..{then.position}")).bullets,
-            key=lambda one: (one.change == "counted", -sum(abs(of.helpful) + abs(of.harmful) for of in one.sessions)),
+            key=lambda one: (
+                one.change == "counted",
+                -sum(abs(of.helpful) + abs(of.harmful) for of in one.sessions),
+            ),
         )
         self.weeks = weeks(ledger, then)
         self.known = sum(week.sum("known") for week in self.weeks)
@@ -146,7 +164,11 @@ class Page:
         self.told = sorted(told, key=lambda one: (-one.context, one.row.name))
         self.idle = [one for one in self.told if not one.cited]
         self.wasted = [one for one in self.idle if one.row.name not in self.useful]
-        linked = [*self.contested[:MOST_LINKS], *self.harming[:MOST_LINKS], *self.wasted[:MOST_LINKS]]
+        linked = [
+            *self.contested[:MOST_LINKS],
+            *self.harming[:MOST_LINKS],
+            *self.wasted[:MOST_LINKS],
+        ]
         linked += [one for one in self.idle if one.row.name in self.useful]
         self.anchors = {one.row.name for one in [*self.bullets[:MOST_BULLETS], *linked]}
         self.shown = [one for one in self.bullets if one.row.name in self.anchors]
@@ -157,11 +179,19 @@ class Page:
 
 
 def _overruled(steps: Sequence[Step]) -> list[Step]:
-    said = {(one.name, one.session_id): one.tag for one in steps
-            if one.backend == ev.HUMAN and one.disposition != "retracted"}  # fmt: skip
+    said = {
+        (one.name, one.session_id): one.tag
+        for one in steps
+        if one.backend == ev.HUMAN and one.disposition != "retracted"
+    }
     gone = (one for one in steps if one.backend != ev.HUMAN and one.disposition == "retracted")
-    return [one for one in gone if one.uncounted_by and one.uncounted_by.actor == ev.HUMAN
-            and said.get((one.name, one.session_id), one.tag) != one.tag]  # fmt: skip
+    return [
+        one
+        for one in gone
+        if one.uncounted_by
+        and one.uncounted_by.actor == ev.HUMAN
+        and said.get((one.name, one.session_id), one.tag) != one.tag
+    ]
 
 
 def _texts(ledger: Ledger, then: Past) -> dict[str, list[tuple[str, str, str]]]:
@@ -182,20 +212,38 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
     from reflector.reflection.standing import citations
 
     open_ = [
-        (one.name, short, one.reason if one.verdict else "nobody judged it", command("judge", short))
+        (
+            one.name,
+            short,
+            one.reason if one.verdict else "nobody judged it",
+            command("judge", short),
+        )
         for one in citations(ledger)
         for short in [(one.session_id or "")[:8]]
     ]
     proposed = [
-        (one.id[:8], one.origin, f"{one.change.line} ({one.reason})", command("proposals approve", one.id[:8]))
+        (
+            one.id[:8],
+            one.origin,
+            f"{one.change.line} ({one.reason})",
+            command("proposals approve", one.id[:8]),
+        )
         for one in proposals(ledger)
     ]
     failed = [
-        (trouble.stage, short, str((trouble.last.data or {}).get("message")), command("reflect", short))
+        (
+            trouble.stage,
+            short,
+            str((trouble.last.data or {}).get("message")),
+            command("reflect", short),
+        )
         for one in reversed(ledger.windows_in("failed", "given_up"))
         if (trouble := trouble_of(ledger.targeting(one.event_id))) is not None
         for short in [(one.session_id or "")[:8]]
     ]
-    of = {"undecided citations": (open_, "judge"), "proposals": (proposed, "proposals decide"),
-          "failures": (failed, "reflect")}  # fmt: skip
+    of = {
+        "undecided citations": (open_, "judge"),
+        "proposals": (proposed, "proposals decide"),
+        "failures": (failed, "reflect"),
+    }
     return {kind: (len(found), command(by), found[:MOST_ROWS]) for kind, (found, by) in of.items()}

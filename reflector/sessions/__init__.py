@@ -1,1 +1,3 @@
-"""What ended: the deliveries that hooks left, their intake into the ledger, and the text that the next start prints."""
+"""What ended: the deliveries that hooks left, their intake into the ledger, and the text that
+the next start prints.
+"""

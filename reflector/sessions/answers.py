@@ -1,4 +1,5 @@
-"""The last answers that a stop carried and that no transcript had when the session ended: kept as transcripts of ours.
+"""The last answers that a stop carried and that no transcript had when the session ended: kept as
+transcripts of ours.
 
 Invariant: an answer counts once. What the agent writes of it afterwards is known by its words.
 """
@@ -28,9 +29,17 @@ def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_n
     known = files.read_file(f"{folder}/{name}", _MOST) if Path(folder, name).is_file() else b""
     at = datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-    uuid = "answer-" + sha256(f"{session_id}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()
+    uuid = (
+        "answer-" + sha256(f"{session_id}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()
+    )
     if uuid.encode() not in known:
-        record = {"type": "assistant", "uuid": uuid, "sessionId": session_id, "timestamp": at, "message": body}
+        record = {
+            "type": "assistant",
+            "uuid": uuid,
+            "sessionId": session_id,
+            "timestamp": at,
+            "message": body,
+        }
         files.write_durably(folder, known + json.dumps(record).encode() + b"\n", name)
     return Path(folder, name)
 
@@ -48,7 +57,9 @@ def kept(project: Path | None, session_id: str, agent_id: str | None) -> Sequenc
 
 
 def is_part(text: str, answer: str) -> bool:
-    """Return whether a text of a transcript, which may be cut, is an answer or one of its blocks."""
+    """Return whether a text of a transcript, which may be cut, is an answer or one of its
+    blocks.
+    """
     one, other = (" ".join(spread(part).split()) for part in (text, answer))
     return bool(one and other) and (one[:_TOLD_BY] in other or other[:_TOLD_BY] in one)
 

@@ -1,9 +1,10 @@
 """Outcomes of lessons from a session's own tests, recorded when its window is finished.
 
-Invariant: nothing is recorded where the tie is unsure. Within one turn, the agent cites the lesson as `[lesson
-8caa5bfa]`, changes something, and runs a test command again that then ends otherwise than before; the turn comes to its
-end; and no other test command of the turn says the opposite. `docs/learning.md` words the rule for people. An outcome's
-id comes from the lesson and the record of the run, so a window that is read again, or a fork, adds nothing.
+Invariant: nothing is recorded where the tie is unsure. Within one turn, the agent cites the lesson
+as `[lesson 8caa5bfa]`, changes something, and runs a test command again that then ends otherwise
+than before; the turn comes to its end; and no other test command of the turn says the opposite.
+`docs/learning.md` words the rule for people. An outcome's id comes from the lesson and the record
+of the run, so a window that is read again, or a fork, adds nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _MOST_WHY: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a test command ended. `key` is of the transcript's record, `quote` the decisive line as printed."""
+    """How a test command ended. `key` is of the transcript's record, `quote` the decisive line
+    as printed.
+    """
 
     key: int
     timestamp: str
@@ -79,12 +82,17 @@ class _Chain:
         step = self.calls.pop(result.call_id, None)
         outcome = read_result(step, result.text, result.is_error) if step is not None else None
         if step is not None and outcome is not None and outcome.ending in ("passes", "fails"):
-            command, passed = step.command.split("|")[0].replace("2>&1", " ").strip(), outcome.ending == "passes"
+            command, passed = (
+                step.command.split("|")[0].replace("2>&1", " ").strip(),
+                outcome.ending == "passes",
+            )
             self.steps.append(Run(message.key, message.timestamp, command, passed, outcome.quote))
             self.excused = False
 
     def end_turn(self) -> Iterator[tuple[str, Run]]:
-        """Yield (lesson, run) for each lesson that the turn's tests speak of, and begin the next turn."""
+        """Yield (lesson, run) for each lesson that the turn's tests speak of, and begin the next
+        turn.
+        """
         for place, step in enumerate(self.steps):
             if isinstance(step, Run):
                 self.ended[step.command] = step.passed
@@ -96,9 +104,10 @@ class _Chain:
 
 
 def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | None:
-    """Return the newest run that ends otherwise than before a change, a failure only as the last word: who went on
-    after it may have mended it. None where none does or another command says the opposite. `ended` is how each command
-    had ended before these steps."""
+    """Return the newest run that ends otherwise than before a change, a failure only as the last
+    word: who went on after it may have mended it. None where none does or another command says the
+    opposite. `ended` is how each command had ended before these steps.
+    """
     before: set[tuple[str, bool]] = set()
     last: dict[str, Run] = {}
     is_changed = False
@@ -121,7 +130,9 @@ def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | 
 
 
 def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
-    """Yield (first eight digits of a lesson's id, the test run that speaks for or against it), in order."""
+    """Yield (first eight digits of a lesson's id, the test run that speaks for or against it),
+    in order.
+    """
     chains: dict[str, _Chain] = {}
     for message in messages:
         chain = chains.setdefault(message.chain, _Chain())
@@ -139,8 +150,9 @@ def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
 
 
 def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
-    """Record what the tests of these windows' sessions say of the ledger's lessons, once. A transcript that cannot be
-    read says nothing: its reflection says why. Raises LedgerError."""
+    """Record what the tests of these windows' sessions say of the ledger's lessons, once. A
+    transcript that cannot be read says nothing: its reflection says why. Raises LedgerError.
+    """
     lessons: dict[str, list[str]] = {}
     for event in ledger.events(types=(ev.LESSON_RECORDED,)):
         lessons.setdefault(event.event_id[:8], []).append(event.event_id)
@@ -173,7 +185,9 @@ def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
 
 
 def _tests_only(command: str) -> bool:
-    """Return whether a command is known in full and runs no other check, whose result could pass for that of tests."""
+    """Return whether a command is known in full and runs no other check, whose result could pass
+    for that of tests.
+    """
     parts = (read_call(ToolCall("", "Bash", {"command": part})) for part in _PARTS.split(command))
     return len(command) < _WHOLE and all(part.kind not in CHECKS - {"test"} for part in parts)
 

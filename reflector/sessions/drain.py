@@ -1,15 +1,17 @@
-"""The drain: from the spool into the ledger, and from the ledger to playbook.json; the one road of a session.
+"""The drain: from the spool into the ledger, and from the ledger to playbook.json; the one road of
+a session.
 
-Invariant: a delivery is settled after what it says is committed, and one that cannot be recorded is kept with its
-error. So a drain that is killed at any point leaves the rest to the next one, and taking the same delivery in again
-adds nothing. One process at a time drains a project; one that leaves because another holds the lock can do so because
-the holder looks once more after it let go.
+Invariant: a delivery is settled after what it says is committed, and one that cannot be recorded is
+kept with its error. So a drain that is killed at any point leaves the rest to the next one, and
+taking the same delivery in again adds nothing. One process at a time drains a project; one that
+leaves because another holds the lock can do so because the holder looks once more after it let go.
 
-What a person wrote is recorded before anything else, and playbook.json is written once, at the end. A transcript goes
-into the user's ledger after it is in the project's and before its delivery is settled; after a crash in between the
-delivery is recorded again and adds what is missing, once. Locks are taken in one order, the project's and then the
-user's, the second for one step each time. A user's playbook that cannot be opened is an error of the delivery, which
-waits in the spool; what the project counts does not wait for it.
+What a person wrote is recorded before anything else, and playbook.json is written once, at the end.
+A transcript goes into the user's ledger after it is in the project's and before its delivery is
+settled; after a crash in between the delivery is recorded again and adds what is missing, once.
+Locks are taken in one order, the project's and then the user's, the second for one step each time.
+A user's playbook that cannot be opened is an error of the delivery, which waits in the spool; what
+the project counts does not wait for it.
 """
 
 from __future__ import annotations
@@ -33,9 +35,16 @@ from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
-from reflector.sessions.injection import keep_ranks, leave_last_session, leave_waiting, told_by_hook, write_injection
+from reflector.sessions.injection import (
+    keep_ranks,
+    leave_last_session,
+    leave_waiting,
+    told_by_hook,
+    write_injection,
+)
 
-# Taking sessions in and judging them is imported where it is done: who adds advice or asks for it needs none of that.
+# Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
+# needs none of that.
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.protocol import Backend
@@ -46,8 +55,9 @@ if TYPE_CHECKING:
     from reflector.transcripts.message import Message
     from reflector.transcripts.reading import Scan
 
-#: The pauses of a drain in the background that finds the ledger's server away, in seconds: five minutes. A cluster has
-#: another primary within one; a server that stays away is asked by the next drain.
+#: The pauses of a drain in the background that finds the ledger's server away, in seconds: five
+#: minutes. A cluster has another primary within one; a server that stays away is asked by the next
+#: drain.
 OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 _TROUBLE: Final = (LedgerError, ConfigError, OSError)
 
@@ -69,9 +79,10 @@ class Drained:
 
 
 def run(project: str) -> int | None:
-    """Drain a project for a hook; return the exit code, None after an error: the command line meets it again, and has
-    its words and its exit code. While the ledger's server is away, as in a failover, one drain of the project waits for
-    it."""
+    """Drain a project for a hook; return the exit code, None after an error: the command line meets
+    it again, and has its words and its exit code. While the ledger's server is away, as in a
+    failover, one drain of the project waits for it.
+    """
     try:
         root = Path(project).absolute()
         if not root.is_dir():
@@ -100,13 +111,13 @@ def _drain_patiently(project: Project) -> Drained | None:
 def drain(
     project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
 ) -> Drained | None:
-    """Process the spool and finish what is pending; None if another process is at it and `wait` is False.
+    """Process the spool and finish what is pending; None if another process is at it and `wait` is
+    False.
 
-    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as well, which
-    otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this project; the user's playbook
-    keeps to what a day allows.
-    Raises LedgerError (the delivery stays in the spool), PlaybookRefused, ConfigError. A project that has nothing yet
-    is left as it is.
+    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as
+    well, which otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this
+    project; the user's playbook keeps to what a day allows. Raises LedgerError (the delivery stays
+    in the spool), PlaybookRefused, ConfigError. A project that has nothing yet is left as it is.
     """
     done = Drained()
     if spool.is_untouched(project):
@@ -129,7 +140,9 @@ def drain(
         if all(one.path in met for one in spool.pending_for(project.root)):
             break
     for one in asking:
-        asked = ask_model(one, retry=retry, wait=wait, confirmed=confirmed if one is project else None)
+        asked = ask_model(
+            one, retry=retry, wait=wait, confirmed=confirmed if one is project else None
+        )
         leave_last_session(one.root, asked.reflected)
         done.reflected += asked.reflected
         done.notes += asked.notes
@@ -137,10 +150,11 @@ def drain(
 
 
 def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = False) -> set[Path]:
-    """Record what waits in the spool, finish what is pending, and write playbook.json; return the deliveries' paths.
+    """Record what waits in the spool, finish what is pending, and write playbook.json; return the
+    deliveries' paths.
 
-    `completes` says whether sessions are completed whose last answer was missing when an earlier drain recorded them.
-    Raises as `drain` does.
+    `completes` says whether sessions are completed whose last answer was missing when an earlier
+    drain recorded them. Raises as `drain` does.
     """
     from reflector.reflection.reflection_events import Reflected
     from reflector.sessions import ends
@@ -160,14 +174,21 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
     deliveries = spool.pending_for(root, aside=done.failed)
     for delivery in deliveries:
         _take_delivery(pipeline, delivery)
-    for source in ends.left(pipeline.project, pipeline.ledger, open_.union(one.session_id for one in deliveries)):
-        with suppress(OSError, ValueError):  # it has no delivery, and is met again by the next drain
+    for source in ends.left(
+        pipeline.project, pipeline.ledger, open_.union(one.session_id for one in deliveries)
+    ):
+        # it has no delivery, and is met again by the next drain
+        with suppress(OSError, ValueError):
             done.recorded += pipeline.take(source).event_id is not None
     pipeline.finish(retry=retry)
     sweep(pipeline.ledger)
     pipeline.write()
     # The model is asked when the project is free again.
-    asked = pipeline.ledger.open_windows() if done.recorded and pipeline.project.config.asks_model else []
+    asked = (
+        pipeline.ledger.open_windows()
+        if done.recorded and pipeline.project.config.asks_model
+        else []
+    )
     waiting = [Reflected(one.session_id, one.event_id, "waiting") for one in asked]
     leave_last_session(root, [*pipeline.reflected, *waiting])
     return {delivery.path for delivery in deliveries}
@@ -189,7 +210,9 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
             is_refused = isinstance(error, opencode_store.StoreRefused)
             if is_refused or not _says_nothing(pipeline, delivery, source.path):
                 # The path stands before it already.
-                done.failed.append(spool.Failed(str(source.path), getattr(error, "strerror", None) or str(error)))
+                done.failed.append(
+                    spool.Failed(str(source.path), getattr(error, "strerror", None) or str(error))
+                )
                 spool.fail(delivery, error)
                 return
             # A client may write a subagent's transcript after its end.
@@ -201,7 +224,9 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
 
 
 def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
-    """Return how a recorded delivery ends: the next drain completes one whose last answer the transcript lacks."""
+    """Return how a recorded delivery ends: the next drain completes one whose last answer the
+    transcript lacks.
+    """
     from reflector.handover import STOPS
     from reflector.sessions import ends
 
@@ -209,13 +234,17 @@ def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
         stop = spool.stop_of(delivery)
         if stop is not None and ends.lacks(taken.found, ends.answer_of(stop)):
             spool.keep_unanswered(stop)
-    elif delivery.event in (*STOPS, "SubagentStop") and ends.lacks(taken.found, ends.answer_of(delivery)):
+    elif delivery.event in (*STOPS, "SubagentStop") and ends.lacks(
+        taken.found, ends.answer_of(delivery)
+    ):
         return spool.keep_unanswered
     return spool.settle
 
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
-    """Record the last answer of a session: from its transcript if it is there by now, else from its stop."""
+    """Record the last answer of a session: from its transcript if it is there by now, else from
+    its stop.
+    """
     from reflector.sessions import ends, opencode_store
     from reflector.sessions.intake import source_of
 
@@ -227,18 +256,26 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
                 taken = pipeline.take(source)
                 done.recorded += taken.event_id is not None
                 is_missing = ends.lacks(taken.found, ends.answer_of(delivery))
-        if is_missing and (source := ends.completed(pipeline.project.root, pipeline.ledger, delivery)) is not None:
+        if (
+            is_missing
+            and (source := ends.completed(pipeline.project.root, pipeline.ledger, delivery))
+            is not None
+        ):
             done.recorded += pipeline.take(source).event_id is not None
     except (OSError, ValueError) as error:
-        done.notes.append(f"the last answer of session {delivery.session_id} is not recorded: {error}")
+        done.notes.append(
+            f"the last answer of session {delivery.session_id} is not recorded: {error}"
+        )
         return
     spool.settle(delivery)
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether there never was anything to record, so that nothing is lost. An empty transcript says nothing. A
-    missing one may have been lost, but two never exist: that of a client's own summariser run, and that of a session
-    which was opened and left without a word, of which only start and end is heard: a turn would have left its Stop."""
+    """Return whether there never was anything to record, so that nothing is lost. An empty
+    transcript says nothing. A missing one may have been lost, but two never exist: that of a
+    client's own summariser run, and that of a session which was opened and left without a word, of
+    which only start and end is heard: a turn would have left its Stop.
+    """
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
     except FileNotFoundError:
@@ -249,7 +286,11 @@ def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> b
         from reflector.sessions.intake import safe_id
 
         session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
-        return session_id is not None and not spool.has_stop(delivery) and not pipeline.ledger.windows(session_id)
+        return (
+            session_id is not None
+            and not spool.has_stop(delivery)
+            and not pipeline.ledger.windows(session_id)
+        )
     except OSError:
         return False
 
@@ -258,11 +299,12 @@ def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> b
 def open_pipeline(
     project: Project, *, wait: bool = True, write: bool = True, done: Drained | None = None
 ) -> Iterator[Pipeline | None]:
-    """Hold the project's lock and open its ledger; None when another process holds the lock and `wait` is False.
+    """Hold the project's lock and open its ledger; None when another process holds the lock and
+    `wait` is False.
 
-    What a person wrote is recorded first, so that it is known when it is cited; what the playbook says is written last,
-    playbook.json itself only if `write`. A question to a ledger that may only be read records nothing.
-    Raises LedgerError, PlaybookRefused and ConfigError.
+    What a person wrote is recorded first, so that it is known when it is cited; what the playbook
+    says is written last, playbook.json itself only if `write`. A question to a ledger that may only
+    be read records nothing. Raises LedgerError, PlaybookRefused and ConfigError.
     """
     state = project.make_state_dir()
     with locks.held(state, "drain.lock", wait=wait) as held:
@@ -271,7 +313,10 @@ def open_pipeline(
             return
         with project.open_ledger() as ledger, ExitStack() as closing:
             pipeline = Pipeline(project, ledger, Drained() if done is None else done)
-            own = [Path(user_folder(), ".claude", name) for name in ("reflector/ledger.db", "playbook.json")]
+            own = [
+                Path(user_folder(), ".claude", name)
+                for name in ("reflector/ledger.db", "playbook.json")
+            ]
             if not project.is_users and any(path.exists() for path in own):
                 pipeline.users = Users(pipeline, closing)
             if not write and not ledger.may_append():
@@ -290,14 +335,17 @@ def open_pipeline(
 
 
 class Pipeline:
-    """A project with its ledger open and its lock held, and what came of it: the one way from a transcript to
-    playbook.json. `users` is the user's own playbook if the agent gets one beside the project's."""
+    """A project with its ledger open and its lock held, and what came of it: the one way from a
+    transcript to playbook.json. `users` is the user's own playbook if the agent gets one beside the
+    project's.
+    """
 
     def __init__(self, project: Project, ledger: Ledger, done: Drained) -> None:
         self.project = project
         self.ledger = ledger
         self.users: Users | None = None
-        #: Whether playbook.json and what is made of it say what the ledger said when it was written last.
+        #: Whether playbook.json and what is made of it say what the ledger said when it was written
+        #: last.
         self.is_written = False
         self.done, self.notes, self.reflected = done, done.notes, done.reflected
         #: Whether a server lets us ask and nothing more.
@@ -315,8 +363,9 @@ class Pipeline:
         return runner
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
-        """Record a window; its reflection follows with `finish`. Raises ValueError when it is recorded here and not in
-        the user's ledger."""
+        """Record a window; its reflection follows with `finish`. Raises ValueError when it is
+        recorded here and not in the user's ledger.
+        """
         from reflector.sessions.intake import take_in
 
         source = replace(source, project=self.project.root)
@@ -325,12 +374,16 @@ class Pipeline:
             self.heard[taken.event_id] = taken.found.people
             self._held[taken.event_id] = taken.found.messages if taken.found.cited else ()
         if self.users is not None:
-            self.users.take(source, taken.found, window=window, beside={row.name for row in self.ledger.rows()})
+            self.users.take(
+                source, taken.found, window=window, beside={row.name for row in self.ledger.rows()}
+            )
         return taken
 
     def finish(self, *, retry: Retry = "due") -> None:
-        """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's lock. What the
-        sessions' own tests say of lessons, and what people asked for, is recorded first, while a window is open."""
+        """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's
+        lock. What the sessions' own tests say of lessons, and what people asked for, is recorded
+        first, while a window is open.
+        """
         from reflector.curator import listening
 
         fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
@@ -348,19 +401,23 @@ class Pipeline:
         self._held.clear()
 
     def adopt(self, *, file: bool = True) -> None:
-        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with the same `file`."""
+        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with
+        the same `file`.
+        """
         self.note(*take_mirrored(self.ledger, self.project))
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
-        """Write playbook.json, its mirrors and what the start hook prints. A question leaves the `file` as it is: it
-        may be under version control."""
+        """Write playbook.json, its mirrors and what the start hook prints. A question leaves the
+        `file` as it is: it may be under version control.
+        """
         self.is_written = True
         self._sync(write=file)
         if file:
             self.note(*write_mirrored(self.ledger, self.project))
         root = self.project.root
-        with suppress(OSError):  # a state folder that cannot be written keeps no session from starting
+        # a state folder that cannot be written keeps no session from starting
+        with suppress(OSError):
             book = None
             if self.ledger.has(LESSON_RECORDED):
                 from reflector.lessons.book import lesson_book
@@ -375,7 +432,8 @@ class Pipeline:
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project))
-            except ValueError as error:  # a person's own template; counting does not wait for its mending
+            # a person's own template; counting does not wait for its mending
+            except ValueError as error:
                 self.note(f"the agent does not get the current playbook: {error}")
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
@@ -385,9 +443,15 @@ class Pipeline:
         if synced.of_another is not None:
             self.note(of_another(self.project.playbook_json, synced.of_another))
         for theirs, ours in synced.renamed.items():
-            self.note(f"{theirs} of {self.project.playbook_json} is {ours} here: another bullet has had that name")
+            self.note(
+                f"{theirs} of {self.project.playbook_json} is {ours} here: another bullet "
+                "has had that name"
+            )
         for problem in synced.problems[:20]:
-            self.note(f"{self.project.playbook_json}, {problem}. The file is unchanged, and counting continues")
+            self.note(
+                f"{self.project.playbook_json}, {problem}. The file is unchanged, and "
+                "counting continues"
+            )
 
     def note(self, *texts: str) -> None:
         """Add what the user is to read, each text once."""
@@ -395,8 +459,9 @@ class Pipeline:
 
 
 class Users:
-    """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when they are needed;
-    `closing` releases them. What came of it goes to the project's."""
+    """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when
+    they are needed; `closing` releases them. What came of it goes to the project's.
+    """
 
     def __init__(self, project: Pipeline, closing: ExitStack) -> None:
         self._project = project
@@ -409,12 +474,19 @@ class Users:
         pipeline = self._pipeline
         if pipeline is None or not pipeline.runner.backend.is_model:
             return None
-        return pipeline.project if pipeline.ledger.open_windows() or pipeline.runner.reopened() else None
+        return (
+            pipeline.project
+            if pipeline.ledger.open_windows() or pipeline.runner.reopened()
+            else None
+        )
 
-    def take(self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]) -> None:
+    def take(
+        self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]
+    ) -> None:
         """Record what a transcript says of the user's bullets; `beside` are the project's names.
 
-        A transcript that may have come with the project is recorded only if a person names it. Raises ValueError.
+        A transcript that may have come with the project is recorded only if a person names it.
+        Raises ValueError.
         """
         from reflector.sessions.intake import safe_id, take_in
 
@@ -422,18 +494,27 @@ class Users:
         if source.trigger != "ingest" and not is_ours and self._may_have_come_along(source.path):
             if found.cited:
                 self._project.note(
-                    f"{source.path} lies in the project, so it may have come with an archive, and nothing of it counts "
-                    f"in your own playbook; where it is yours, run: reflector ingest {shlex.quote(str(source.path))}"
+                    f"{source.path} lies in the project, so it may have come with an archive, and "
+                    "nothing of it counts "
+                    "in your own playbook; where it is yours, run: reflector ingest "
+                    f"{shlex.quote(str(source.path))}"
                 )
             return
         given_id = source.session_id or found.session_id
-        told = [*(telling for _, telling in found.told), *told_by_hook(source.project, given_id or "")]
-        names = {name for _, names in found.cited for name in names}.union(*(one.bullets for one in told))
+        told = [
+            *(telling for _, telling in found.told),
+            *told_by_hook(source.project, given_id or ""),
+        ]
+        names = {name for _, names in found.cited for name in names}.union(
+            *(one.bullets for one in told)
+        )
         try:
             with self._held() as pipeline:
                 session_id = safe_id(given_id)
                 own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
-                if own.isdisjoint(names) and not (session_id and pipeline.ledger.windows(session_id)):
+                if own.isdisjoint(names) and not (
+                    session_id and pipeline.ledger.windows(session_id)
+                ):
                     return
                 taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
                 if taken.event_id is not None:
@@ -444,7 +525,8 @@ class Users:
     def _may_have_come_along(self, transcript: Path) -> bool:
         """Return whether a transcript is in the project, as one of an archive would be.
 
-        An agent's folder there may have come along as well, unless the project is the person's home folder.
+        An agent's folder there may have come along as well, unless the project is the person's home
+        folder.
         """
         root, path = self._project.project.root.resolve(), transcript.resolve()
         own = Path(home_folder() or "/nowhere", ".claude", "projects").resolve()
@@ -478,7 +560,9 @@ class Users:
 
 
 def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) -> Runner:
-    """Return the runner that a project's settings ask for, with their judge or another one. Raises ConfigError."""
+    """Return the runner that a project's settings ask for, with their judge or another one.
+    Raises ConfigError.
+    """
     from reflector.reflection.backends import backend_of
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
@@ -488,13 +572,16 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
     return Runner(ledger, judge, gate=Gate(config, root), max_attempts=config.max_attempts)
 
 
-def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None) -> Drained:
-    """Finish what is pending with a model, each window tried once, while others may use the project.
+def ask_model(
+    project: Project, *, retry: Retry = "due", wait: bool = True, confirmed: int | None = None
+) -> Drained:
+    """Finish what is pending with a model, each window tried once, while others may use the
+    project.
 
     `confirmed` is how many requests to their agent a person agreed to; None where nobody was asked.
 
-    If another process is at it, the windows are left to it. When the API cannot be reached or refuses us, the
-    other windows wait for a later drain. Raises as `drain` does.
+    If another process is at it, the windows are left to it. When the API cannot be reached or
+    refuses us, the other windows wait for a later drain. Raises as `drain` does.
     """
     from reflector.curator.listening import propose_learned
 
@@ -510,7 +597,8 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
                 runner.gate.confirmed = confirmed
                 done.reflected += _ask_about(runner, tried, retry)
                 confirmed = runner.gate.confirmed
-        # After releasing the lock: a window that another process recorded before that is left to this one.
+        # After releasing the lock: a window that another process recorded before that is left to
+        # this one.
         with project.open_ledger() as ledger:
             left = bool(_untried(ledger, tried))
     if done.reflected:
@@ -523,19 +611,26 @@ def ask_model(project: Project, *, retry: Retry = "due", wait: bool = True, conf
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest first. All of who
-    cannot be reached or refuses us count as tried from then on."""
+    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest
+    first. All of who cannot be reached or refuses us count as tried from then on.
+    """
     from reflector.reflection.protocol import OUTAGES
 
     open_ = _untried(runner.ledger, tried)
     away = runner.resting(open_, retry)
-    reopened = {window.event_id: window for window in runner.reopened() if window.event_id not in tried}
+    reopened = {
+        window.event_id: window for window in runner.reopened() if window.event_id not in tried
+    }
     windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
     budget_is_spent = False
     for window in windows:
         tried.add(window.event_id)
         waited = window.event_id in reopened
-        if (waited and budget_is_spent) or (who := runner.who(window)) in away or not runner.is_due(window, retry):
+        if (
+            (waited and budget_is_spent)
+            or (who := runner.who(window)) in away
+            or not runner.is_due(window, retry)
+        ):
             continue
         reflected = runner.finish(window)
         if waited and reflected.outcome == "skipped":  # it waits as before
@@ -557,13 +652,19 @@ def unread_notes(project: Project) -> list[str]:
 
 
 def refresh(project: Project) -> list[str]:
-    """Process the spool before a question is answered, unless another process is at it; return notes for the user, also
-    on what the answer lacks. playbook.json is written only where sessions had ended: asking changes no file of the
-    project. What a model would be asked waits for the drain."""
+    """Process the spool before a question is answered, unless another process is at it; return
+    notes for the user, also on what the answer lacks. playbook.json is written only where sessions
+    had ended: asking changes no file of the project. What a model would be asked waits for the
+    drain.
+    """
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
             drains = spool.pending_for(project.root)
-            what = "a session is still being processed" if drains else "another command is at work on this playbook"
+            what = (
+                "a session is still being processed"
+                if drains
+                else "another command is at work on this playbook"
+            )
             return [f"{what}; ask again in a moment"]
         if pipeline.only_reads:
             return unread_notes(project)
@@ -576,5 +677,8 @@ def refresh(project: Project) -> list[str]:
             kept = "" if one.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
             notes.append(f"{one.delivery}: {one.error}{kept}")
         if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
-            notes.append(f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the model's verdicts")
+            notes.append(
+                f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the "
+                "model's verdicts"
+            )
         return notes

@@ -1,11 +1,12 @@
-"""The ends of sessions that no hook brought: an answer that was written after the end, a file that grew since, a
-session that was killed.
+"""The ends of sessions that no hook brought: an answer that was written after the end, a file that
+grew since, a session that was killed.
 
-Invariant: what is found here goes the way of every session, so its records count once, whatever brings them later. A
-session that is still at work is left to its own end.
+Invariant: what is found here goes the way of every session, so its records count once, whatever
+brings them later. A session that is still at work is left to its own end.
 
-A stop carries the words of the last answer. Where the transcript lacks what they cite when its session ends, the next
-drain reads it again, and adds the words from the stop if they are still missing.
+A stop carries the words of the last answer. Where the transcript lacks what they cite when its
+session ends, the next drain reads it again, and adds the words from the stop if they are still
+missing.
 """
 
 from __future__ import annotations
@@ -56,17 +57,36 @@ def lacks(found: Scan, answer: str) -> bool:
 
 
 def completed(project: Path, ledger: Ledger, delivery: Delivery) -> Source | None:
-    """Return the source of the answer that a delivery carries, a transcript of ours. Raises OSError."""
+    """Return the source of the answer that a delivery carries, a transcript of ours. Raises
+    OSError.
+    """
     if not delivery.session_id:
         return None
-    path = answers.keep(project, delivery.session_id, delivery.agent_id, answer_of(delivery), delivery.received_at_ns)
+    path = answers.keep(
+        project,
+        delivery.session_id,
+        delivery.agent_id,
+        answer_of(delivery),
+        delivery.received_at_ns,
+    )
     windows = ledger.events(session_id=delivery.session_id, types=(SESSION_RECORDED,))
-    agent = next((str(one.facts["agent"]) for one in windows if one.facts.get("agent")), "claude-code")
-    return Source(path, delivery.event, None, delivery.session_id, delivery.agent_id, delivery.reason, agent=agent)
+    agent = next(
+        (str(one.facts["agent"]) for one in windows if one.facts.get("agent")), "claude-code"
+    )
+    return Source(
+        path,
+        delivery.event,
+        None,
+        delivery.session_id,
+        delivery.agent_id,
+        delivery.reason,
+        agent=agent,
+    )
 
 
 def left(project: Project, ledger: Ledger, busy: Collection[str | None]) -> Iterator[Source]:
-    """Yield what ended without a delivery: sessions that never came to an end, and transcripts that grew after it.
+    """Yield what ended without a delivery: sessions that never came to an end, and transcripts that
+    grew after it.
 
     busy  the sessions of which a delivery was recorded just now, or waits for their end
     """

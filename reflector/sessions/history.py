@@ -1,13 +1,15 @@
-"""The transcripts that agents still keep: found, recorded one after the other, or one by one and each asked about some
-lines.
+"""The transcripts that agents still keep: found, recorded one after the other, or one by one and
+each asked about some lines.
 
-Invariant: the project of a transcript is what its records say. The folder's name is the path with everything but
-letters and digits replaced, so several projects share one name, and a session can be moved to another.
+Invariant: the project of a transcript is what its records say. The folder's name is the path with
+everything but letters and digits replaced, so several projects share one name, and a session can be
+moved to another.
 
-A history is recorded oldest first, each file to its last event before the next begins, so an import that is stopped
-goes on where it ended. A check begins with the newest. A session is recorded before it is asked about, in a transaction
-of its own, and no lock is held while a judge is asked but the model's. Whoever is stopped goes on with the first window
-that lacks an answer; a transcript that has not grown since is not opened. A check writes no file of the project.
+A history is recorded oldest first, each file to its last event before the next begins, so an import
+that is stopped goes on where it ended. A check begins with the newest. A session is recorded before
+it is asked about, in a transaction of its own, and no lock is held while a judge is asked but the
+model's. Whoever is stopped goes on with the first window that lacks an answer; a transcript that
+has not grown since is not opened. A check writes no file of the project.
 """
 
 from __future__ import annotations
@@ -55,21 +57,25 @@ _LEAST_WORD = 4
 _CHUNK = 8 << 20
 #: Words by which no line is recognised.
 _COMMON = frozenset(
-    "always never when before after with from that this these those them they must should shall only make sure "
-    "write keep each every into your have does don use used using instead prefer avoid where which what also than "
-    "then there will would please ensure without over under here just more most other some such very".split()
+    "always never when before after with from that this these those them they must should shall "
+    "only make sure "
+    "write keep each every into your have does don use used using instead prefer avoid where "
+    "which what also than "
+    "then there will would please ensure without over under here just more most other some such "
+    "very".split()
 )
 #: Particles and endings are written in it.
 _HIRAGANA = "[\u3041-\u3096]"
 _COMMON_UNSPACED = """
-    必须 务必 不要 不得 不能 不可 禁止 请勿 使用 应该 应当 需要 始终 总是 所有 全部 每个 之前 之后 以前 以后 必須 應該
-    總是 一个 这个 那个 我们 你们 可以 如果 或者 以及 時候 时候
+    必须 务必 不要 不得 不能 不可 禁止 请勿 使用 应该 应当 需要 始终 总是 所有 全部
+    每个 之前 之后 以前 以后 必須 應該 總是 一个 这个 那个 我们 你们 可以 如果 或者 以及 時候 时候
     場合 必ず 常に 使う 使い 全て
     ต้อง จะต้อง ห้าม อย่า ควร เสมอ ทุกครั้ง ทั้งหมด ก่อน หลัง และ หรือ ให้ การ ความ เป็น ไม่ ใช้ ของ ที่ ว่า จาก กับ
     ຕ້ອງ ຫ້າມ ຢ່າ ຄວນ ສະເໝີ ທຸກຄັ້ງ ກ່ອນ ຫຼັງ ແລະ ໃຫ້ ການ ຄວາມ ເປັນ ບໍ່ ໃຊ້ ຂອງ ທີ່ ຈາກ ກັບ
     ត្រូវ កុំ ហាម គួរ ជានិច្ច មុន ក្រោយ និង ការ ជា មិន ប្រើ របស់ ដែល ពី នៅ
 """
-#: How far into a file its folder and its first time are looked for. A first prompt with images has megabytes.
+#: How far into a file its folder and its first time are looked for. A first prompt with images has
+#: megabytes.
 _HEAD_BYTES = 8 * 1024 * 1024
 _HEAD_LINES = 200
 _MOST_DOCUMENT = 64 * 1024 * 1024
@@ -94,11 +100,15 @@ class Found:
 
 
 def find_transcripts(
-    folder: Path, pattern: str = "*.jsonl", known: Mapping[tuple[str, int], str] = MappingProxyType({})
+    folder: Path,
+    pattern: str = "*.jsonl",
+    known: Mapping[tuple[str, int], str] = MappingProxyType({}),
 ) -> Iterator[Found]:
-    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is passed over.
+    """Yield the transcripts below a folder, subagents' as well, in no order. What cannot be read is
+    passed over.
 
-    known  the folder that the agent worked in, by the path and the bytes of a file: such a one is not opened
+    known  the folder that the agent worked in, by the path and the bytes of a file: such a one is
+           not opened
     """
     for path in sorted(folder.rglob(pattern)):
         if path.name in _OTHERS or not path.is_file():
@@ -112,7 +122,11 @@ def find_transcripts(
 def compressed(folders: Iterable[Path]) -> list[Path]:
     """Return the compressed transcripts below some folders, which nobody reads: of any project."""
     found = (path for folder in folders if folder.is_dir() for path in folder.rglob("*"))
-    return sorted(path for path in found if path.suffix in _COMPRESSED and ".json" in path.name and path.is_file())
+    return sorted(
+        path
+        for path in found
+        if path.suffix in _COMPRESSED and ".json" in path.name and path.is_file()
+    )
 
 
 def look_at(path: Path) -> Found:
@@ -146,12 +160,17 @@ def project_hash(root: Path) -> str:
 
 
 def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and OpenCode put it. A
-    chat of Gemini CLI has a hash of it."""
+    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and
+    OpenCode put it. A chat of Gemini CLI has a hash of it.
+    """
     places = [record, fields(record.get("payload")), fields(record.get("data"))]
     places += [fields(place.get("context")) for place in places]
     found = (cwd for place in places if (cwd := whole(place.get("cwd"))))
-    return next(found, "") or whole(fields(record.get("info")).get("directory")) or whole(record.get("projectHash"))
+    return (
+        next(found, "")
+        or whole(fields(record.get("info")).get("directory"))
+        or whole(record.get("projectHash"))
+    )
 
 
 @dataclass(slots=True)
@@ -173,9 +192,12 @@ class Imported:
     failed: list[tuple[Path, OSError | ValueError]] = field(default_factory=list)
 
 
-def record_history(project: Project, files: Sequence[Found], advance: Callable[[Found], object]) -> Imported:
-    """Record a project's transcripts in their order; `advance` is called with each finished file. Raises as `drain`
-    does, after what was recorded until then."""
+def record_history(
+    project: Project, files: Sequence[Found], advance: Callable[[Found], object]
+) -> Imported:
+    """Record a project's transcripts in their order; `advance` is called with each finished file.
+    Raises as `drain` does, after what was recorded until then.
+    """
     done = Imported()
     is_model = False
     for start in range(0, len(files), _AT_ONCE):
@@ -192,8 +214,12 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
                 except (OSError, ValueError) as error:
                     done.failed.append((one.path, error))
                 advance(one)
-            pipeline.ledger.append([came for _, came in lacking(pipeline.ledger)] if not start else [])
-            done.wishes += sum(1 for _ in pipeline.ledger.events(types=[ev.CHANGE_PROPOSED], after=before))
+            pipeline.ledger.append(
+                [came for _, came in lacking(pipeline.ledger)] if not start else []
+            )
+            done.wishes += sum(
+                1 for _ in pipeline.ledger.events(types=[ev.CHANGE_PROPOSED], after=before)
+            )
             pipeline.write()
             done.is_empty = not pipeline.ledger.rows()
     if is_model:
@@ -202,22 +228,27 @@ def record_history(project: Project, files: Sequence[Found], advance: Callable[[
 
 
 def news(project: Project, files: Sequence[Found]) -> Iterator[tuple[int, int]]:
-    """Yield for each file with records that no window of the project has about how many bytes are new, and how many
-    bullets they cite. Records nothing; a file that cannot be read is left out. Raises LedgerError."""
+    """Yield for each file with records that no window of the project has about how many bytes are
+    new, and how many bullets they cite. Records nothing; a file that cannot be read is left out.
+    Raises LedgerError.
+    """
     with project.open_ledger() if project.has_ledger() else nullcontext() as ledger:
         for one in files:
             with suppress(OSError, ValueError):
                 found = scan(one.path, one.bytes)
                 seen = ledger.seen(found.keys) if ledger is not None else set()
                 if new := len(found.keys) - len(seen):
-                    cites = {name for key, names in found.cited if key not in seen for name in names}
+                    cites = {
+                        name for key, names in found.cited if key not in seen for name in names
+                    }
                     yield one.bytes * new // len(found.keys), len(cites)
 
 
 @dataclass(slots=True)
 class Ran:
-    """What a check did: `asked` windows, of which `answered` had an answer, and USD `spent` as far as prices are known;
-    `failed` are those without one, by why."""
+    """What a check did: `asked` windows, of which `answered` had an answer, and USD `spent` as far
+    as prices are known; `failed` are those without one, by why.
+    """
 
     asked: int = 0
     answered: int = 0
@@ -227,8 +258,9 @@ class Ran:
 
 
 def recorded(project: Project, ledger: Ledger) -> dict[tuple[str, int], str]:
-    """Return the session of each transcript that was recorded to its end, by its path and its bytes; "" for a copy of
-    others, which left no event."""
+    """Return the session of each transcript that was recorded to its end, by its path and its
+    bytes; "" for a copy of others, which left no event.
+    """
     found: dict[str, tuple[int, str]] = {}
     with suppress(OSError, ValueError):
         lines = (project.state_dir / _COPIES).read_text("utf-8").splitlines()
@@ -257,17 +289,24 @@ def sessions_of(
     hashes = {project_hash(root): str(root)}
     found: list[tuple[float, Found]] = []
     there = ((folder, pattern) for folder, pattern in folders if folder.is_dir())
-    for one in each(one for folder, pattern in there for one in find_transcripts(folder, pattern, known)):
+    for one in each(
+        one for folder, pattern in there for one in find_transcripts(folder, pattern, known)
+    ):
         with suppress(OSError):
             at = one.path.stat().st_mtime
-            if at >= since and not one.path.name.startswith("agent-") and one.path.parent.name != "subagents":
+            if (
+                at >= since
+                and not one.path.name.startswith("agent-")
+                and one.path.parent.name != "subagents"
+            ):
                 found.append((at, replace(one, cwd=hashes.get(one.cwd, one.cwd))))
     return [one for _, one in sorted(found, key=lambda pair: (-pair[0], str(pair[1].path)))]
 
 
 def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
-    """Return the texts of which no word, path or command stands in any of these files; each record names the project's
-    folder, which says nothing. A file that cannot be read counts as empty."""
+    """Return the texts of which no word, path or command stands in any of these files; each record
+    names the project's folder, which says nothing. A file that cannot be read counts as empty.
+    """
     own, left = str(root).lower().encode(), dict[str, set[bytes]]()
     for text in texts:
         left[text] = {form for word in _telling(text) for form in _forms(word)}
@@ -276,7 +315,11 @@ def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[
             before = b""
             while left and (chunk := file.read(_CHUNK)):
                 read = (before + chunk.lower()).replace(own, b"")
-                left = {text: said for text, said in left.items() if not any(word in read for word in said)}
+                left = {
+                    text: said
+                    for text, said in left.items()
+                    if not any(word in read for word in said)
+                }
                 before = read[-200:]
     return set(left)
 
@@ -296,7 +339,9 @@ def _common_grams() -> frozenset[str]:
 
 
 def _forms(word: str) -> Iterator[bytes]:
-    """Yield how a record may hold a word of lower case, if only its ASCII is in lower case: as it is, or escaped."""
+    """Yield how a record may hold a word of lower case, if only its ASCII is in lower case: as
+    it is, or escaped.
+    """
     if word.isascii():
         yield word.encode()
         return
@@ -314,12 +359,17 @@ def questions(
     *,
     again: bool = False,
 ) -> list[tuple[Found, int]]:
-    """Return (transcript, how many questions about it are left) for those that are to be asked about; `judge` and
-    `again` as for `todo`."""
+    """Return (transcript, how many questions about it are left) for those that are to be asked
+    about; `judge` and `again` as for `todo`.
+    """
     left = []
     for one in files:
         session = known.get((str(one.path), one.bytes))
-        count = 1 if session is None else sum(1 for _ in todo(ledger, session, names, judge, again=again))
+        count = (
+            1
+            if session is None
+            else sum(1 for _ in todo(ledger, session, names, judge, again=again))
+        )
         if count:
             left.append((one, count))
     return left
@@ -336,10 +386,11 @@ def check(
     advance: Callable[[Decimal], object],
     again: bool = False,
 ) -> Ran:
-    """Record the lines, which are watched from then on, and the transcripts, in their order, and ask about each.
+    """Record the lines, which are watched from then on, and the transcripts, in their order, and
+    ask about each.
 
-    At most so many questions; `advance` is called after each transcript, `again` is as for `todo`. Raises as `drain`
-    does.
+    At most so many questions; `advance` is called after each transcript, `again` is as for `todo`.
+    Raises as `drain` does.
     """
     ran, away = Ran(), set[str]()
     with _pipeline(project) as pipeline:
@@ -361,14 +412,22 @@ def check(
             ran.failed.append(f"{one.path}: {error}")
             advance(ran.spent)
             continue
-        with locks.held(project.make_state_dir(), "model.lock", wait=True), project.open_ledger() as ledger:
+        with (
+            locks.held(project.make_state_dir(), "model.lock", wait=True),
+            project.open_ledger() as ledger,
+        ):
             gate = Gate(project.config, project.root)
             gate.confirmed = most - ran.asked
             checker = Checker(ledger, judge, gate, learns=learns)
             left = list(todo(ledger, session, names, checker.judge, again=again))
             goes_on = _ask(checker, left, ran, away)
-            if not left and any(row.state in ("pending", "failed") for row in ledger.windows(session)):
-                ran.notes.append(f"session {session[:8]} waits for the verdicts on what it cites; then it is checked")
+            if not left and any(
+                row.state in ("pending", "failed") for row in ledger.windows(session)
+            ):
+                ran.notes.append(
+                    f"session {session[:8]} waits for the verdicts on what it cites; "
+                    "then it is checked"
+                )
         ran.spent += checker.spent
         advance(ran.spent)
         if not goes_on or ran.asked >= most:
@@ -390,7 +449,11 @@ def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) ->
     """Ask about windows; return whether more can be asked."""
     for one in windows:
         judge = checker.backend
-        who = judge.who(str((one.window.data or {}).get("agent") or "")) if isinstance(judge, Asks) else ""
+        who = (
+            judge.who(str((one.window.data or {}).get("agent") or ""))
+            if isinstance(judge, Asks)
+            else ""
+        )
         if who in away and one.answer is None:
             continue
         try:

@@ -1,17 +1,19 @@
-"""What the next start prints: for the agent the best of the playbook, within what it will read; for the person what
-the last session brought, and what waits for them.
+"""What the next start prints: for the agent the best of the playbook, within what it will read; for
+the person what the last session brought, and what waits for them.
 
-Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a 2,000-character preview instead,
-and no model was seen to open the file it points to. So the bullets are taken best first while the longer of the two
-forms (JSON, escapes included) stays within `LIMIT`, and the text says how many were left out. A name that the agent
-cites means the bullet that its citation counts for: where the project's playbook and the user's own give out the same
-name, the project's; and what a playbook.json does not say, or says of another ledger, is asked of its own.
+Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a
+2,000-character preview instead, and no model was seen to open the file it points to. So the bullets
+are taken best first while the longer of the two forms (JSON, escapes included) stays within
+`LIMIT`, and the text says how many were left out. A name that the agent cites means the bullet that
+its citation counts for: where the project's playbook and the user's own give out the same name, the
+project's; and what a playbook.json does not say, or says of another ledger, is asked of its own.
 
-The text is rendered when the projection is written, and by the hook itself where a playbook or a template changed
-since. What a ranking knows of each bullet besides its counters is kept for the hook, which opens no ledger. It changes
-only when the playbook, the settings of the ranking, or the turn (of `TURN` texts) does, so that all starts between two
-changes get the same bytes, and no clock is asked. The words about the last session are of one session, be it recorded
-in one window or in many. Leaving them fails no drain.
+The text is rendered when the projection is written, and by the hook itself where a playbook or a
+template changed since. What a ranking knows of each bullet besides its counters is kept for the
+hook, which opens no ledger. It changes only when the playbook, the settings of the ranking, or the
+turn (of `TURN` texts) does, so that all starts between two changes get the same bytes, and no clock
+is asked. The words about the last session are of one session, be it recorded in one window or in
+many. Leaving them fails no drain.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ class Told(Bullet):
 
 
 class Injection(NamedTuple):
-    """The two forms of one text, both "" where there is nothing to say, and how many bullets they hold."""
+    """The two forms of one text, both "" where there is nothing to say, and how many bullets
+    they hold.
+    """
 
     text: str
     json: str
@@ -105,10 +109,15 @@ class Injection(NamedTuple):
 
 
 def _template(project: Path) -> str:
-    """Return the text of the playbook's template in force. Raises ValueError where it cannot be used."""
+    """Return the text of the playbook's template in force. Raises ValueError where it cannot be
+    used.
+    """
     found = find_template("playbook.txt", project)
     if found.text.lstrip().startswith("{{"):
-        raise ValueError(f"{found.path}: begins with '{{'; Claude Code would take the text for JSON and refuse it")
+        raise ValueError(
+            f"{found.path}: begins with '{{'; Claude Code would take the text for "
+            "JSON and refuse it"
+        )
     return found.text
 
 
@@ -119,12 +128,13 @@ def render(
     troubles: Sequence[tuple[str, str]] = (),
     standing: Standing | None = None,
 ) -> Injection:
-    """Fill a template's text with the bullets that a ranking chooses, grouped by section, the best one's section first.
+    """Fill a template's text with the bullets that a ranking chooses, grouped by section, the best
+    one's section first.
 
-    `files` hold those that do not fit; `troubles` follow them: what keeps a playbook.json from being told, and what
-    the agent is to say to its user.
-    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite.
-    Raises ValueError where the template alone leaves no room for any bullet.
+    `files` hold those that do not fit; `troubles` follow them: what keeps a playbook.json from
+    being told, and what the agent is to say to its user. The section titles stay because under
+    MISTAKES TO AVOID the same words mean the opposite. Raises ValueError where the template alone
+    leaves no room for any bullet.
     """
     bullets = list(bullets)
     told = _REMINDER.sub("&lt;", "".join(f"\n\n({what}. {advice})" for what, advice in troubles))
@@ -133,9 +143,14 @@ def render(
         return Injection(text, text and _as_json(text), 0, 0)
     all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
     rest = (fill(form, {"key_points": ""}), _left_out(all_bullets, files, "0" * 8), told)
-    choice = choose(bullets, standing or Standing(), LIMIT - len(_as_json("")) - sum(map(_cost, rest)), _cost_of)
+    choice = choose(
+        bullets, standing or Standing(), LIMIT - len(_as_json("")) - sum(map(_cost, rest)), _cost_of
+    )
     if not choice.bullets:
-        raise ValueError(f"the playbook template leaves no room for a bullet within {LIMIT} characters: shorten it")
+        raise ValueError(
+            f"the playbook template leaves no room for a bullet within {LIMIT} "
+            "characters: shorten it"
+        )
     sections: dict[str, list[str]] = {}
     for bullet in choice.bullets:
         sections.setdefault(bullet.section, []).append(_line(bullet))
@@ -184,15 +199,16 @@ def write_injection(
     name: str = handover.INJECTION,
     kept: Callable[[], bytes] | None = None,
 ) -> bytes:
-    """Render the project's and the user's playbook.json to where the hook looks for it; returns the bytes of the file
-    `name`: injection.txt or, while a trial runs, that for the sessions that go without.
+    """Render the project's and the user's playbook.json to where the hook looks for it; returns the
+    bytes of the file `name`: injection.txt or, while a trial runs, that for the sessions that go
+    without.
 
-    `ask` says what the project's ledger knows, where it is open; `kept` gives the bytes where the ledger must be proved
-    first, for which no start waits. Entries that are no bullets, or have no name
-    yet that could be cited, are passed over: the import says why. A playbook of the user's that cannot be opened does
-    not keep the project's from being shown.
-    Raises OSError where there is no playbook.json, ValueError where the template is unusable.
-    A folder that cannot be written is not an error: the text is rendered again at the next start.
+    `ask` says what the project's ledger knows, where it is open; `kept` gives the bytes where the
+    ledger must be proved first, for which no start waits. Entries that are no bullets, or have no
+    name yet that could be cited, are passed over: the import says why. A playbook of the user's
+    that cannot be opened does not keep the project's from being shown. Raises OSError where there
+    is no playbook.json, ValueError where the template is unusable. A folder that cannot be written
+    is not an error: the text is rendered again at the next start.
     """
     from reflector.ledger.errors import LedgerStrange
 
@@ -204,7 +220,8 @@ def write_injection(
         if kept is None:
             raise ValueError(str(error)) from error
         return kept()
-    # Before the user's is read: where it changes meanwhile, the text is rendered again at the next start.
+    # Before the user's is read: where it changes meanwhile, the text is rendered again at the next
+    # start.
     stamp = handover.injection_stamp(os.fspath(project), told.state)
     bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
     names = {bullet.name for bullet in bullets}
@@ -214,7 +231,9 @@ def write_injection(
             path = str(users / ".claude" / "playbook.json")
             beside = _told(users, path, USER_FIRST)
             # Told twice, a text would have two names, and its evidence would be divided by chance.
-            others = (bullet for bullet in beside.bullets if same_words(bullet.text) not in texts_told)
+            others = (
+                bullet for bullet in beside.bullets if same_words(bullet.text) not in texts_told
+            )
             bullets += [bullet for bullet in others if bullet.name not in names]
             troubles += beside.troubles
             files.append(path)
@@ -227,10 +246,16 @@ def write_injection(
     form = _template(folder) if bullets else ""
     texts = {handover.INJECTION: render(bullets, form, files, troubles, standing)}
     line = "; ".join(what for what, _ in troubles)
-    line = f"playbook: {' '.join(line.split())}; see `reflector doctor`" if line else texts[handover.INJECTION].line
+    line = (
+        f"playbook: {' '.join(line.split())}; see `reflector doctor`"
+        if line
+        else texts[handover.INJECTION].line
+    )
     if withheld := _withheld(folder):
         line += " · a trial runs" if line else ""
-        left = [one for one in bullets if not withheld(one, one.name in names or isinstance(one, Told))]
+        left = [
+            one for one in bullets if not withheld(one, one.name in names or isinstance(one, Told))
+        ]
         texts[handover.WITHOUT] = render(left, form, files, troubles, standing)
     contents = {}
     for file, rendered in texts.items():
@@ -246,28 +271,47 @@ def write_injection(
 
 
 def _withheld(folder: Path) -> Callable[[Bullet, bool], bool] | None:
-    """Return whether the trial that runs withholds a bullet, which is the project's own or not; None without one."""
-    note = handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD).decode("utf-8", "replace").split()
+    """Return whether the trial that runs withholds a bullet, which is the project's own or not;
+    None without one.
+    """
+    note = (
+        handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD)
+        .decode("utf-8", "replace")
+        .split()
+    )
     names = set(note[3:])
     if not note:
         return None
-    return lambda bullet, is_own: bullet.name in names or ("*" in names and is_own and f"-{bullet.name}" not in names)
+    return lambda bullet, is_own: (
+        bullet.name in names or ("*" in names and is_own and f"-{bullet.name}" not in names)
+    )
 
 
 def _in_short(text: str) -> str:
-    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook` reads it."""
+    """Return a rendered text as the hook notes it: digest, seed or "-", names; `told_by_hook`
+    reads it.
+    """
     telling = telling_of(text)
-    return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons)) if telling else ""
+    return (
+        " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons))
+        if telling
+        else ""
+    )
 
 
 def told_by_hook(project: Path | None, session_id: str) -> tuple[Telling, ...]:
-    """Return what the start hook told a session, by its own record, oldest first; () where it has none."""
+    """Return what the start hook told a session, by its own record, oldest first; () where it
+    has none.
+    """
     beginning = f"{session_id}\t".encode("utf-8", "replace")
     found = []
     for line in _noted(project, handover.TOLD):
         if line.startswith(beginning):
             digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
-            bullets, lessons = [n for n in names if not _ID.fullmatch(n)], [n for n in names if _ID.fullmatch(n)]
+            bullets, lessons = (
+                [n for n in names if not _ID.fullmatch(n)],
+                [n for n in names if _ID.fullmatch(n)],
+            )
             found.append(Telling(tuple(bullets), tuple(lessons), digest, seed.strip("-")))
     return tuple(found)
 
@@ -278,19 +322,29 @@ def is_fork(project: Path | None, session_id: str) -> bool:
 
 
 def _noted(project: Path | None, name: str) -> list[bytes]:
-    return handover.read_own(os.fspath(project), name, 2 * handover.MAX_TOLD).splitlines() if project else []
+    return (
+        handover.read_own(os.fspath(project), name, 2 * handover.MAX_TOLD).splitlines()
+        if project
+        else []
+    )
 
 
 class _Playbook(NamedTuple):
-    """A playbook file's state, its bullets that can be cited, and what keeps it from being read, with advice."""
+    """A playbook file's state, its bullets that can be cited, and what keeps it from being read,
+    with advice.
+    """
 
     state: os.stat_result
     bullets: Sequence[Bullet]
     troubles: tuple[tuple[str, str], ...] = ()
 
 
-def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None) -> _Playbook:
-    """Return what a project's playbook.json, which is called `shown`, has to tell. Raises OSError."""
+def _told(
+    folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None
+) -> _Playbook:
+    """Return what a project's playbook.json, which is called `shown`, has to tell. Raises
+    OSError.
+    """
     with open_ours(folder / ".claude" / "playbook.json") as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
@@ -304,30 +358,41 @@ def _told(folder: Path, shown: str, first: int, ask: Callable[[], Known | None] 
         problems = known.found.loaded.problems
     if problems:
         # The file's own words are for a person's command: here they would be told in our voice.
-        what = f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].position))}: {problems[0].message}"
-        advice = "Ask the user to correct it, or run `reflector rebuild` where the ledger is to be believed."
+        what = (
+            f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].position))}: "
+            f"{problems[0].message}"
+        )
+        advice = (
+            "Ask the user to correct it, or run `reflector rebuild` where the ledger is to "
+            "be believed."
+        )
         return _Playbook(state, known.bullets if known is not None else (), ((what, advice),))
     if known is not None and known.found.kind == "another's":
         what = f"{shown} was written by another ledger, and these are not its bullets"
-        return _Playbook(state, known.bullets, ((what, "Tell the user to run `reflector doctor`."),))
+        return _Playbook(
+            state, known.bullets, ((what, ("Tell the user to run `reflector doctor`.")),)
+        )
     live = known.bullets if known is not None else ()
     named = {bullet.text: bullet for bullet in live}
     counted = {(bullet.name, bullet.text): bullet for bullet in live}
-    # A name means one bullet forever: one that git brought back is shown once it has its own. An entry without a name
-    # was given one when a command took it in, and the file is written later.
+    # A name means one bullet forever: one that git brought back is shown once it has its own. An
+    # entry without a name was given one when a command took it in, and the file is written later.
     nameless = {*loaded.named_here, *(known.removed if known is not None else ())}
     bullets = (
-        named.get(one.text) if one.name in nameless
-        else counted.get((one.name, one.text), one) if one.name in loaded.uncounted
+        named.get(one.text)
+        if one.name in nameless
+        else counted.get((one.name, one.text), one)
+        if one.name in loaded.uncounted
         else one
         for one in loaded.bullets
-    )  # fmt: skip
+    )
     return _Playbook(state, [one for one in bullets if one is not None])
 
 
 def _of_ledger(folder: Path) -> Known | None:
-    """Return what a project's ledger knows; None where there is none that can be opened, and for one on a server: the
-    agent would wait for it. The next drain asks it and renders the text again."""
+    """Return what a project's ledger knows; None where there is none that can be opened, and for
+    one on a server: the agent would wait for it. The next drain asks it and renders the text again.
+    """
     if sys.flags.no_site:  # the hook, which starts without SQLAlchemy and the like
         import site
 
@@ -358,11 +423,17 @@ def ranks(known: Usage, config: Config) -> Standing:
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
-    """Leave what the ranking knows, and the best lessons, to the sessions that start from now on."""
+    """Leave what the ranking knows, and the best lessons, to the sessions that start from now
+    on.
+    """
     from reflector.ledger.usage import told_texts, usage_at
 
-    best = [one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"]
-    lessons = [[one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]]
+    best = [
+        one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"
+    ]
+    lessons = [
+        [one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]
+    ]
     of = [list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
     if _kept_ranks(root).get("of", [[], ledger.updated_at(), 0, []]) == of:
         return
@@ -372,14 +443,21 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
 
 
 def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
-    """Return what the last writing of the playbook left to the ranking, with that of the user's own playbook beside,
-    and the lessons that it left to be told."""
+    """Return what the last writing of the playbook left to the ranking, with that of the user's own
+    playbook beside, and the lessons that it left to be told.
+    """
     own = _kept_ranks(root)
     found = [_kept_ranks(users), own] if users != root else [own]
     try:
-        told, idle = ({n: int(k) for one in found for n, k in one.get(key, {}).items()} for key in ("told", "idle"))
-        pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]  # an older one began with a policy
-        lessons = [Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows]
+        told, idle = (
+            {n: int(k) for one in found for n, k in one.get(key, {}).items()}
+            for key in ("told", "idle")
+        )
+        # an older one began with a policy
+        pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]
+        lessons = [
+            Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows
+        ]
         return Standing(tuple(map(str, pinned)), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
         return Standing(), []
@@ -405,9 +483,14 @@ def told_names(text: str) -> set[str]:
 
 
 def told_beside(project: Project) -> tuple[int, list[str]] | None:
-    """Return how many bullets of the user's own the agent gets beside a project's, and the names that the project gave
-    to others; None where there are none of the user's own."""
-    own = set() if project.is_users else _names(Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST)
+    """Return how many bullets of the user's own the agent gets beside a project's, and the names
+    that the project gave to others; None where there are none of the user's own.
+    """
+    own = (
+        set()
+        if project.is_users
+        else _names(Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST)
+    )
     return (len(own), sorted(own & _names(project.playbook_json, 0))) if own else None
 
 
@@ -419,12 +502,17 @@ def _names(path: Path, first: int) -> set[str]:
     return {bullet.name for bullet in loaded.bullets} - loaded.named_here
 
 
-def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: bool = False) -> None:
-    """Leave what came of the session that was processed last, with what its earlier windows brought; with `only`,
-    where it is the one that the words are about."""
+def leave_last_session(
+    project: Path, reflected: Sequence[Reflected], *, only: bool = False
+) -> None:
+    """Leave what came of the session that was processed last, with what its earlier windows
+    brought; with `only`, where it is the one that the words are about.
+    """
     from reflector.reflection.gate import CITES_NOTHING
 
-    session = next((one.session_id for one in reversed(reflected) if one.session_id is not None), None)
+    session = next(
+        (one.session_id for one in reversed(reflected) if one.session_id is not None), None
+    )
     if session is None:
         return
     windows = [one for one in reflected if one.session_id == session]
@@ -444,7 +532,11 @@ def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: b
     elif said == _ELSE["completed"] and is_its and before.endswith(_UNDECIDED):
         said = before
     if said == _ELSE["skipped"]:
-        said = "nothing cited" if last.detail == CITES_NOTHING else said + clean(last.detail, _MOST_SAID)
+        said = (
+            "nothing cited"
+            if last.detail == CITES_NOTHING
+            else said + clean(last.detail, _MOST_SAID)
+        )
     with suppress(OSError):
         content = f"{said}\n{session}\n".encode("utf-8", "replace")
         write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
@@ -453,7 +545,9 @@ def leave_last_session(project: Path, reflected: Sequence[Reflected], *, only: b
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a person; nothing where none does."""
     what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
-    said = f"{what}: reflector {'--user ' if is_users else ''}proposals\n".encode() if count else b""
+    said = (
+        (f"{what}: reflector {'--user ' if is_users else ''}proposals\n").encode() if count else b""
+    )
     with suppress(OSError, ValueError):
         if not said:
             Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)

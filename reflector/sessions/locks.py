@@ -1,14 +1,15 @@
-"""The locks of a project, and the stand-ins for its state folder where that cannot be written or has no locks.
+"""The locks of a project, and the stand-ins for its state folder where that cannot be written or
+has no locks.
 
-Invariant: a lock is the kernel's, so a process that dies lets go of it, and one that is stopped keeps others waiting
-for a bounded time. On a file system without locks (some that come
-over a network) a temporary file of this machine is locked instead of the project's. It does not exclude processes of
-other machines: a delivery may then be read twice, and is still recorded once.
+Invariant: a lock is the kernel's, so a process that dies lets go of it, and one that is stopped
+keeps others waiting for a bounded time. On a file system without locks (some that come over a
+network) a temporary file of this machine is locked instead of the project's. It does not exclude
+processes of other machines: a delivery may then be read twice, and is still recorded once.
 
-Each stand-in is this user's alone, and laid out as a project's state folder; each record names its project, so a later
-drain knows whose it is. Two places are tried in turn: the user's own state folder,
-`${XDG_STATE_HOME:-~/.local/state}/reflector`, and one in the folder for temporary files, which the next start of the
-system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
+Each stand-in is this user's alone, and laid out as a project's state folder; each record names its
+project, so a later drain knows whose it is. Two places are tried in turn: the user's own state
+folder, `${XDG_STATE_HOME:-~/.local/state}/reflector`, and one in the folder for temporary files,
+which the next start of the system may empty: `${TMPDIR:-/tmp}/reflector-<user id>`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from reflector.ledger.sqlite_file import NO_LOCKS
 from reflector.locate import environment, user_state
 from reflector.waiting import holder, holder_of, wait_for
 
-#: Seconds that a process waits for a lock whose holder is stopped or not seen, and for one whose holder is at work.
+#: Seconds that a process waits for a lock whose holder is stopped or not seen, and for one whose
+#: holder is at work.
 PATIENCE = 30.0
 MOST_PATIENCE = 600.0
 
@@ -37,9 +39,10 @@ MOST_PATIENCE = 600.0
 def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     """Hold one of the project's locks; yields whether it is held.
 
-    Under `drain.lock` the spool is processed and playbook.json is written, under `model.lock` a model is asked. Who
-    does not wait may leave at once when the lock is taken, provided that the holder looks for work once more after
-    it let go: a delivery is on disk before its drain asks for the lock.
+    Under `drain.lock` the spool is processed and playbook.json is written, under `model.lock` a
+    model is asked. Who does not wait may leave at once when the lock is taken, provided that the
+    holder looks for work once more after it let go: a delivery is on disk before its drain asks for
+    the lock.
 
     Raises LedgerLocked if another process keeps the lock from one who waits.
     """
@@ -69,12 +72,17 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
         found = holder(fd)
         if found is None or found.is_stopped or waited >= MOST_PATIENCE:
             raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
-        ledgers.tell(f"waiting for process {found.process} ({found.command}), which is at work on this playbook")
+        ledgers.tell(
+            f"waiting for process {found.process} ({found.command}), which is at work on "
+            "this playbook"
+        )
     return True
 
 
 def why_none(folder: Path) -> str:
-    """Return that no file can be locked in a folder, and why; "" if one can, or if that is unknown."""
+    """Return that no file can be locked in a folder, and why; "" if one can, or if that is
+    unknown.
+    """
     try:
         fd = os.open(folder, os.O_RDONLY)
         try:
@@ -83,7 +91,10 @@ def why_none(folder: Path) -> str:
             os.close(fd)
     except OSError as error:
         if error.errno in NO_LOCKS:
-            return f"no file can be locked in {folder} ({os.strerror(error.errno)}), so its ledger cannot be written"
+            return (
+                f"no file can be locked in {folder} ({os.strerror(error.errno)}), so its "
+                "ledger cannot be written"
+            )
     return ""
 
 
@@ -99,15 +110,18 @@ def stand_ins() -> list[Path]:
 
 
 def is_of(project: Path, folder: str | None) -> bool:
-    """Return whether a delivery that names a folder is a project's: its own folder, or one that is known by now as a
-    worktree of it, which may have been gone when the hook ran."""
+    """Return whether a delivery that names a folder is a project's: its own folder, or one that is
+    known by now as a worktree of it, which may have been gone when the hook ran.
+    """
     from reflector.project import project_of  # the ledger's code, which hardly anybody needs here
 
     return folder == str(project) or (folder is not None and project_of(Path(folder)) == project)
 
 
 def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
-    """File one delivery in the first place that takes it. Raises OSError with what each of them said."""
+    """File one delivery in the first place that takes it. Raises OSError with what each of them
+    said.
+    """
     errors = []
     for open_ in (open_own, open_temporary):
         try:
@@ -118,7 +132,9 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
 
 
 def open_own() -> str:
-    """Return the user's own state folder, made where it is missing. Raises OSError where it cannot be."""
+    """Return the user's own state folder, made where it is missing. Raises OSError where it
+    cannot be.
+    """
     state = user_state()
     if not state:
         raise FileNotFoundError(2, "neither XDG_STATE_HOME nor HOME names a folder")
@@ -127,7 +143,9 @@ def open_own() -> str:
 
 
 def open_temporary() -> str:
-    """The user's folder among the temporary files, made where it is missing. Raises OSError where it is not ours."""
+    """The user's folder among the temporary files, made where it is missing. Raises OSError
+    where it is not ours.
+    """
     state = files.private_folder(_temporary())
     if not _is_ours(state):
         raise PermissionError(13, "belongs to another user", state)
@@ -140,7 +158,9 @@ def _temporary() -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Return whether a folder, not a link, exists that is this user's alone: anybody may have created it first."""
+    """Return whether a folder, not a link, exists that is this user's alone: anybody may have
+    created it first.
+    """
     try:
         found = Path(folder).lstat()
     except OSError:

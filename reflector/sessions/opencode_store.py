@@ -1,7 +1,9 @@
-"""The sessions of OpenCode, which keeps them in a database: each is written to a file when it is to be read.
+"""The sessions of OpenCode, which keeps them in a database: each is written to a file when it is to
+be read.
 
-Invariant: the database is only read, and only where OpenCode itself keeps it for this user, whatever a delivery says. A
-file has the form of `opencode export`, and lies where the plugin for OpenCode leaves its own.
+Invariant: the database is only read, and only where OpenCode itself keeps it for this user,
+whatever a delivery says. A file has the form of `opencode export`, and lies where the plugin for
+OpenCode leaves its own.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class StoreRefused(ValueError):
 
 _ID: Final = re.compile(r"ses_[A-Za-z0-9]{1,60}")
 _BUSY_SECONDS: Final = 5.0
-_LAST: Final = "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
+_LAST: Final = (
+    "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
+)
 
 
 def exports() -> Path:
@@ -39,43 +43,58 @@ def exports() -> Path:
 def export(session_id: str | None) -> Path | None:
     """Write a session to its file, unless the file is as new as the session; return the file.
 
-    None for an id that is not one of OpenCode, and for a session that neither the database nor a file has. Raises
-    OSError, and StoreRefused for a database of another form.
+    None for an id that is not one of OpenCode, and for a session that neither the database nor a
+    file has. Raises OSError, and StoreRefused for a database of another form.
     """
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     path = exports() / f"{session_id}.json"
     with _database() as database:
-        row = database and database.execute("SELECT * FROM session WHERE id = ?", (session_id,)).fetchone()
+        row = (
+            database
+            and database.execute("SELECT * FROM session WHERE id = ?", (session_id,)).fetchone()
+        )
         if database and row and not _is_new(path, row["time_updated"]):
-            content = json.dumps(_document(database, row), ensure_ascii=False).encode("utf-8", "replace")
+            content = json.dumps(_document(database, row), ensure_ascii=False).encode(
+                "utf-8", "replace"
+            )
             if len(content) > DOCUMENT_LIMIT:
-                raise StoreRefused(f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes")
+                raise StoreRefused(
+                    f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes"
+                )
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write_durably(str(path.parent), content, path.name)
     return path if path.is_file() else None
 
 
 def finished(session_id: str | None) -> Path | None:
-    """Write a session to its file as `export` does if its last answer is complete; None for one that is at work."""
+    """Write a session to its file as `export` does if its last answer is complete; None for one
+    that is at work.
+    """
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     with _database() as database:
         last = database and database.execute(_LAST, (session_id,)).fetchone()
         info = _parsed(last["data"]) if last else {}
-    ended = info.get("role") == "assistant" and (info.get("error") or "completed" in fields(info.get("time")))
+    ended = info.get("role") == "assistant" and (
+        info.get("error") or "completed" in fields(info.get("time"))
+    )
     return export(session_id) if ended else None
 
 
 def refresh(path: Path) -> None:
-    """Write the session of an export's path anew if OpenCode has a newer state of it. Raises as `export` does."""
+    """Write the session of an export's path anew if OpenCode has a newer state of it. Raises as
+    `export` does.
+    """
     if is_export(path):
         export(path.stem)
 
 
 def is_export(path: Path) -> bool:
     """Return whether a path is that of a session's file, whether it exists or not."""
-    return path.parent == exports() and path.suffix == ".json" and _ID.fullmatch(path.stem) is not None
+    return (
+        path.parent == exports() and path.suffix == ".json" and _ID.fullmatch(path.stem) is not None
+    )
 
 
 @contextmanager
@@ -107,11 +126,16 @@ def _is_new(path: Path, updated: Any) -> bool:
 def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, Any]:
     """Return a session as an export has it."""
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in database.execute("SELECT * FROM part WHERE session_id = ? ORDER BY id", (session["id"],)):
+    for row in database.execute(
+        "SELECT * FROM part WHERE session_id = ? ORDER BY id", (session["id"],)
+    ):
         ids = {"id": row["id"], "messageID": row["message_id"], "sessionID": session["id"]}
         parts[row["message_id"]].append({**_parsed(row["data"]), **ids})
     messages: list[dict[str, Any]] = [
-        {"info": {**_parsed(row["data"]), "id": row["id"], "sessionID": session["id"]}, "parts": parts[row["id"]]}
+        {
+            "info": {**_parsed(row["data"]), "id": row["id"], "sessionID": session["id"]},
+            "parts": parts[row["id"]],
+        }
         for row in database.execute(
             "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", (session["id"],)
         )

@@ -1,10 +1,13 @@
-"""The newest head that this project saw of a ledger on a server, kept on this machine in `heads/` of the state folder.
+"""The newest head that this project saw of a ledger on a server, kept on this machine in `heads/`
+of the state folder.
 
-A ledger in a file has its copy for that, whose events are kept where the file lacks them (`entries`).
+A ledger in a file has its copy for that, whose events are kept where the file lacks them
+(`entries`).
 
-Invariant: a head that was seen is a prefix of the ledger ever after. A server that lost what it had acknowledged (an
-asynchronous failover, an older backup) has another history there, which no chain can show alone. A head that is missed
-is never replaced by a newer one: it stays until a person removes its file.
+Invariant: a head that was seen is a prefix of the ledger ever after. A server that lost what it had
+acknowledged (an asynchronous failover, an older backup) has another history there, which no chain
+can show alone. A head that is missed is never replaced by a newer one: it stays until a person
+removes its file.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ _HEAD = re.compile(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", re.MULTILI
 
 
 def seen(project: Project, ledger: Ledger) -> Anchor | None:
-    """Return the newest head that was seen here; None where none was, and of a ledger that is a file here."""
+    """Return the newest head that was seen here; None where none was, and of a ledger that is a
+    file here.
+    """
     try:
         text = files.read_file(str(_file(project, ledger)), 4096).decode("ascii", "replace")
     except OSError:
@@ -34,8 +39,9 @@ def seen(project: Project, ledger: Ledger) -> Anchor | None:
 
 
 def missed(project: Project, ledger: Ledger) -> Finding | None:
-    """Return what is wrong where the head that was seen is no longer in the ledger, or a file lacks what its copy had.
-    Raises LedgerError."""
+    """Return what is wrong where the head that was seen is no longer in the ledger, or a file lacks
+    what its copy had. Raises LedgerError.
+    """
     if not project.config.ledger_url:
         return entries.lacking(project.root, ledger)
     anchor = seen(project, ledger)
@@ -45,20 +51,26 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     return Finding(
         "head",
         anchor.position,
-        f"the ledger lost events that its server had acknowledged: this machine saw position {anchor.position} with "
+        "the ledger lost events that its server had acknowledged: this machine saw position "
+        f"{anchor.position} with "
         f"another history; the ledger ends at {ledger.head().position}",
-        "reflector import-history counts the lost sessions again, changes by hand are made again; then remove "
+        "reflector import-history counts the lost sessions again, changes by hand are made again; "
+        "then remove "
         f"{_file(project, ledger)}",
     )
 
 
 def keep(project: Project, ledger: Ledger) -> None:
-    """Keep the ledger's head as the newest that was seen, unless one is missed. Raises LedgerError, OSError."""
+    """Keep the ledger's head as the newest that was seen, unless one is missed. Raises
+    LedgerError, OSError.
+    """
     if ledger.engine.dialect != "postgresql":
         return
     head, known, file = ledger.head(), seen(project, ledger), _file(project, ledger)
     # Asked again: the server may have lost it since the caller looked, and gone on from there.
-    if head.position and (known is None or (known.position < head.position and missed(project, ledger) is None)):
+    if head.position and (
+        known is None or (known.position < head.position and missed(project, ledger) is None)
+    ):
         # As `reflector ledger head` prints it, so that `reflector verify --anchor` takes the file.
         where = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
         text = f"{where}\n{head.position}:{head.chain}\n"

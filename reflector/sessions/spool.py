@@ -1,25 +1,32 @@
 """The reading side of the spool: what hooks left, each recorded once.
 
-Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken, every move between
-these is one rename that is synced, and only `settle` ends it. So a drain may be killed at any point: what
-it had not settled is still there, and taking it in again adds nothing to the ledger.
+Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken,
+every move between these is one rename that is synced, and only `settle` ends it. So a drain may be
+killed at any point: what it had not settled is still there, and taking it in again adds nothing to
+the ledger.
 
-The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by `reflector.hooks.fast`:
+The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by
+`reflector.hooks.fast`:
 
     .gitignore              `*`: nothing in here belongs in a repository
     begun/                  a file with the id of each session that started and has not ended
     fired/<event>           an empty file; when it was changed is when that event's hook ran last
     drain.lock              held by the process that takes the spool in
-    model.lock, away.lock   held by the process that asks a model, and by the one that waits for the ledger's server
+    model.lock, away.lock   held by the process that asks a model, and by the one that waits for the
+                            ledger's server
     spool/<name>.json       one delivery each, oldest first by name: `<time_ns>-<pid>-<n>`
     spool/waiting/          the newest Stop of each session; a stop is not an end
-    spool/unanswered/       stops and ends whose last answer their transcript lacks; the next drain completes it
+    spool/unanswered/       stops and ends whose last answer their transcript lacks; the next drain
+                            completes it
     spool/broken/           payloads that could not be understood, verbatim
-    spool/silent/           ends of sessions that never had a transcript: opened and left without a word
-    spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how often
+    spool/silent/           ends of sessions that never had a transcript: opened and left without a
+                            word
+    spool/failed/           deliveries that could not be recorded; `<same name>.error` says why, how
+                            often
 
-A delivery in `failed/` becomes pending again by itself after a growing pause, `MOST_ATTEMPTS` times at most. A time in
-the future is not a reason to wait: a clock that was ahead and is right again delays nothing.
+A delivery in `failed/` becomes pending again by itself after a growing pause, `MOST_ATTEMPTS` times
+at most. A time in the future is not a reason to wait: a clock that was ahead and is right again
+delays nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +53,11 @@ if TYPE_CHECKING:
 
 #: In the state folder: on what the last answer to a question depended.
 _SEEN = "seen"
-#: What no path has: half a surrogate pair too, but for those that stand for bytes that are not UTF-8.
+#: What no path has: half a surrogate pair too, but for those that stand for bytes that are not
+#: UTF-8.
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-#: How often a delivery is tried without being asked to. With the pauses between them that takes a month at least.
+#: How often a delivery is tried without being asked to. With the pauses between them that takes a
+#: month at least.
 MOST_ATTEMPTS = 40
 _FIRST_NS = 60 * 1_000_000_000
 _LONGEST_NS = 24 * 3600 * 1_000_000_000
@@ -57,7 +66,15 @@ LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
 MOST_SILENT = 100
 #: What taking a delivery in needs of its payload.
-_NEEDED = ("hook_event_name", "session_id", "transcript_path", "agent_id", "agent_transcript_path", "reason", "trigger")
+_NEEDED = (
+    "hook_event_name",
+    "session_id",
+    "transcript_path",
+    "agent_id",
+    "agent_transcript_path",
+    "reason",
+    "trigger",
+)
 #: What is said of a file in `broken/`.
 NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: What the hook adds around a payload is far below this.
@@ -71,7 +88,8 @@ class Delivery(NamedTuple):
     path              the file that holds it
     received_at_ns    when the hook took it, nanoseconds since the epoch
     project           the project's folder, absolute
-    transcript_path   the transcript it is about: for SubagentStop the subagent's, never its parent's
+    transcript_path   the transcript it is about: for SubagentStop the subagent's, never its
+                      parent's
     transcript_bytes  that file's size when the hook ran; None where it was not there
     event             hook_event_name, as the client wrote it
     agent_id          the subagent it is about, None for the main session
@@ -134,12 +152,14 @@ class Failed:
 def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return a project's pending deliveries, its own and those kept with the user, oldest first.
 
-    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take it in. With `aside`,
-    under `drain.lock`, a record that cannot be read is moved and noted there.
+    The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take
+    it in. With `aside`, under `drain.lock`, a record that cannot be read is moved and noted there.
     """
     found = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
     for state in stand_ins():
-        found += [one for one in pending(state / "spool", part, aside) if is_of(project, one.project)]
+        found += [
+            one for one in pending(state / "spool", part, aside) if is_of(project, one.project)
+        ]
     return sorted(found, key=lambda delivery: delivery.received_at_ns)
 
 
@@ -167,14 +187,18 @@ def look(spool_dir: Path) -> Spool:
 
 
 def claim(delivery: Delivery) -> Delivery | None:
-    """Move a waiting delivery, or a newer one that took its place, among the pending ones; None where it is gone."""
+    """Move a waiting delivery, or a newer one that took its place, among the pending ones; None
+    where it is gone.
+    """
     name = f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
     moved = _move(delivery.path, delivery.path.parent.parent, name)
     return _read(moved) if moved else None
 
 
 def settle(delivery: Delivery) -> None:
-    """End a delivery that was recorded; a session's end settles that session's older Stop as well."""
+    """End a delivery that was recorded; a session's end settles that session's older Stop as
+    well.
+    """
     spool_dir = delivery.path.parent
     delivery.path.unlink(missing_ok=True)
     (spool_dir / "failed" / delivery.path.name).with_suffix(".error").unlink(missing_ok=True)
@@ -200,7 +224,9 @@ def end(session_id: str, spool_dir: Path, received_at_ns: int) -> None:
 
 
 def begun(project: Path) -> dict[str, int]:
-    """Return when each session of a project began that has not ended, by its id, in nanoseconds since the epoch."""
+    """Return when each session of a project began that has not ended, by its id, in nanoseconds
+    since the epoch.
+    """
     found: dict[str, int] = {}
     for path in _records(Path(files.state_folder(str(project))) / "begun"):
         with suppress(OSError, ValueError):
@@ -220,11 +246,17 @@ def keep_unanswered(delivery: Delivery) -> None:
     """Put a delivery aside whose last answer its transcript lacks."""
     spool_dir = delivery.path.parent
     spool_dir = spool_dir.parent if spool_dir.name == "waiting" else spool_dir
-    _move(delivery.path, spool_dir / "unanswered", f"{delivery.received_at_ns:020d}-{delivery.path.stem[:100]}.json")
+    _move(
+        delivery.path,
+        spool_dir / "unanswered",
+        f"{delivery.received_at_ns:020d}-{delivery.path.stem[:100]}.json",
+    )
 
 
 def has_stop(delivery: Delivery) -> bool:
-    """Return whether a turn of a pending delivery's session ended, and no window of it was recorded yet."""
+    """Return whether a turn of a pending delivery's session ended, and no window of it was
+    recorded yet.
+    """
     return (delivery.path.parent / "waiting" / file_name(delivery.session_id or "")).exists()
 
 
@@ -241,13 +273,16 @@ def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     reason = target.with_suffix(".error")
     if reason.is_dir():  # nobody's, and it would keep every other delivery waiting
         reason.rename(reason.with_name(f"{reason.name}.{time.time_ns()}"))
-    # The reason first: a crash in between leaves the delivery pending, never a failure without its reason.
+    # The reason first: a crash in between leaves the delivery pending, never a failure without its
+    # reason.
     files.write_durably(str(folder), json.dumps(note).encode(), reason.name)
     return _move(path, folder) or target
 
 
 def keep_silent(delivery: Delivery) -> None:
-    """End a delivery that, for all that can be seen, has nothing to record; the newest are kept in `silent/`."""
+    """End a delivery that, for all that can be seen, has nothing to record; the newest are kept
+    in `silent/`.
+    """
     silent = delivery.path.parent / "silent"
     _move(delivery.path, silent)
     for old in _records(silent)[:-MOST_SILENT]:
@@ -255,7 +290,9 @@ def keep_silent(delivery: Delivery) -> None:
 
 
 def tidy(project: Path, *, everything: bool = False) -> None:
-    """Look after what killed hooks left of a project, and `retry` wherever its deliveries are kept."""
+    """Look after what killed hooks left of a project, and `retry` wherever its deliveries are
+    kept.
+    """
     own = Path(files.state_folder(str(project))) / "spool"
     sweep(own)
     for spool_dir in (own, *(state / "spool" for state in stand_ins())):
@@ -263,17 +300,24 @@ def tidy(project: Path, *, everything: bool = False) -> None:
 
 
 def retry(spool_dir: Path, *, everything: bool = False) -> None:
-    """Make the failed deliveries pending again whose pause is over, or every failed and silent one. Notes stay, to
-    count the attempts."""
+    """Make the failed deliveries pending again whose pause is over, or every failed and silent one.
+    Notes stay, to count the attempts.
+    """
     silent = _records(spool_dir / "silent") if everything else []
-    due = [one.path for one in failed(spool_dir) if everything or is_over(one.attempts, one.failed_at_ns)]
+    due = [
+        one.path
+        for one in failed(spool_dir)
+        if everything or is_over(one.attempts, one.failed_at_ns)
+    ]
     for path in [*silent, *due]:
         _move(path, spool_dir)
 
 
 def sweep(spool_dir: Path) -> None:
-    """Look after what killed hooks left behind more than an hour ago. Such a delivery was never acknowledged, but if
-    the whole record reached the disk it happened, so it becomes pending; half of one is removed."""
+    """Look after what killed hooks left behind more than an hour ago. Such a delivery was never
+    acknowledged, but if the whole record reached the disk it happened, so it becomes pending; half
+    of one is removed.
+    """
     oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
     parts = ("", "waiting", "unanswered", "broken", "failed")
@@ -294,7 +338,9 @@ def sweep(spool_dir: Path) -> None:
 
 
 def drop_words(path: Path) -> None:
-    """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is. Raises OSError."""
+    """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is.
+    Raises OSError.
+    """
     with suppress(ValueError):
         payload = _read(path).payload
         record = json.loads(files.read_file(str(path), MAX_RECORD))
@@ -303,11 +349,15 @@ def drop_words(path: Path) -> None:
 
 
 def _records(folder: Path) -> list[Path]:
-    """Return the visible files of one part of a spool, by name; none if it is missing or not a folder of ours."""
+    """Return the visible files of one part of a spool, by name; none if it is missing or not a
+    folder of ours.
+    """
     if folder.is_symlink():
         return []
     try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        return sorted(
+            path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != "."
+        )
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -328,7 +378,9 @@ def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) 
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             if aside is not None:
-                aside.append(Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error)))
+                aside.append(
+                    Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error))
+                )
         except ValueError:
             name = f"{time.time_ns():020d}-{path.name}"
             if aside is not None and (moved := _move(path, spool_dir / "broken", name)):
@@ -341,7 +393,9 @@ class _Newer(ValueError):
 
 
 def _read(path: Path) -> Delivery:
-    """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be read."""
+    """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be
+    read.
+    """
     raw = files.read_file(str(path), MAX_RECORD + 1)
     try:
         data: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
@@ -356,12 +410,15 @@ def _read(path: Path) -> Delivery:
     event = words(payload, "hook_event_name")
     transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
     received, size = data.get("received_at_ns"), data.get("transcript_bytes")
-    cwd, place = words(data, "cwd"), words(payload, transcript)  # a relative path begins where the hook ran
+    # a relative path begins where the hook ran
+    cwd, place = words(data, "cwd"), words(payload, transcript)
     return Delivery(
         path=path,
         received_at_ns=received if type(received) is int and received >= 0 else 0,
         project=words(data, "project") or None,
-        transcript_path=str(Path(cwd) / place) if place and not _NO_PATH.search(cwd + place) else None,
+        transcript_path=str(Path(cwd) / place)
+        if place and not _NO_PATH.search(cwd + place)
+        else None,
         transcript_bytes=size if type(size) is int and size >= 0 else None,
         event=event,
         payload=payload,
@@ -380,7 +437,9 @@ def _failure(path: Path) -> Failure:
 
 
 def _move(path: Path, folder: Path, name: str = "") -> Path | None:
-    """Rename a file into a folder of its spool, on disk when this returns; None where another reader was first."""
+    """Rename a file into a folder of its spool, on disk when this returns; None where another
+    reader was first.
+    """
     target = Path(files.private_folder(str(folder))) / (name or path.name)
     try:
         path.rename(target)
@@ -392,14 +451,17 @@ def _move(path: Path, folder: Path, name: str = "") -> Path | None:
 
 
 def is_over(attempts: int, failed_at_ns: int) -> bool:
-    """True where the pause after a failed attempt is over: 1, 2, 4 … minutes, a day at most; never after the last."""
+    """True where the pause after a failed attempt is over: 1, 2, 4 … minutes, a day at most;
+    never after the last.
+    """
     pause = min(_FIRST_NS << max(attempts - 1, 0), _LONGEST_NS)
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
 def is_untouched(project: Project) -> bool:
-    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing to read. A
-    playbook.json of another tool is no playbook."""
+    """Return whether there is neither ledger, playbook nor delivery: a question there has nothing
+    to read. A playbook.json of another tool is no playbook.
+    """
     if project.has_ledger() or _has_playbook(project):
         return False
     if any(_records(project.spool_dir / part) for part in ("", "waiting", "failed", "silent")):
@@ -420,9 +482,10 @@ def _has_playbook(project: Project) -> bool:
 
 
 def seen(project: Project, ledger: Ledger) -> bytes | None:
-    """Return what an answer depends on, as bytes; None where a delivery waits. The same bytes as before say that
-    `refresh` would change nothing and say nothing. They are not hashed: to import a hash function takes longer, and
-    nothing in them is secret. Raises LedgerError."""
+    """Return what an answer depends on, as bytes; None where a delivery waits. The same bytes as
+    before say that `refresh` would change nothing and say nothing. They are not hashed: to import a
+    hash function takes longer, and nothing in them is secret. Raises LedgerError.
+    """
     if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
         return None
     head, root = ledger.head(), project.root
@@ -433,7 +496,14 @@ def seen(project: Project, ledger: Ledger) -> bytes | None:
     if (git := repository(root)[1]) is not None:
         places += [git / "HEAD", git / "index"]
     is_rendered = Path(own_folder(os.fspath(root)), "injection.txt").exists()
-    parts = [__version__, ledger.engine.url.place, settings, head.chain, str(ledger.updated_at()), str(is_rendered)]
+    parts = [
+        __version__,
+        ledger.engine.url.place,
+        settings,
+        head.chain,
+        str(ledger.updated_at()),
+        str(is_rendered),
+    ]
     return "\n".join([*parts, *map(state_at, map(str, places))]).encode("utf-8", "surrogatepass")
 
 

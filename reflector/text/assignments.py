@@ -1,12 +1,12 @@
 """Secrets that only their name gives away: `DB_PASSWORD=hunter2`, `"api_key": "…"`, `--token …`.
 
-Invariant: a value goes when its name says that it is a secret and it is a literal, not a reference, a
-type, a call, a path or a placeholder. So `password=hunter2` loses its value, and `password: str`,
+Invariant: a value goes when its name says that it is a secret and it is a literal, not a reference,
+a type, a call, a path or a placeholder. So `password=hunter2` loses its value, and `password: str`,
 `token = next(tokens)`, `max_tokens=4096` and `secret: ${{ secrets.X }}` stay as they are.
 
-How sure a value must be depends on how it is written. A quoted literal needs little. A bare word could
-be code, so it must follow an upper-case name and `=` (env files), fill the rest of a line after a
-password's name (YAML, ini), or hold digits.
+How sure a value must be depends on how it is written. A quoted literal needs little. A bare word
+could be code, so it must follow an upper-case name and `=` (env files), fill the rest of a line
+after a password's name (YAML, ini), or hold digits.
 """
 
 from __future__ import annotations
@@ -18,32 +18,39 @@ from typing import NamedTuple
 
 from reflector.text.bounds import BREAK
 
-# A pattern that begins with plain letters is searched ten times as fast as one that begins with alternatives.
+# A pattern that begins with plain letters is searched ten times as fast as one that begins with
+# alternatives.
 _NAME = re.compile(
     r"[pPkKsScCtTaA](?i:"
-    r"(?P<password>(?<=p)(?:ass[_-]?(?:word|phrase|code)|asswd|wd)|(?<=requirep)ass|(?<=_p)ass(?![A-Za-z])"
+    r"(?P<password>(?<=p)(?:ass[_-]?(?:word|phrase|code)|asswd|wd)|(?<=requirep)ass"
+    r"|(?<=_p)ass(?![A-Za-z])"
     r"|(?:(?<![A-Za-z0-9]p)|(?<=\\[nrt]p))w(?![A-Za-z0-9]))"
-    r"|(?P<key>(?<=k)ey|(?<=s)ession|(?<=s)id(?![A-Za-z])|(?<=a)uth(?<!_auth)(?![A-Za-z])(?![_-]key))"
+    r"|(?P<key>(?<=k)ey|(?<=s)ession|(?<=s)id(?![A-Za-z])"
+    r"|(?<=a)uth(?<!_auth)(?![A-Za-z])(?![_-]key))"
     r"|(?P<secret>(?<=s)ecret(?![_-]?key)|(?<=c)redential|(?<=[?&]s)ig(?==))"
     r"|(?P<token>(?<=t)oken|(?<=_a)uth(?![A-Za-z])(?![_-]key))"
     r")(?P<suffix>[A-Za-z0-9_-]{0,40}+)"
     r"(?:"
     r"(?P<close>\\{0,3}[\"'`]?\]?)\s{0,4}"
-    r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"  # an annotation: `password: str = …`
+    # an annotation: `password: str = …`
+    r"(?P<assign>:\s{0,4}[A-Za-z_][A-Za-z0-9_.\[\]|]{0,40}[ ]=[ ]"
     r"|:=|=>|=(?![=~>])|:(?![:=]))"
-    r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)[ ]{0,2}(?:" + BREAK + r")?"  # setenv("TOKEN", "…"), ["--password", "…"]
+    # setenv("TOKEN", "…"), ["--password", "…"]
+    r"|\\{0,3}[\"']\s{0,2}(?P<argument>,)[ ]{0,2}(?:" + BREAK + r")?"
     r"|\\{0,3}[\"']?(?:[ \t]{1,40}|"
     + BREAK
     + r")(?P<pair>value)\\{0,3}[\"']?\s{0,2}[:=]"  # Kubernetes' `name: TOKEN` and `value: …`, forms
     r"|(?P<element>>)(?=[^<>\s]{1,256}</)"
     r"|[ ](?P<said>is|was)[ ]"  # the password is …
     r"|(?P<option>[ ])(?=[^\s=:-])"  # --password hunter2
-    r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?" + BREAK + r"(?<=[ \t]))?)"  # YAML's `password: >-`, the value below
+    # YAML's `password: >-`, the value below
+    r")(?P<gap>[ \t]{0,40}(?:[|>][+-]?" + BREAK + r"(?<=[ \t]))?)"
 )
 _FAMILIES = ("password", "key", "secret", "token")
 #: What makes any other key the key of an interface or of a cipher.
 _API_KEY = re.compile(
-    r"(?i)(?:api|access|account|private|secret|encryption|signing|master|license|auth|shared|sharedaccess)[_-]?\Z"
+    r"(?i)(?:api|access|account|private|secret|encryption|signing|master|license|auth|shared"
+    r"|sharedaccess)[_-]?\Z"
 )
 _NAME_START = re.compile(r"[A-Za-z0-9_.-]*\Z")
 
@@ -52,7 +59,8 @@ _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
 _BARE_LIMIT, _QUOTED_LIMIT = 128, 4096
 _REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
 
-#: Endings of names that are about a secret and hold none: `token_count`, `password_file`, `secretName`.
+#: Endings of names that are about a secret and hold none: `token_count`, `password_file`,
+#: `secretName`.
 _ABOUT_WORDS = """
     age alg algorithm arn attempts budget cache callback change changed class client config count
     counter created dir enabled endpoint enum error errors exp expired expires expiration expiry
@@ -66,17 +74,19 @@ _ABOUT_WORDS = """
 """
 _ABOUT = frozenset(_ABOUT_WORDS.split())
 _NOT_A_SECRET_WORDS = """
-    any async await auto boolean bool bytes callable const current default dict disabled empty enabled env
-    environ false file float function hidden input int integer invalid let list missing must needed new nil
-    no none null number object off on optional private public raise readonly redacted required return
-    secretstr self set str string text this true tuple type undefined unknown unset valid var void yes is
-    was are not the and for from with try keyword prompt changeme change_me example placeholder todo option
-    options flag argument arguments parameter switch instead pass
+    any async await auto boolean bool bytes callable const current default dict disabled empty
+    enabled env environ false file float function hidden input int integer invalid let list missing
+    must needed new nil no none null number object off on optional private public raise readonly
+    redacted required return secretstr self set str string text this true tuple type undefined
+    unknown unset valid var void yes is was are not the and for from with try keyword prompt
+    changeme change_me example placeholder todo option options flag argument arguments parameter
+    switch instead pass
 """
 _NOT_A_SECRET = frozenset(_NOT_A_SECRET_WORDS.split())
 _ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
 _REFERENCE = re.compile(
-    r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:|op://"
+    r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:"
+    r"|op://"
     r"|\[redacted:|[Yy]our[ _-]|/|\.\.?/|~/|https?:|file:|arn:|AAAA[A-Z]|[A-Za-z]:[\\/]|-"
 )
 _TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
@@ -86,11 +96,13 @@ _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[._-][A-Za-z]?[a-z]+)+")
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9+/=_.~:!@#%^*-]*[A-Za-z0-9=_-]")
 _TYPE = re.compile(r"(?:[A-Z][a-z]+)+")
 _SENTENCE = re.compile(
-    r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?|not)\b"
+    r"(?i)\b(?:password|passphrase|secret|required?|must|invalid|enter|your|please|is|the|an?"
+    r"|not)\b"
 )
 #: `sha256`, `ed25519`, `utf-8`, `v2.1.0`, `32-byte`, `2fa`: words with a number.
 _NUMBERED = re.compile(
-    r"v?[0-9][0-9.]*[A-Za-z]{0,2}|(?:[A-Z]+|[A-Za-z][a-z]+)-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+"
+    r"v?[0-9][0-9.]*[A-Za-z]{0,2}|(?:[A-Z]+|[A-Za-z][a-z]+)-?[0-9]{1,5}|[0-9]+(?:-[a-z]+)+"
+    r"|[a-z]+(?:[-_][a-z]+)*[-_][0-9]+"
 )
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
@@ -107,7 +119,8 @@ class _Place(NamedTuple):
 
 
 def redact_assignments(text: str) -> str:
-    """`text` with the values of secret names replaced by `[redacted:password]`, `…:token]`, `…:secret]`, ….
+    """`text` with the values of secret names replaced by `[redacted:password]`, `…:token]`,
+    `…:secret]`, ….
 
     Linear: a value is looked at over a bounded length before it is found to be a secret.
     """
@@ -118,7 +131,10 @@ def redact_assignments(text: str) -> str:
         span = _secret_span(text, match)
         if span is not None:
             marker = f"[redacted:{_family(match, text)}]"
-            if text[span[0] : span[1]].isdigit() and text[span[0] - 1] != text[span[1] : span[1] + 1]:
+            if (
+                text[span[0] : span[1]].isdigit()
+                and text[span[0] - 1] != text[span[1] : span[1] + 1]
+            ):
                 # A bare number under a quoted name, as in JSON: the marker must be a string there.
                 mark = (match["close"] or "").rstrip("]")
                 marker = f"{mark}{marker}{mark}"
@@ -134,13 +150,17 @@ def _prefix(match: re.Match[str], text: str) -> str:
 
 
 def _family(match: re.Match[str], text: str) -> str:
-    """password, api-key, secret, token; or key, any other key, of which only a long random value counts."""
+    """password, api-key, secret, token; or key, any other key, of which only a long random value
+    counts.
+    """
     family = next(name for name in _FAMILIES if match[name] is not None)
     return "api-key" if family == "key" and _API_KEY.search(_prefix(match, text)) else family
 
 
 def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
-    """Start and end of the secret that the matched name is given, or None where it is given none."""
+    """Start and end of the secret that the matched name is given, or None where it is given
+    none.
+    """
     keyword, suffix = text[match.start() : match.start("suffix")], match["suffix"]
     if not _names_a_secret(keyword, suffix):
         return None
@@ -151,7 +171,10 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
         return None
     if match["said"] and family == "key":
         return None
-    if match["element"] and text[match.start() - len(prefix) - 1 : match.start() - len(prefix)] != "<":
+    if (
+        match["element"]
+        and text[match.start() - len(prefix) - 1 : match.start() - len(prefix)] != "<"
+    ):
         return None
     start = match.end()
     if quote := _QUOTE.match(text, start):
@@ -165,7 +188,9 @@ def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     place = _Place(
         family=family,
         constant=name == name.upper(),
-        tight=text[start - 1 : start] in ("=", ">") and not match["gap"] and not text[start - 2 : start - 1].isspace(),
+        tight=text[start - 1 : start] in ("=", ">")
+        and not match["gap"]
+        and not text[start - 2 : start - 1].isspace(),
         colon=operator.startswith(":") and operator != ":=",
         after=text[bare.end() : bare.end() + 1],
         last=_REST_OF_LINE.match(text, bare.end()) is not None,
@@ -186,7 +211,9 @@ def _names_a_secret(keyword: str, suffix: str) -> bool:
     return not any(word.lower() in _ABOUT for word in _NAME_WORD.findall(suffix))
 
 
-def _quoted_span(text: str, quote: re.Match[str], family: str, *, strict: bool) -> tuple[int, int] | None:
+def _quoted_span(
+    text: str, quote: re.Match[str], family: str, *, strict: bool
+) -> tuple[int, int] | None:
     start = quote.end()
     closing = quote["slashes"] + quote["mark"]
     end = start
@@ -213,7 +240,9 @@ def _is_quoted_secret(value: str, family: str) -> bool:
         return False
     if family == "key":
         return _long_random(value)
-    if _WORDS.fullmatch(value) and (family != "password" or "." in value or _ABOUT_ITSELF.search(value)):
+    if _WORDS.fullmatch(value) and (
+        family != "password" or "." in value or _ABOUT_ITSELF.search(value)
+    ):
         return False  # refresh_token, auth.password.label
     if any(c.isspace() for c in value):
         return family in ("password", "secret") and not _SENTENCE.search(value)
@@ -221,7 +250,9 @@ def _is_quoted_secret(value: str, family: str) -> bool:
         return True
     if family == "token":
         mixed = _random(value) or (value.isalpha() and not value.islower())
-        return _TOKEN.fullmatch(value) is not None and (len(value) >= 16 or (len(value) >= 8 and mixed))
+        return _TOKEN.fullmatch(value) is not None and (
+            len(value) >= 16 or (len(value) >= 8 and mixed)
+        )
     return len(value) >= 6
 
 
@@ -244,26 +275,44 @@ def _is_bare_secret(value: str, place: _Place) -> bool:
             return False
         if place.tight:
             return password or len(value) >= 8
-        return password and place.last and "_" not in value and not (place.colon and _TYPE.fullmatch(value))
+        return (
+            password
+            and place.last
+            and "_" not in value
+            and not (place.colon and _TYPE.fullmatch(value))
+        )
     if code and (_ABOUT_ITSELF.search(value) or value.endswith(";")):
         return digits >= 4 and _random(value) and len(value) >= 16
     if password:
         return place.tight or place.last or (digits > 0 and len(value) >= 6)
     if "/" in value or len(value) >= 32:
         return _long_random(value) or ("/" not in value and _random(value))
-    return _random(value) and len(value) >= (8 if place.tight else 12) and (digits > 1 or place.tight)
+    return (
+        _random(value) and len(value) >= (8 if place.tight else 12) and (digits > 1 or place.tight)
+    )
 
 
 def _is_said_secret(value: str) -> bool:
-    return len(value) >= 6 and not is_placeholder(value) and _random(value) and _NUMBERED.fullmatch(value) is None
+    return (
+        len(value) >= 6
+        and not is_placeholder(value)
+        and _random(value)
+        and _NUMBERED.fullmatch(value) is None
+    )
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value is a reference, a placeholder, a constant's name or a word: nothing that could be a secret."""
+    """Whether a value is a reference, a placeholder, a constant's name or a word: nothing that
+    could be a secret.
+    """
     return (
         _REFERENCE.match(value) is not None
         or value.lower().rstrip(";:.,!?0123456789") in _NOT_A_SECRET
-        or (value.isalpha() and value.lower() in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd"))
+        or (
+            value.isalpha()
+            and value.lower()
+            in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd")
+        )
         or _CONSTANT.fullmatch(value) is not None
         or _TEMPLATE.search(value) is not None
         or not any(c.isalnum() for c in value)
@@ -276,10 +325,14 @@ def _random(value: str) -> bool:
 
 
 def _long_random(value: str) -> bool:
-    """32 characters or more of base64 with capitals, small letters and digits, at four bits a character."""
+    """32 characters or more of base64 with capitals, small letters and digits, at four bits a
+    character.
+    """
     if len(value) < 32 or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value):
         return False
     if not (_random(value) and any(c.isupper() for c in value) and any(c.islower() for c in value)):
         return False
     sample = value[:256]
-    return -sum(n / len(sample) * math.log2(n / len(sample)) for n in Counter(sample).values()) >= 4.0
+    return (
+        -sum(n / len(sample) * math.log2(n / len(sample)) for n in Counter(sample).values()) >= 4.0
+    )

@@ -1,9 +1,11 @@
-"""Text from outside, cut to a bounded size and made fit to be seen: without what a terminal obeys or hides.
+"""Text from outside, cut to a bounded size and made fit to be seen: without what a terminal obeys
+or hides.
 
-Invariant: what is shown cannot move the cursor, change a line's direction or hide a letter. No function that bounds
-returns more than its limit (plus one short mark that says what was left out), and none costs more than a few passes of
-`str.find` over its input. What is cut as it is read is cut where no secret is halved: megabytes that are thrown away
-are not redacted, and no rule recognises half a key.
+Invariant: what is shown cannot move the cursor, change a line's direction or hide a letter. No
+function that bounds returns more than its limit (plus one short mark that says what was left out),
+and none costs more than a few passes of `str.find` over its input. What is cut as it is read is cut
+where no secret is halved: megabytes that are thrown away are not redacted, and no rule recognises
+half a key.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ RESULT_TEXT = 4 * 1024
 ARGUMENT_TEXT = 2 * 1024
 ARGUMENTS_TEXT = 16 * 1024
 
-#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign of a diff.
+#: The end of a line, as it is or escaped, and what the next one begins with: a line number, a sign
+#: of a diff.
 BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
 #: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
 _LINE, _RUN = 256, 8192
@@ -44,11 +47,13 @@ _ERROR_WORD = 40
 #: Compiled when a text first needs them: most are plain.
 _ESCAPES = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor movement
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
+    # OSC, DCS, …
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,8}[0-~]"
 )
 _INVISIBLE = (
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _SURROGATES = "[\ud800-\udfff]"
@@ -57,8 +62,8 @@ _SURROGATES = "[\ud800-\udfff]"
 def clean(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters, safe for a terminal, a prompt and UTF-8.
 
-    Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of white
-    space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
+    Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of
+    white space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
     """
     line = " ".join(visible(text).split())
     if len(line) <= limit:
@@ -67,14 +72,18 @@ def clean(text: str, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` without escape sequences, control, bidirectional and invisible characters; line breaks stay."""
+    """`text` without escape sequences, control, bidirectional and invisible characters; line
+    breaks stay.
+    """
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_SURROGATES, "\ufffd", re.sub(_INVISIBLE, "", re.sub(_ESCAPES, "", text)))
 
 
 def encodable(text: str) -> str:
-    """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as UTF-8."""
+    """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as
+    UTF-8.
+    """
     if text.isascii():
         return text
     try:
@@ -85,9 +94,11 @@ def encodable(text: str) -> str:
 
 
 def whole_end(text: str, at: int, start: int = 0) -> int:
-    """Return where a piece from `start` ends that would be cut at `at`, so that it does not end in half a secret.
+    """Return where a piece from `start` ends that would be cut at `at`, so that it does not end in
+    half a secret.
 
-    The line that the cut divides goes. Of a line that begins far away, what follows its last quote or space goes.
+    The line that the cut divides goes. Of a line that begins far away, what follows its last quote
+    or space goes.
     """
     if at > len(text):
         return len(text)
@@ -101,10 +112,12 @@ def whole_end(text: str, at: int, start: int = 0) -> int:
 
 
 def whole_start(text: str, at: int) -> int:
-    """Return where the piece begins that would be cut off at `at`, so that it holds no value that has lost its name.
+    """Return where the piece begins that would be cut off at `at`, so that it holds no value that
+    has lost its name.
 
-    A value may be on the line below its name, so the line that the cut divides is dropped, and the one below it. Of a
-    longer line, as much is dropped as a name and a phrase take, and the run of characters at its end.
+    A value may be on the line below its name, so the line that the cut divides is dropped, and the
+    one below it. Of a longer line, as much is dropped as a name and a phrase take, and the run of
+    characters at its end.
     """
     for _ in range(2):
         line = text.find("\n", at, at + _LINE)
@@ -116,8 +129,9 @@ def whole_start(text: str, at: int) -> int:
 
 
 def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
-    """`text` itself up to `limit` characters, else its first two thirds and last third of that; with `whole`, cut so
-    that no secret is halved."""
+    """`text` itself up to `limit` characters, else its first two thirds and last third of that;
+    with `whole`, cut so that no secret is halved.
+    """
     if len(text) <= limit:
         return encodable(text)
     first, last = limit - limit // 3, len(text) - limit // 3
@@ -132,7 +146,8 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def result_text(text: str) -> str:
-    """Return a tool's answer: whole when short, else head, the lines that look like errors, and tail.
+    """Return a tool's answer: whole when short, else head, the lines that look like errors, and
+    tail.
 
     The end of a test run says how it went and its errors are in the middle, so a plain cut at
     either side would turn failures into silence.
@@ -140,11 +155,15 @@ def result_text(text: str) -> str:
     if len(text) <= RESULT_TEXT:
         return encodable(text)
     quarter = RESULT_TEXT // 4
-    return with_errors(text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT)
+    return with_errors(
+        text, whole_end(text, quarter), whole_start(text, len(text) - quarter), RESULT_TEXT
+    )
 
 
 def with_errors(text: str, first: int, last: int, limit: int) -> str:
-    """Return the text up to `first` and from `last` on, and between what looks like errors, in about `limit`."""
+    """Return the text up to `first` and from `last` on, and between what looks like errors, in
+    about `limit`.
+    """
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)
@@ -173,14 +192,20 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
             at = text.find(word, at, last)
             if at < 0:
                 break
-            # A line of megabytes must not be searched to its ends: only the text near the word counts.
+            # A line of megabytes must not be searched to its ends: only the text near the word
+            # counts.
             near = max(first, at - _ERROR_LINE // 2)
             start = text.rfind("\n", near, at) + 1 or text.rfind(" ", near, at) + 1 or at
             end = text.find("\n", at, min(last, at + _ERROR_LINE))
             if end < 0:
                 end = whole_end(text, min(last, at + _ERROR_LINE), start)
-            # A long line of ASCII without a space is not a message: the word is part of a key, a digest or an address.
-            if end - start <= _ERROR_WORD or text.find(" ", start, end) >= 0 or not text[start:end].isascii():
+            # A long line of ASCII without a space is not a message: the word is part of a key, a
+            # digest or an address.
+            if (
+                end - start <= _ERROR_WORD
+                or text.find(" ", start, end) >= 0
+                or not text[start:end].isascii()
+            ):
                 spans.add((start, end))
             at = max(end, at + len(word))
     return sorted(spans)
@@ -189,8 +214,8 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
 def arguments(given: dict[Any, Any]) -> dict[str, Any]:
     """Return a tool call's arguments: strings, lists, nesting and the sum of all text bounded.
 
-    Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number. Nothing that is
-    left needs more than JSON to write.
+    Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number.
+    Nothing that is left needs more than JSON to write.
     """
     room = ARGUMENTS_TEXT
 
@@ -213,7 +238,8 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
         if isinstance(value, str):
             return shortened(value, ARGUMENT_TEXT)
         if isinstance(value, float):
-            return value if abs(value) < _LARGE else None  # not for one that is not a number, either
+            # not for one that is not a number, either
+            return value if abs(value) < _LARGE else None
         if isinstance(value, int) and abs(value) >= _LARGE:
             return None
         if depth < _DEPTH and isinstance(value, dict):

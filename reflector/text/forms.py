@@ -1,11 +1,12 @@
-"""Secrets that their own form gives away (a provider's prefix, a JWT, a bot's token), or their place: a URL's user, a
-header, a command's option, a password file.
+"""Secrets that their own form gives away (a provider's prefix, a JWT, a bot's token), or their
+place: a URL's user, a header, a command's option, a password file.
 
-Invariant: what is redacted holds no token any more: where one was replaced, the rules are asked again, since it may
-have stood where another one ends. Tokens that may hold dashes come after those that hold none. At a place, what the
-group `secret` of a rule matches goes, the rest of the match stays; a value that is a reference (`$TOKEN`, `<token>`,
-`{token}`) or is redacted already does not match. Each repetition is bounded or possessive, and a run that fails a rule
-holds no second start of that rule, so each rule is linear.
+Invariant: what is redacted holds no token any more: where one was replaced, the rules are asked
+again, since it may have stood where another one ends. Tokens that may hold dashes come after those
+that hold none. At a place, what the group `secret` of a rule matches goes, the rest of the match
+stays; a value that is a reference (`$TOKEN`, `<token>`, `{token}`) or is redacted already does not
+match. Each repetition is bounded or possessive, and a run that fails a rule holds no second start
+of that rule, so each rule is linear.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import NamedTuple
 
 from reflector.text.bounds import BREAK
 
-# A token may follow a word character only where that is the tail of an escape: `\n` in JSON source, or
-# `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal search fast.
+# A token may follow a word character only where that is the tail of an escape: `\n` in JSON source,
+# or `ESC[31m` in coloured output. The look-behind follows the literal, which keeps the literal
+# search fast.
 _ESCAPED = r"(?<=\\[nrt]{0})|(?<=\[m{0})|(?<=[;\[][0-9]m{0})|(?<=[;\[][0-9][0-9]m{0})"
 _START = r"(?:(?<![A-Za-z0-9_]{0})|" + _ESCAPED + ")"
 #: For tokens that may hold dashes.
@@ -31,7 +33,8 @@ _WORD = r"[A-Za-z0-9]"
 _DASHED = r"[A-Za-z0-9_-]"
 _HEX = r"[0-9a-f]"
 
-#: kind, the literals that a token may start with, what follows them. None of these holds a dash past its last bound.
+#: kind, the literals that a token may start with, what follows them. None of these holds a dash
+#: past its last bound.
 _PLAIN: tuple[tuple[str, str, str], ...] = (
     ("openai-key", "sk-", rf"(?=[a-z-]{{0,64}}[A-Z0-9]){_WORD}{{20,}}+"),
     ("aws-key-id", "AKIA ASIA ABIA ACCA", r"[0-9A-Z]{16}"),
@@ -84,7 +87,11 @@ _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
     ("slack-token", "xox", r"[abeoprs][.-][A-Za-z0-9._-]{10,}+"),
     ("slack-token", "xapp-", rf"[0-9]-{_DASHED}{{10,}}+"),
     ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}+"),
-    ("discord-webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", rf"[0-9]{{15,20}}/{_DASHED}{{40,}}+"),
+    (
+        "discord-webhook",
+        "discord.com/api/webhooks/ discordapp.com/api/webhooks/",
+        rf"[0-9]{{15,20}}/{_DASHED}{{40,}}+",
+    ),
     ("google-key", "AIza", rf"{_DASHED}{{35,}}+"),
     ("google-key", "GOCSPX-", rf"{_DASHED}{{20,}}+"),
     ("google-token", "ya29.", rf"{_DASHED}{{20,}}+"),
@@ -109,16 +116,25 @@ _WITH_DASHES: tuple[tuple[str, str, str], ...] = (
 
 #: The same, behind the one character that a pattern without a literal before it begins with.
 _BEHIND = _START.replace("{0}", ".")
-#: Tokens with their literal inside: kind, that literal, the whole pattern. Each is of bounded length.
+#: Tokens with their literal inside: kind, that literal, the whole pattern. Each is of bounded
+#: length.
 _INSIDE: tuple[tuple[str, str, str], ...] = (
     ("telegram-token", ":AA", r"[0-9]" + _BEHIND + r"[0-9]{7,9}+:AA[A-Za-z0-9_-]{32,34}+" + _END),
     ("mailchimp-key", "-us", _HEX + _BEHIND + rf"{_HEX}{{31}}-us[0-9]{{1,2}}" + _END),
     (
         "azure-secret",
         "Q~",
-        r"[A-Za-z0-9_~.-](?:(?<![A-Za-z0-9_~.-].)|(?<=\\[nrt].))[A-Za-z0-9_~.-]{2}[78]Q~[A-Za-z0-9_~.-]{31,37}+" + _END,
+        (
+            r"[A-Za-z0-9_~.-](?:(?<![A-Za-z0-9_~.-].)"
+            r"|(?<=\\[nrt].))[A-Za-z0-9_~.-]{2}[78]Q~[A-Za-z0-9_~.-]{31,37}+"
+        )
+        + _END,
     ),
-    ("terraform-token", ".atlasv1.", _WORD + _BEHIND + rf"{_WORD}{{13}}\.atlasv1\.{_DASHED}{{60,70}}+" + _END),
+    (
+        "terraform-token",
+        ".atlasv1.",
+        _WORD + _BEHIND + rf"{_WORD}{{13}}\.atlasv1\.{_DASHED}{{60,70}}+" + _END,
+    ),
     # The id of the bot in base64, a time, a signature.
     (
         "discord-token",
@@ -157,7 +173,8 @@ def redact_tokens(text: str) -> str:
 
 
 class _Place(NamedTuple):
-    """A rule runs on texts that hold its literal (in lower case), and is compiled for the first of them.
+    """A rule runs on texts that hold its literal (in lower case), and is compiled for the first of
+    them.
 
     `accepts` looks at what the pattern cannot.
     """
@@ -205,14 +222,23 @@ _PLACES = (
     _Place(
         "://",
         "url-password",
-        r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,255})@",
+        (
+            r"://(?P<keep>[^\s/:@\[\]\"'<>]{0,"
+            r"128}+:)(?P<secret>(?!\*)[^\s/\"'<>$\{\[][^\s/\"'<>]{0,"
+            r"255})@"
+        ),
     ),
     # A password with a slash is one of a database: of a web address it would be a port and a path.
     _Place(
         "://",
         "url-password",
-        r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@",
-        lambda match: _DATABASE.search(match.string, max(0, match.start() - 24), match.start()) is not None,
+        (
+            r"://[^\s/:@\[\]\"'<>]{0,128}+:(?P<secret>(?!\*"
+            r"|[0-9]{1,5}/)[^\s/\"'<>$\{\[][^\s\"'<>\[]{0,255})@"
+        ),
+        lambda match: (
+            _DATABASE.search(match.string, max(0, match.start() - 24), match.start()) is not None
+        ),
     ),
     _Place("://", "url-token", r"://(?P<secret>[A-Za-z0-9_]{20,255}+)@", _is_mixed),
     _Place(
@@ -250,32 +276,54 @@ _PLACES = (
     _Place(
         "-u",
         "password",
-        r"(?<![^\s(])(?:-u|--user)[ =]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)",
+        (
+            r"(?<![^\s(])(?:-u|--user)[ "
+            r"=]['\"]?[^\s:'\"$\[]{1,128}+:(?P<secret>[^\s'\"$\[<\{][^\s'\"]{3,}+)"
+        ),
         lambda match: not match["secret"].isdigit(),
     ),
     _Place("sshpass", "password", r"sshpass[ ]{1,4}-p[ ]{0,4}" + _ARGUMENT, _is_password),
-    _Place("mysql", "password", r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
-    _Place("mariadb", "password", r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password),
-    _Place("redis-cli", "password", r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT, _is_password),
-    _Place("docker login", "password", r"docker login" + _before_option("-p[ ]") + _ARGUMENT, _is_password),
-    _Place("pass:", "password", r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT, _is_password),
+    _Place(
+        "mysql", "password", r"mysql[a-z]{0,12}+" + _before_option("-p") + _ARGUMENT, _is_password
+    ),
+    _Place(
+        "mariadb",
+        "password",
+        r"mariadb[a-z-]{0,12}+" + _before_option("-p") + _ARGUMENT,
+        _is_password,
+    ),
+    _Place(
+        "redis-cli", "password", r"redis-cli" + _before_option("-a[ ]") + _ARGUMENT, _is_password
+    ),
+    _Place(
+        "docker login",
+        "password",
+        r"docker login" + _before_option("-p[ ]") + _ARGUMENT,
+        _is_password,
+    ),
+    _Place(
+        "pass:", "password", r"-pass(?:in|out)?[ ]{1,4}\\?['\"]?pass:" + _ARGUMENT, _is_password
+    ),
     _Place(
         "htpasswd",
         "password",
-        r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ ][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
+        r"htpasswd[ ](?=-[A-Za-z]{0,8}b)(?:-[A-Za-mo-z]{1,8}+[ "
+        r"][^\s]{1,200}+|-(?=[A-Za-z]{0,8}n)[A-Za-z]{1,8}+)[ ]"
         r"[^\s]{1,128}+[ ]" + _ARGUMENT,
         _is_password,
     ),
     _Place(
         "machine",
         "password",
-        rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]" + _ARGUMENT,
+        rf"machine[ ][^\s\\]{{1,128}}+{_BETWEEN}login[ ][^\s\\]{{1,128}}+{_BETWEEN}password[ ]"
+        + _ARGUMENT,
     ),
     # .pgpass: host:port:database:user:password
     _Place(
         ":",
         "password",
-        r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
+        r"(?:(?<![^\s\"'→|+>])|(?<=\\n))[A-Za-z0-9_.*-]{1,128}+:(?:543[0-9]|6432"
+        r"|\*):[A-Za-z0-9_.*-]{1,64}+:[A-Za-z0-9_.*-]{1,64}+:"
         r"(?P<secret>(?![\[$<\{])[^\s\"'\\]{4,255})",
     ),
     _Place(

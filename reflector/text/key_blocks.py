@@ -1,8 +1,8 @@
 """Private keys: from BEGIN to END, and what a cut left of one.
 
-Invariant: a key is known by its BEGIN, by its END, or by two whole lines of its body, so no cut of a text makes a key
-unknown. Certificates and public keys, whose edges say what they are, stay. Each stretch between two edges is looked
-at once.
+Invariant: a key is known by its BEGIN, by its END, or by two whole lines of its body, so no cut of
+a text makes a key unknown. Certificates and public keys, whose edges say what they are, stay. Each
+stretch between two edges is looked at once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ MARKER = "[redacted:private-key]"
 
 #: What divides a text: the edges of PEM blocks, and keys that are redacted already.
 _EDGE = re.compile(r"-----(?P<edge>BEGIN|END) (?P<what>[A-Z0-9 ]{1,60})-----|\[redacted:")
-#: The characters between the lines of a key: line breaks (real or escaped, more than once too), quotes, and the line
-#: numbers that an agent's file reader adds.
+#: The characters between the lines of a key: line breaks (real or escaped, more than once too),
+#: quotes, and the line numbers that an agent's file reader adds.
 _GAP = r"(?:\s|\\{1,4}[nrt]|[\"',>|]|[0-9]{1,6}[→\t:])"
 _BODY = re.compile(
     rf"{_GAP}*+(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{{0,120}}{_GAP}++)*+"
-    rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}*+[A-Za-z0-9+/]{{0,63}}+={{1,2}})?"
+    rf"[A-Za-z0-9+/=]{{16,}}+(?:{_GAP}++[A-Za-z0-9+/=]{{16,}}+)*+(?:{_GAP}*+[A-Za-z0-9+/]{{0,"
+    rf"63}}+={{1,2}})?"
 )
-#: The body before an END, letter by letter from its end: a last line, and the whole lines before it.
+#: The body before an END, letter by letter from its end: a last line, and the whole lines before
+#: it.
 _GAP_BACK = r"(?:\s|[nrt]\\{1,4}|[\"',>|]|[→\t:][0-9]{1,6})"
 _LINE_BACK = r"(?:(?![nrt]\\)[A-Za-z0-9+/])"
 _BODY_BACK = re.compile(
@@ -34,12 +36,16 @@ _LINES = re.compile(
     rf"(?:{_GAP}++(?:[A-Za-z0-9+/]{{0,69}}+={{1,2}}|[A-Za-z0-9+/]{{16,63}}+(?![A-Za-z0-9+/=_-])))?"
 )
 _RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
-_LINE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL)
+_LINE = re.compile(
+    r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL
+)
 _LONGEST = 32_768
 
 
 def redact_keys(text: str) -> str:
-    """`text` with every private key, or what is left of one, replaced by `[redacted:private-key]`."""
+    """`text` with every private key, or what is left of one, replaced by
+    `[redacted:private-key]`.
+    """
     edges = list(_EDGE.finditer(text)) if "-----" in text else []
     if not edges and not _LINES.search(text):
         return text
@@ -52,11 +58,22 @@ def redact_keys(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
-def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] | None) -> list[tuple[int, int]]:
-    """Return the spans of keys between two edges (None: the ends of the text), an edge that belongs to one included."""
+def _keys_between(
+    text: str, before: re.Match[str] | None, after: re.Match[str] | None
+) -> list[tuple[int, int]]:
+    """Return the spans of keys between two edges (None: the ends of the text), an edge that
+    belongs to one included.
+    """
     start, end = before.end() if before else 0, after.start() if after else len(text)
     begins, ends = _is(before, "BEGIN", private=True), _is(after, "END", private=True)
-    if before and after and begins and ends and end - start <= _LONGEST and _RUN.search(text, start, end):
+    if (
+        before
+        and after
+        and begins
+        and ends
+        and end - start <= _LONGEST
+        and _RUN.search(text, start, end)
+    ):
         return [(before.start(), after.end())]
     if _is(before, "BEGIN", private=False) or _is(after, "END", private=False):
         return []
@@ -67,7 +84,11 @@ def _keys_between(text: str, before: re.Match[str] | None, after: re.Match[str] 
     last = None
     if after and ends and (body := _BODY_BACK.match(text[max(start, end - _LONGEST) : end][::-1])):
         tail = body["last"]
-        if body["more"] or tail.startswith("=") or (len(tail) >= 12 and any(c in "0123456789+/" for c in tail)):
+        if (
+            body["more"]
+            or tail.startswith("=")
+            or (len(tail) >= 12 and any(c in "0123456789+/" for c in tail))
+        ):
             last = (end - body.end(), after.end())
             end = last[0]
     spans += [lines.span() for lines in _LINES.finditer(text, start, end) if _mixed(lines[0])]
@@ -79,9 +100,15 @@ def _is(edge: re.Match[str] | None, which: str, *, private: bool) -> bool:
 
 
 def _mixed(lines: str) -> bool:
-    """Return whether a first line is base64 of anything: digests in hex and rows of letters are not keys."""
+    """Return whether a first line is base64 of anything: digests in hex and rows of letters are
+    not keys.
+    """
     line = lines[:64]
-    return any(c.isupper() for c in line) and any(c.islower() for c in line) and any(c.isdigit() for c in line)
+    return (
+        any(c.isupper() for c in line)
+        and any(c.islower() for c in line)
+        and any(c.isdigit() for c in line)
+    )
 
 
 def _hidden(block: str) -> str:

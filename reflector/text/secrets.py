@@ -1,12 +1,13 @@
 """Text from outside, made safe to keep and to show.
 
-Invariant: `redact(redact(x)) == redact(x)`, in time linear in the text, and what is not a secret stays
-as it was. A secret is known by its own form (a provider's prefix, a JWT, a key block) or by its place
-(a header, a URL's password, an assignment to a name such as `DB_PASSWORD`). Randomness alone is never
-enough: commit ids, UUIDs, digests and paths are what transcripts are made of.
+Invariant: `redact(redact(x)) == redact(x)`, in time linear in the text, and what is not a secret
+stays as it was. A secret is known by its own form (a provider's prefix, a JWT, a key block) or by
+its place (a header, a URL's password, an assignment to a name such as `DB_PASSWORD`). Randomness
+alone is never enough: commit ids, UUIDs, digests and paths are what transcripts are made of.
 
-Each rule runs once over a text that holds its literal. Every repetition is bounded or possessive, and a rule
-that fails at the end of a long run cannot start again inside that run, so no input makes a rule quadratic.
+Each rule runs once over a text that holds its literal. Every repetition is bounded or possessive,
+and a rule that fails at the end of a long run cannot start again inside that run, so no input makes
+a rule quadratic.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _NAMES = ("pass", "pw", "key", "session", "sid", "auth", "secret", "credential",
 
 def redact(text: str) -> str:
     """`text` with every secret replaced by `[redacted:kind]`."""
-    # The expressions of a module take longer to compile than a short text takes to be kept, so each is loaded for a
-    # text that may hold what it looks for.
+    # The expressions of a module take longer to compile than a short text takes to be kept, so each
+    # is loaded for a text that may hold what it looks for.
     from reflector.text.forms import redact_places, redact_tokens
 
     if len(text) >= _LEAST_KEY or "-----" in text:
@@ -41,8 +42,9 @@ def redact(text: str) -> str:
 
 
 def _may_assign(text: str) -> bool:
-    """Return False for a text that assigns nothing to the name of a secret. Other letters than ASCII's may stand for
-    one of them."""
+    """Return False for a text that assigns nothing to the name of a secret. Other letters than
+    ASCII's may stand for one of them.
+    """
     if not text.isascii():
         return True
     lower = text.lower()
@@ -57,10 +59,12 @@ def found(text: str) -> list[str]:
 
 
 def quote(text: str, limit: int) -> str:
-    """Return what may be kept or shown of a foreign text: no secrets, one line, at most `limit` characters.
+    """Return what may be kept or shown of a foreign text: no secrets, one line, at most `limit`
+    characters.
 
-    Invisible characters go first: a zero-width space inside a key would hide it from `redact`, and `clean`
-    would then restore it. Of a text much longer than the limit, only the beginning is looked at.
+    Invisible characters go first: a zero-width space inside a key would hide it from `redact`, and
+    `clean` would then restore it. Of a text much longer than the limit, only the beginning is
+    looked at.
     """
     bounded = text[: whole_end(text, 16 * limit + 4096)]
     line = clean(redact(visible(bounded)), limit)

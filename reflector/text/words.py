@@ -1,9 +1,10 @@
-"""The words of a text, in scripts with spaces between words and in those without: Chinese, Japanese, Thai, Lao, Khmer,
-Burmese, Tibetan.
+"""The words of a text, in scripts with spaces between words and in those without: Chinese,
+Japanese, Thai, Lao, Khmer, Burmese, Tibetan.
 
-Invariant: a text without such letters is divided at its white space, or into what `\\w+` matches. Of the others a piece
-is a letter with its marks (a cluster). A gram is two clusters in a row, in Katakana, Thai and Lao three. Nothing
-segments them, so no dictionary, model or version decides which words there are.
+Invariant: a text without such letters is divided at its white space, or into what `\\w+` matches.
+Of the others a piece is a letter with its marks (a cluster). A gram is two clusters in a row, in
+Katakana, Thai and Lao three. Nothing segments them, so no dictionary, model or version decides
+which words there are.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Final, NamedTuple
 
 
 class _Script(NamedTuple):
-    """Scripts without spaces: the classes of their letters and of the marks on them, how many clusters a gram has, and
-    about how many a word."""
+    """Scripts without spaces: the classes of their letters and of the marks on them, how many
+    clusters a gram has, and about how many a word.
+    """
 
     letters: str
     marks: str
@@ -27,7 +29,10 @@ class _Script(NamedTuple):
 _SCRIPTS: Final = (
     # Thai and Lao write vowels beside the consonants, so a cluster is less than a syllable.
     _Script(
-        "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf",
+        (
+            "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec6"
+            "\u0edc-\u0edf"
+        ),
         "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece",
         gram=3,
         word=5,
@@ -38,16 +43,21 @@ _SCRIPTS: Final = (
     _Script("\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f", "", gram=3, word=40),
     # Han, Hiragana
     _Script(
-        "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufad9\U00020000-\U0003fffd",
+        (
+            "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-"
+            "\ufad9\U00020000-\U0003fffd"
+        ),
         "\u3099\u309a\ufe00-\ufe0f",
         gram=2,
         word=2,
     ),
     # Burmese
     _Script(
-        "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e"
+        "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-"
+        "\u1081\u108e"
         "\ua9e0-\ua9e4\ua9e6-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f",
-        "\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f"
+        "\u102b-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-"
+        "\u108d\u108f"
         "\u109a-\u109d\ua9e5\uaa7b-\uaa7d",
         gram=2,
         word=2,
@@ -62,7 +72,8 @@ _SCRIPTS: Final = (
 )
 _LETTERS: Final = "".join(one.letters for one in _SCRIPTS)
 _MARKS: Final = "".join(one.marks for one in _SCRIPTS)
-#: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write below it.
+#: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write
+#: below it.
 _ATTACHED: Final = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
 _CLUSTER: Final = f"[{_LETTERS}]{_ATTACHED}"
 #: A letter or digit of a script with spaces, and the underscore.
@@ -83,7 +94,9 @@ def is_unspaced(text: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in lower case, without punctuation; of scripts without spaces the clusters."""
+    """Return the words of a text in lower case, without punctuation; of scripts without spaces
+    the clusters.
+    """
     return re.findall(_PIECE if is_unspaced(text) else r"\w+", _plain(text))
 
 
@@ -96,14 +109,18 @@ def terms(text: str) -> list[str]:
 
 
 def clusters(piece: str) -> list[str]:
-    """Return a piece of a text without white space, divided into its clusters and what is between them."""
+    """Return a piece of a text without white space, divided into its clusters and what is
+    between them.
+    """
     if not is_unspaced(piece):
         return [piece]
     return list(filter(None, re.split(f"({_CLUSTER})", piece.replace(_NO_WIDTH, ""))))
 
 
 def grams(text: str) -> set[str]:
-    """Return what a text of scripts without spaces is recognised by: its grams, and nothing of other scripts."""
+    """Return what a text of scripts without spaces is recognised by: its grams, and nothing of
+    other scripts.
+    """
     return {gram for run, script in _runs(text) if script for gram in _grams(run, script.gram)}
 
 
@@ -115,16 +132,18 @@ def count(text: str) -> int:
 def context_tokens(text: str) -> int:
     """Return about how many tokens of context a text takes.
 
-    Of English, four characters are one. Of a script without spaces each character is one: 0.7 to 0.9 of Chinese and
-    Japanese, 0.4 to 1.8 of Thai and 0.6 to 2.8 of Khmer, by the published tokenizers of OpenAI and of Claude 2.
+    Of English, four characters are one. Of a script without spaces each character is one: 0.7 to
+    0.9 of Chinese and Japanese, 0.4 to 1.8 of Thai and 0.6 to 2.8 of Khmer, by the published
+    tokenizers of OpenAI and of Claude 2.
     """
     unspaced = 0 if text.isascii() else sum(map(len, re.findall(f"[{_LETTERS}{_MARKS}]+", text)))
     return unspaced - (unspaced - len(text)) // 4
 
 
 class Sought(NamedTuple):
-    """A word of a query: a text holds it if it holds one of these, which all begin or end in it. In a text of about
-    `parts` of them stands one word."""
+    """A word of a query: a text holds it if it holds one of these, which all begin or end in it. In
+    a text of about `parts` of them stands one word.
+    """
 
     any_of: tuple[str, ...]
     parts: int
@@ -139,12 +158,16 @@ def sought(query: str) -> list[Sought]:
             continue
         size = script.gram
         held = [_key(gram) for gram in _grams(run, size)]
-        found += [Sought(tuple(held[max(0, at - size + 1) : at + 1]), size) for at, _ in enumerate(run)]
+        found += [
+            Sought(tuple(held[max(0, at - size + 1) : at + 1]), size) for at, _ in enumerate(run)
+        ]
     return list(dict.fromkeys(found))
 
 
 def searchable(text: str) -> str:
-    """Return a text as an index of words takes it: instead of what has no spaces, its grams of each size as words."""
+    """Return a text as an index of words takes it: instead of what has no spaces, its grams of
+    each size as words.
+    """
     if not is_unspaced(text):
         return text
     found: list[str] = []
@@ -158,19 +181,25 @@ def searchable(text: str) -> str:
 
 
 def _key(gram: str) -> str:
-    """Return a gram as a word of ASCII, which no index divides at marks, and no stemmer shortens."""
+    """Return a gram as a word of ASCII, which no index divides at marks, and no stemmer
+    shortens.
+    """
     return f"u{int.from_bytes(gram.encode('utf-32-be', 'replace'))}"
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case; of one without spaces, letters of other widths are the usual ones."""
+    """Return a text in lower case; of one without spaces, letters of other widths are the usual
+    ones.
+    """
     if not is_unspaced(text):
         return text.casefold()
     return unicodedata.normalize("NFKC", text.replace(_NO_WIDTH, "")).casefold()
 
 
 def _runs(text: str) -> Iterator[tuple[list[str], _Script | None]]:
-    """Yield the clusters in a row with their script, and each word of a script with spaces alone."""
+    """Yield the clusters in a row with their script, and each word of a script with spaces
+    alone.
+    """
     for match in re.finditer(_RUN if is_unspaced(text) else r"\w+", _plain(text)):
         if match.lastindex:
             yield re.findall(_CLUSTER, match[0]), _SCRIPTS[match.lastindex - 1]

@@ -1,8 +1,9 @@
 """Bounded messages out of what a record of any agent says.
 
-Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and has one
-shape for every agent: a failed command shows its exit code, a refusal its reason, shells and editors the
-names and arguments that Claude Code gives them. A reader is a `Conversation`, one of which reads each file.
+Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and
+has one shape for every agent: a failed command shows its exit code, a refusal its reason, shells
+and editors the names and arguments that Claude Code gives them. A reader is a `Conversation`, one
+of which reads each file.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from reflector.transcripts.records import record_key
 _TOOLS = {
     alias: name
     for name, aliases in {
-        "Bash": "shell container.exec exec_command shell_command local_shell run_shell_command bash",
+        "Bash": (
+            "shell container.exec exec_command shell_command local_shell run_shell_command bash"
+        ),
         "PowerShell": "powershell",
         "BashOutput": "write_stdin read_bash read_powershell",
         "KillShell": "stop_bash",
@@ -86,8 +89,12 @@ class Conversation(ABC):
         """Return whether a record can be of this format and of no other."""
 
     @abstractmethod
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterable[Message]:
-        """Return the messages of one record, its JSON text being `text`; types without meaning here go to `tally`."""
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterable[Message]:
+        """Return the messages of one record, its JSON text being `text`; types without meaning
+        here go to `tally`.
+        """
 
     def leftover(self) -> Iterable[Message]:
         """Return the messages that only the end of the file tells."""
@@ -95,7 +102,9 @@ class Conversation(ABC):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the records so far do not bear on how later ones are read: a reading could begin here."""
+        """Whether the records so far do not bear on how later ones are read: a reading could
+        begin here.
+        """
         return False
 
 
@@ -123,7 +132,10 @@ def by_model(
     tokens: int = 0,
 ) -> Message:
     """Return the model's words and calls; `synthetic` where the client wrote them."""
-    text, thinking = spread(text), bounds.excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else ""
+    text, thinking = (
+        spread(text),
+        bounds.excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else "",
+    )
     origin: Origin = "synthetic" if synthetic else "model"
     more = {"thinking": thinking, "calls": calls, "tokens": tokens}
     return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
@@ -139,30 +151,45 @@ def by_tool(
     exit_code: int | None = None,
     refused: str | None = None,
 ) -> Message:
-    """Return what a tool answered, an error with its exit code where that is not 0. `refused` is the reason that a
-    person gave for refusing the call, "" for none."""
+    """Return what a tool answered, an error with its exit code where that is not 0. `refused` is
+    the reason that a person gave for refusing the call, "" for none.
+    """
     if exit_code:
         text = f"Exit code {exit_code}\n{text}"
-    result = ToolResult(short(call_id), bounds.result_text(text), is_error or bool(exit_code) or refused is not None)
+    result = ToolResult(
+        short(call_id), bounds.result_text(text), is_error or bool(exit_code) or refused is not None
+    )
     return by_user(uuid, place, "tool" if refused is None else "refusal", refused or "", (result,))
 
 
-def by_user(uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()) -> Message:
+def by_user(
+    uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()
+) -> Message:
     """Words under the name of the user: a person's, or whose `origin` says."""
     limit = bounds.HUMAN_TEXT if origin in ("human", "refusal", "unknown") else bounds.INJECTED_TEXT
     return _message(uuid, place, "user", origin, text, limit, {"results": results})
 
 
 def _message(
-    uuid: str, place: Place, role: Role, origin: Origin, text: str, limit: int, more: Mapping[str, Any]
+    uuid: str,
+    place: Place,
+    role: Role,
+    origin: Origin,
+    text: str,
+    limit: int,
+    more: Mapping[str, Any],
 ) -> Message:
     text = bounds.excerpt(text, limit) if text else ""
     chain, timestamp, offset = place
-    return Message(record_key(uuid), uuid, role, origin, chain, timestamp, text, offset=offset, **more)
+    return Message(
+        record_key(uuid), uuid, role, origin, chain, timestamp, text, offset=offset, **more
+    )
 
 
 def call(call_id: Any, name: Any, given: Any) -> ToolCall:
-    """Return a tool call in the names of Claude Code, as far as it has one; `given` is the tool's own arguments."""
+    """Return a tool call in the names of Claude Code, as far as it has one; `given` is the
+    tool's own arguments.
+    """
     name = short(name)
     known = _TOOLS.get(name.lower())
     arguments = _renamed(known, fields(given)) if known else fields(given)
@@ -198,13 +225,19 @@ def _renamed(tool: str, given: Mapping[Any, Any]) -> dict[Any, Any]:
 def _command_line(words: list[Any]) -> str:
     """`["bash", "-lc", "make test"]` and its like as one typed them: `make test`."""
     shown = [word for word in words if isinstance(word, str)]
-    if len(shown) == 3 and shown[0].rpartition("/")[2] in ("bash", "sh", "zsh") and shown[1] in ("-lc", "-c"):
+    if (
+        len(shown) == 3
+        and shown[0].rpartition("/")[2] in ("bash", "sh", "zsh")
+        and shown[1] in ("-lc", "-c")
+    ):
         return shown[2]
     return " ".join(shown)
 
 
 def texts(content: Any) -> list[str]:
-    """The texts of a string, a block or a list of blocks; an image leaves a mark: "like this" needs its object."""
+    """The texts of a string, a block or a list of blocks; an image leaves a mark: "like this"
+    needs its object.
+    """
     if isinstance(content, str):
         return [content] if content else []
     found: list[str] = []
@@ -237,17 +270,25 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:
-    """Return the type of a record, or the text of another key; "" for anything but text, which may be unhashable."""
+    """Return the type of a record, or the text of another key; "" for anything but text, which
+    may be unhashable.
+    """
     return whole(record.get(key))
 
 
 def code(value: Any) -> int | None:
     """Return an exit code as a record has it, None for what cannot be one."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32 else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32
+        else None
+    )
 
 
 def short(value: Any) -> str:
-    """Return an id, a name or a time: text of at most about 128 characters, "" for anything else."""
+    """Return an id, a name or a time: text of at most about 128 characters, "" for anything
+    else.
+    """
     if not isinstance(value, str):
         return ""
     return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)
@@ -260,7 +301,11 @@ def path(value: Any) -> str:
 
 def instant(milliseconds: Any) -> str:
     """Milliseconds since the epoch as ISO 8601 in UTC, "" for anything else."""
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float) or not 0 < milliseconds < 1e14:
+    if (
+        isinstance(milliseconds, bool)
+        or not isinstance(milliseconds, int | float)
+        or not 0 < milliseconds < 1e14
+    ):
         return ""
     seconds, rest = divmod(int(milliseconds), 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"

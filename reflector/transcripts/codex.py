@@ -1,8 +1,9 @@
 """Reads the rollouts of Codex CLI: `{timestamp, type, payload}` on each line.
 
-Invariant: only a `response_item` is a message. Events repeat what items said, compacted histories repeat items,
-and a fork repeats its parent's file. What has no id of its own is therefore known by the conversation it
-began in, by its words and by the words before it, all of which a copy keeps; a copy's time is its own.
+Invariant: only a `response_item` is a message. Events repeat what items said, compacted histories
+repeat items, and a fork repeats its parent's file. What has no id of its own is therefore known by
+the conversation it began in, by its words and by the words before it, all of which a copy keeps; a
+copy's time is its own.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ _TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context"
 #: Types of lines and items without words of anyone.
 _WORDLESS = frozenset(
     """
-    turn_context token_usage_record world_state inter_agent_communication inter_agent_communication_metadata
-    additional_tools agent_message compaction compaction_summary compaction_trigger configuration_update
-    context_compaction ghost_snapshot image_generation_call other tool_search_call tool_search_output
+    turn_context token_usage_record world_state inter_agent_communication
+    inter_agent_communication_metadata additional_tools agent_message compaction compaction_summary
+    compaction_trigger configuration_update context_compaction ghost_snapshot image_generation_call
+    other tool_search_call tool_search_output
     """.split()
 )
 #: Items with words.
@@ -34,7 +36,8 @@ _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 _UNIQUE = 16
 
 _ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
-#: What an editor's extension puts in front of the words that were typed, and how it puts images between them.
+#: What an editor's extension puts in front of the words that were typed, and how it puts images
+#: between them.
 _IDE_REQUEST = "## My request for Codex:"
 _IMAGE_TAG = re.compile(r"</?image\b[^>]*>\Z")
 #: What a compaction hands to the next model.
@@ -42,10 +45,15 @@ _SUMMARY = "Another language model started to solve this problem"
 
 _HEADERS = ("Script ", "Wall time", "Chunk ID", "Total output lines")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})\s*$", re.MULTILINE)
-_REFUSED = re.compile(r"(?:exec command |patch )?(?:rejected|aborted) by (?:the )?user\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"(?:exec command |patch )?(?:rejected|aborted) by (?:the )?user\b",
+    re.IGNORECASE,
+)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
 #: Commands in a script that a model writes to run tools.
-_SCRIPTED = re.compile(r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)""")
+_SCRIPTED = re.compile(
+    r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
+)
 
 
 class Codex(Conversation):
@@ -64,7 +72,9 @@ class Codex(Conversation):
         self._before = ""
         self._said: dict[str, int] = {}
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
         kind, payload = building.kind(record), fields(record.get("payload"))
         if kind == "session_meta":
             self._describe(payload)
@@ -88,7 +98,8 @@ class Codex(Conversation):
     def _describe(self, meta: dict[str, Any]) -> None:
         """Keep whose file it is, and in which conversation its first record was made.
 
-        A fork names itself and its parent first. Then most releases copy the parent's file with the names in it.
+        A fork names itself and its parent first. Then most releases copy the parent's file with the
+        names in it.
         """
         own, origin = short(meta.get("id")), short(meta.get("forked_from_id"))
         if not self._began:
@@ -102,25 +113,39 @@ class Codex(Conversation):
         self.session_id = own
         if self._is_subagent:
             parent = fields(fields(spawn).get("thread_spawn")).get("parent_thread_id")
-            self.session_id = short(meta.get("session_id") or meta.get("parent_thread_id") or parent) or own
+            self.session_id = (
+                short(meta.get("session_id") or meta.get("parent_thread_id") or parent) or own
+            )
             self.agent_id = own
             start = meta.get("subagent_history_start_ordinal")
             self._inherited = start if isinstance(start, int) and start.bit_length() < 64 else -1
         self.version = short(meta.get("cli_version"))
 
-    def _item(self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally) -> Iterator[Message]:
+    def _item(
+        self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally
+    ) -> Iterator[Message]:
         self._began = True
         kind = building.kind(item)
         if metadata.get("compaction_output") is True:
             return
         if kind == "message":
-            yield from self._message(item, place, copied=metadata.get("inherited_user_message") is True)
+            yield from self._message(
+                item, place, copied=metadata.get("inherited_user_message") is True
+            )
         elif kind == "reasoning":
-            if thinking := joined(building.texts(item.get("summary")) or building.texts(item.get("content"))):
-                yield building.by_model(self._uuid("reasoning", "", thinking), place, thinking=thinking)
+            if thinking := joined(
+                building.texts(item.get("summary")) or building.texts(item.get("content"))
+            ):
+                yield building.by_model(
+                    self._uuid("reasoning", "", thinking), place, thinking=thinking
+                )
         elif kind in _CALLS:
             call = _call(item)
-            said = whole(item.get("arguments")) or whole(item.get("input")) or str(call.input.get("command", ""))
+            said = (
+                whole(item.get("arguments"))
+                or whole(item.get("input"))
+                or str(call.input.get("command", ""))
+            )
             yield building.by_model(self._uuid(call.name, call.id, said), place, calls=(call,))
         elif kind in _OUTPUTS:
             yield self._output(item, place)
@@ -145,7 +170,8 @@ class Codex(Conversation):
         else:
             origin, words = _spoken(item)
             if origin == "human" and not copied and (self._is_fork or not self._is_subagent):
-                self._before = digest(role, said)  # in a copy, too, the next record stands behind it
+                # in a copy, too, the next record stands behind it
+                self._before = digest(role, said)
             if copied or self._is_subagent or origin == "injected":
                 origin, words = "injected", said
             yield building.by_user(uuid, place, origin, words)
@@ -154,11 +180,17 @@ class Codex(Conversation):
         text, code, failed = _outcome(item.get("output"))
         call_id = short(item.get("call_id"))
         uuid, refused = self._uuid("output", call_id, text), "" if _REFUSED.match(text) else None
-        return building.by_tool(uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused)
+        return building.by_tool(
+            uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused
+        )
 
     def _interrupted(self, place: Place) -> Message:
-        """Reported by an event and by a note to the model; older releases write only one of them."""
-        return building.by_user(digest("codex", self._root, self._before, "interrupted"), place, "refusal", "")
+        """Reported by an event and by a note to the model; older releases write only one of
+        them.
+        """
+        return building.by_user(
+            digest("codex", self._root, self._before, "interrupted"), place, "refusal", ""
+        )
 
     def _uuid(self, kind: str, own: str, said: str) -> str:
         if len(own) >= _UNIQUE:
@@ -193,11 +225,16 @@ def _call(item: dict[str, Any]) -> ToolCall:
         given = building.parsed(item.get("arguments"))
     elif kind == "custom_tool_call":
         script = whole(item.get("input"))
-        commands = ["".join(found) for found in _SCRIPTED.findall(script[:8192])] if name == "exec" else []
+        commands = (
+            ["".join(found) for found in _SCRIPTED.findall(script[:8192])] if name == "exec" else []
+        )
         given = {"command": "\n".join(commands)} if commands else {"input": script}
         name = "bash" if commands else name
     else:
-        name, given = "local_shell" if kind == "local_shell_call" else "web_search", fields(item.get("action"))
+        name, given = (
+            "local_shell" if kind == "local_shell_call" else "web_search",
+            fields(item.get("action")),
+        )
     if name == "apply_patch" and isinstance(given, dict):
         patched = _PATCHED.search(whole(given.get("input"))[:65536])
         given = {"file_path": patched[1].strip(), **given} if patched else given
@@ -224,4 +261,8 @@ def _outcome(output: Any) -> tuple[str, int | None, bool]:
     found = _EXIT.search(head)
     if found or head.startswith(_HEADERS):
         text = text[len(head) + len(mark) :]
-    return text, building.code(int(found[1])) if found else None, failed or head.startswith("Script failed")
+    return (
+        text,
+        building.code(int(found[1])) if found else None,
+        failed or head.startswith("Script failed"),
+    )

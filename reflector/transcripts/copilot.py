@@ -1,7 +1,7 @@
 """Reads the `events.jsonl` of Copilot CLI: `{type, data, id, timestamp, parentId}` on each line.
 
-Invariant: each event is one message under its own id. A call appears in the message that asks for it and again
-when it starts; the first of the two counts.
+Invariant: each event is one message under its own id. A call appears in the message that asks for
+it and again when it starts; the first of the two counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from reflector.transcripts.speakers import spoken
 #: What only this agent's event names begin with.
 _FAMILIES = tuple(
     """
-    session. user. assistant. tool. hook. permission. subagent. system. skill. model. mcp. user_input. elicitation.
-    sampling. command. abort
+    session. user. assistant. tool. hook. permission. subagent. system. skill. model. mcp.
+    user_input. elicitation. sampling. command. abort
     """.split()
 )
-_OWN = frozenset(("session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start"))
+_OWN = frozenset(
+    ("session.start", "session.resume", "user.message", "assistant.message", "assistant.turn_start")
+)
 _HUMAN = frozenset(("", "user"))
 _INTERRUPTS = frozenset(("", "user initiated", "user_initiated", "user_abort"))
 _EXIT = re.compile(r"exit(?:ed with exit)? code:? (-?\d{1,9})>")
@@ -45,7 +47,9 @@ class Copilot(Conversation):
         self._permissions: dict[str, str] = {}
         self._denied: dict[str, str] = {}
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             count_type(tally, kind)
@@ -60,7 +64,9 @@ class Copilot(Conversation):
         elif kind == "user.message":
             # `transformedContent` holds the same with what the client added.
             if said := whole(data.get("content")):
-                yield building.by_user(uuid, place, *(("injected", said) if _is_clients(data, chain) else spoken(said)))
+                yield building.by_user(
+                    uuid, place, *(("injected", said) if _is_clients(data, chain) else spoken(said))
+                )
         elif kind == "assistant.message":
             calls = [_call(one, "name") for one in objects(data.get("toolRequests"))]
             for call in calls:
@@ -95,10 +101,17 @@ class Copilot(Conversation):
                 _remember(self._denied, call_id, whole(answer.get("feedback"))[:4096])
 
     def _result(self, data: dict[str, Any], uuid: str, place: Place) -> Message:
-        call_id, answer, error = short(data.get("toolCallId")), data.get("result"), data.get("error")
+        call_id, answer, error = (
+            short(data.get("toolCallId")),
+            data.get("result"),
+            data.get("error"),
+        )
         said = (whole(fields(answer).get(key)) for key in ("content", "detailedContent", "stdout"))
         text = building.joined(
-            (whole(error) or whole(fields(error).get("message")), whole(answer) or next(filter(None, said), ""))
+            (
+                whole(error) or whole(fields(error).get("message")),
+                whole(answer) or next(filter(None, said), ""),
+            )
         )
         code = building.code(fields(answer).get("exitCode"))
         if code is None and (found := _EXIT.findall(text[-_EXIT_SPAN:])):
@@ -107,7 +120,9 @@ class Copilot(Conversation):
         if refused is None and fields(error).get("code") == "rejected":
             refused = ""
         failed = data.get("success") is False
-        return building.by_tool(uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused)
+        return building.by_tool(
+            uuid, place, call_id, text, is_error=failed, exit_code=code, refused=refused
+        )
 
 
 def _is_clients(data: dict[str, Any], chain: str) -> bool:
@@ -116,7 +131,9 @@ def _is_clients(data: dict[str, Any], chain: str) -> bool:
 
 
 def _call(data: dict[str, Any], name: str) -> ToolCall:
-    return building.call(data.get("toolCallId"), data.get(name), building.parsed(data.get("arguments")))
+    return building.call(
+        data.get("toolCallId"), data.get(name), building.parsed(data.get("arguments"))
+    )
 
 
 def _remember(kept: dict[str, Any], key: str, value: Any) -> None:

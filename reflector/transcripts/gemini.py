@@ -1,8 +1,10 @@
-"""Reads the chats of Gemini CLI: one JSON document, or since 0.58 lines that repeat a message as it grows.
+"""Reads the chats of Gemini CLI: one JSON document, or since 0.58 lines that repeat a message as it
+grows.
 
-Invariant: a message that grows counts once. Its words, each of its calls and each of its results are messages
-of their own, known by the message's id and the call's, and a result is one when it is final. So a window that
-took the words in leaves the results to the next one, in whichever of the two shapes the file is by then.
+Invariant: a message that grows counts once. Its words, each of its calls and each of its results
+are messages of their own, known by the message's id and the call's, and a result is one when it is
+final. So a window that took the words in leaves the results to the next one, in whichever of the
+two shapes the file is by then.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Place, fields, joined, objects, short, whole
+from reflector.transcripts.building import (
+    Conversation,
+    Place,
+    fields,
+    joined,
+    objects,
+    short,
+    whole,
+)
 from reflector.transcripts.message import Message, Origin, Tally
 from reflector.transcripts.records import count_type
 from reflector.transcripts.speakers import spoken
@@ -25,15 +35,28 @@ _CONTEXT, _CONTEXT_END = "<hook_context>", "</hook_context>"
 _SUMMARY = "<state_snapshot>"
 _CANCELLED = "Request cancelled."
 _REFUSED = re.compile(
-    r"\[Operation Cancelled\] Reason:|User (?:denied|did not allow|rejected)|.{0,40}cancelled by user", re.IGNORECASE
+    (
+        r"\[Operation Cancelled\] Reason:|User (?:denied|did not allow|rejected)|"
+        r".{0,40}cancelled by "
+        r"user"
+    ),
+    re.IGNORECASE,
 )
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
 _EXIT_SPAN = 2000
-#: What the client (0.61) puts around what tools, web pages and MCP servers answer, and how it writes its own end in it.
-_FENCE, _FENCE_END, _ESCAPED_END = "<untrusted_context>\n", "\n</untrusted_context>", "&lt;/untrusted_context&gt;"
+#: What the client (0.61) puts around what tools, web pages and MCP servers answer, and how it
+#: writes its own end in it.
+_FENCE, _FENCE_END, _ESCAPED_END = (
+    "<untrusted_context>\n",
+    "\n</untrusted_context>",
+    "&lt;/untrusted_context&gt;",
+)
 #: What it says of a command that printed nothing.
 _NOTHING = "(empty)"
-_FOOTER = re.compile(r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]{0,200}){1,4}\s*\Z")
+_FOOTER = re.compile(
+    r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): "
+    r"[^\n]{0,200}){1,4}\s*\Z"
+)
 
 
 class Gemini(Conversation):
@@ -45,13 +68,19 @@ class Gemini(Conversation):
             first = objects(record.get("messages"))[:50]
             said = any(building.kind(each) in _KINDS and "content" in each for each in first)
             return said or isinstance(record.get("projectHash"), str)
-        return building.kind(record) in _KINDS and isinstance(record.get("id"), str) and "content" in record
+        return (
+            building.kind(record) in _KINDS
+            and isinstance(record.get("id"), str)
+            and "content" in record
+        )
 
     def __init__(self) -> None:
         super().__init__()
         self._asked: set[str] = set()
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
         change = record.get("$set")
         if isinstance(change, dict):
             yield from self._all(change, offset, tally)
@@ -75,7 +104,9 @@ class Gemini(Conversation):
         if kind not in _KINDS:
             count_type(tally, record.get("type"))
         said = joined(building.texts(record.get("content")))
-        own = short(record.get("id")) or building.digest(self.session_id, place.timestamp, kind, said)
+        own = short(record.get("id")) or building.digest(
+            self.session_id, place.timestamp, kind, said
+        )
         uuid = f"gemini:{own}"
         if kind == "gemini":
             yield from _model(record, uuid, place, said)
@@ -90,7 +121,9 @@ class Gemini(Conversation):
             yield building.by_user(uuid, place, "summary", said)
         else:
             injected: tuple[Origin, str] = ("injected", said)
-            yield building.by_user(uuid, place, *(injected if self.agent_id else _spoken(record, said)))
+            yield building.by_user(
+                uuid, place, *(injected if self.agent_id else _spoken(record, said))
+            )
 
 
 def _spoken(record: dict[str, Any], said: str) -> tuple[Origin, str]:
@@ -102,12 +135,16 @@ def _spoken(record: dict[str, Any], said: str) -> tuple[Origin, str]:
 
 def _model(record: dict[str, Any], uuid: str, place: Place, said: str) -> Iterator[Message]:
     thoughts = objects(record.get("thoughts"))
-    thinking = joined(whole(thought.get(key)) for thought in thoughts for key in ("subject", "description"))
+    thinking = joined(
+        whole(thought.get(key)) for thought in thoughts for key in ("subject", "description")
+    )
     if said or thinking:
         # The words may come behind the thoughts of the same message: each has its own key.
         words = uuid if said else f"{uuid}:thoughts"
         # A compaction's summary repeats what was said.
-        yield building.by_model(words, place, said, thinking=thinking, synthetic=said.startswith(_SUMMARY))
+        yield building.by_model(
+            words, place, said, thinking=thinking, synthetic=said.startswith(_SUMMARY)
+        )
     calls = objects(record.get("toolCalls"))
     for call in calls:
         made = building.call(call.get("id"), call.get("name"), call.get("args"))
@@ -124,7 +161,9 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
     for part in parts if isinstance(parts, list) else [parts]:
         response = fields(fields(part).get("functionResponse")).get("response")
         if isinstance(response, dict):
-            answers += [value for key in ("output", "error") if isinstance(value := response.get(key), str)]
+            answers += [
+                value for key in ("output", "error") if isinstance(value := response.get(key), str)
+            ]
         else:
             answers += building.texts(part)
     text = _unfenced(joined(answers)) or whole(call.get("resultDisplay"))
@@ -135,9 +174,13 @@ def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
         text = text[:-_EXIT_SPAN] + _FOOTER.sub("", text[-_EXIT_SPAN:])
         text = text.removeprefix("Output: ")
         text = "" if text == _NOTHING else text
-    refused = "" if call.get("status") == "cancelled" and (not text or _REFUSED.match(text)) else None
+    refused = (
+        "" if call.get("status") == "cancelled" and (not text or _REFUSED.match(text)) else None
+    )
     failed, code = call.get("status") != "success", int(codes[-1]) if codes else None
-    return building.by_tool(uuid, place, call.get("id"), text, is_error=failed, exit_code=code, refused=refused)
+    return building.by_tool(
+        uuid, place, call.get("id"), text, is_error=failed, exit_code=code, refused=refused
+    )
 
 
 def _unfenced(text: str) -> str:

@@ -1,10 +1,10 @@
 """What was said: one vocabulary for every agent's transcript.
 
-Invariant: a `Message` is bounded and never changes. Whatever the size of the record it was read from, its texts
-are cut to fixed limits by the reader, so a window can be streamed in flat memory.
+Invariant: a `Message` is bounded and never changes. Whatever the size of the record it was read
+from, its texts are cut to fixed limits by the reader, so a window can be streamed in flat memory.
 
-Named tuples, for once: a window holds tens of thousands of messages, and a frozen dataclass takes four times as
-long to make; importing `dataclasses` takes as long as a search through 20 MB.
+Named tuples, for once: a window holds tens of thousands of messages, and a frozen dataclass takes
+four times as long to make; importing `dataclasses` takes as long as a search through 20 MB.
 """
 
 from __future__ import annotations
@@ -20,15 +20,20 @@ Origin = Literal[
     "synthetic",  # assistant: written by the client (model "<synthetic>", API error notices)
     "human",  # user: typed by a person, queued prompts included
     "tool",  # user: carries tool results only
-    "refusal",  # user: a person refused a tool call, perhaps with a reason (in `text`), or interrupted
-    "unknown",  # user: wholly inside a tag that no client's list has, or queued and never delivered: nobody's words
+    # user: a person refused a tool call, perhaps with a reason (in `text`), or interrupted
+    "refusal",
+    # user: wholly inside a tag that no client's list has, or queued and never delivered: nobody's
+    # words
+    "unknown",
     "injected",  # user: meta records, hook output, command echoes, notifications, reminders
     "summary",  # user: a compaction summary
 ]
 
 
 class ToolCall(NamedTuple):
-    """One tool call of the assistant. `input` holds the tool's own arguments, string values bounded."""
+    """One tool call of the assistant. `input` holds the tool's own arguments, string values
+    bounded.
+    """
 
     id: str
     name: str
@@ -53,7 +58,8 @@ class Message(NamedTuple):
     text      visible text blocks joined by newlines; for origin "refusal" the person's reason
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
-    tokens    that the model wrote, where the agent says so; of an answer in several records each has what it adds
+    tokens    that the model wrote, where the agent says so; of an answer in several records each
+              has what it adds
     """
 
     key: int
@@ -71,7 +77,9 @@ class Message(NamedTuple):
 
 
 class Tally(SimpleNamespace):
-    """What a reader saw, so that drift of an undocumented format shows instead of passing silently."""
+    """What a reader saw, so that drift of an undocumented format shows instead of passing
+    silently.
+    """
 
     lines: int
     records: int
@@ -84,4 +92,6 @@ class Tally(SimpleNamespace):
     unknown_types: dict[str, int]
 
     def __init__(self, **counted: int) -> None:
-        super().__init__(**(dict.fromkeys(Tally.__annotations__, 0) | {"unknown_types": {}} | counted))
+        super().__init__(
+            **(dict.fromkeys(Tally.__annotations__, 0) | {"unknown_types": {}} | counted)
+        )

@@ -1,8 +1,8 @@
 """Reads the exports of OpenCode (`opencode export`): `{info, messages: [{info, parts}]}`.
 
-Invariant: a part that is still being written is not read yet. An export shows a session as it is at that moment,
-so words count when their writing has ended, calls when they have been made and results when they are there,
-each under the id of its part.
+Invariant: a part that is still being written is not read yet. An export shows a session as it is at
+that moment, so words count when their writing has ended, calls when they have been made and results
+when they are there, each under the id of its part.
 """
 
 from __future__ import annotations
@@ -12,13 +12,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Place, fields, instant, objects, short, whole
+from reflector.transcripts.building import (
+    Conversation,
+    Place,
+    fields,
+    instant,
+    objects,
+    short,
+    whole,
+)
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 from reflector.transcripts.speakers import spoken
 
 #: Types of parts without words of anyone.
-_WORDLESS = frozenset(("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
+_WORDLESS = frozenset(
+    ("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
+)
 _REFUSED = re.compile(r"(?:Error: )?The user (?:rejected permission|dismissed this question)")
 _FEEDBACK = re.compile(r"feedback: ?")
 
@@ -29,11 +39,20 @@ class OpenCode(Conversation):
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:
         info, messages = record.get("info"), record.get("messages")
-        if not isinstance(info, dict) or not isinstance(messages, list) or not isinstance(info.get("id"), str):
+        if (
+            not isinstance(info, dict)
+            or not isinstance(messages, list)
+            or not isinstance(info.get("id"), str)
+        ):
             return False
-        return all(isinstance(message, dict) and "info" in message and "parts" in message for message in messages[:50])
+        return all(
+            isinstance(message, dict) and "info" in message and "parts" in message
+            for message in messages[:50]
+        )
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
         info = record.get("info")
         if isinstance(info, dict):
             self.session_id = short(info.get("id"))
@@ -62,16 +81,24 @@ class OpenCode(Conversation):
             if kind not in ("text", "reasoning", "tool", "subtask") and kind not in _WORDLESS:
                 count_type(tally, part.get("type"))
         if fields(info.get("error")).get("name") == "MessageAbortedError":
-            yield building.by_user(f"opencode:{short(info.get('id'))}:aborted", place, "refusal", "")
+            yield building.by_user(
+                f"opencode:{short(info.get('id'))}:aborted", place, "refusal", ""
+            )
 
     def _typed(self, uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
         text = whole(part.get("text")) or whole(part.get("prompt"))
         if text and part.get("ignored") is not True:
-            by_client = part.get("type") != "text" or part.get("synthetic") is True or self.agent_id != ""
-            yield building.by_user(uuid, place, *(("injected", text) if by_client else spoken(text)))
+            by_client = (
+                part.get("type") != "text" or part.get("synthetic") is True or self.agent_id != ""
+            )
+            yield building.by_user(
+                uuid, place, *(("injected", text) if by_client else spoken(text))
+            )
 
 
-def _words(uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], *, ended: bool) -> Iterator[Message]:
+def _words(
+    uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], *, ended: bool
+) -> Iterator[Message]:
     text = whole(part.get("text"))
     if not text or not (ended or "end" in fields(part.get("time"))):
         return

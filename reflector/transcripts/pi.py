@@ -1,7 +1,8 @@
-"""Reads the sessions of pi and OpenClaw: entries of a tree, `{type, id, parentId, timestamp, message}`, on lines.
+"""Reads the sessions of pi and OpenClaw: entries of a tree, `{type, id, parentId, timestamp,
+message}`, on lines.
 
-Invariant: an entry is known by its time and its words. Its id has eight digits, changes when an old file
-is migrated, and is missing in the oldest; a fork copies the entry with its time.
+Invariant: an entry is known by its time and its words. Its id has eight digits, changes when an old
+file is migrated, and is missing in the oldest; a fork copies the entry with its time.
 """
 
 from __future__ import annotations
@@ -10,12 +11,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from reflector.transcripts import building
-from reflector.transcripts.building import Conversation, Place, digest, fields, joined, objects, short, whole
+from reflector.transcripts.building import (
+    Conversation,
+    Place,
+    digest,
+    fields,
+    joined,
+    objects,
+    short,
+    whole,
+)
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 from reflector.transcripts.speakers import spoken
 
-_WORDLESS = frozenset("model_change thinking_level_change custom label session_info leaf usage context_edit".split())
+_WORDLESS = frozenset(
+    ("model_change thinking_level_change custom label session_info leaf usage context_edit").split()
+)
 _SUMMARIES = frozenset(("branchSummary", "compactionSummary"))
 _ROLES = _SUMMARIES | {"user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage"}
 
@@ -30,9 +42,15 @@ class Pi(Conversation):
             return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
         message = fields(record.get("message"))
         # Factory's Droid writes the same envelope, around messages without a time of their own.
-        return kind == "message" and building.kind(message, "role") in _ROLES and "timestamp" in message
+        return (
+            kind == "message"
+            and building.kind(message, "role") in _ROLES
+            and "timestamp" in message
+        )
 
-    def messages(self, record: dict[str, Any], text: bytes, offset: int, tally: Tally) -> Iterator[Message]:
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
         kind = building.kind(record)
         place = Place("", short(record.get("timestamp")), offset)
         if kind == "session":
@@ -46,10 +64,14 @@ class Pi(Conversation):
                 count_type(tally, message.get("role"))
         elif kind in ("compaction", "branch_summary"):
             if summary := whole(record.get("summary")):
-                yield building.by_user(digest("pi", place.timestamp, kind, summary), place, "summary", summary)
+                yield building.by_user(
+                    digest("pi", place.timestamp, kind, summary), place, "summary", summary
+                )
         elif kind == "custom_message":
             said = joined(building.texts(record.get("content")))
-            yield building.by_user(digest("pi", place.timestamp, kind, said), place, "injected", said)
+            yield building.by_user(
+                digest("pi", place.timestamp, kind, said), place, "injected", said
+            )
         elif kind not in _WORDLESS:
             count_type(tally, record.get("type"))
 
@@ -58,7 +80,9 @@ class Pi(Conversation):
         if not self.session_id:
             version = header.get("version")
             self.session_id = short(header.get("id"))
-            self.version = f"session-{version}" if isinstance(version, int) and 0 < version < 1000 else ""
+            self.version = (
+                f"session-{version}" if isinstance(version, int) and 0 < version < 1000 else ""
+            )
 
 
 def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
@@ -69,7 +93,9 @@ def _message(message: dict[str, Any], place: Place) -> Iterator[Message]:
     stamp = str(sent) if isinstance(sent, int) and sent.bit_length() < 64 else ""
     blocks = objects(content)
     made = (block for block in blocks if block.get("type") == "toolCall")
-    calls = tuple(building.call(one.get("id"), one.get("name"), one.get("arguments")) for one in made)
+    calls = tuple(
+        building.call(one.get("id"), one.get("name"), one.get("arguments")) for one in made
+    )
     own = (place.timestamp, stamp, short(message.get("toolCallId")), *(call.id for call in calls))
     uuid = digest("pi", role, *own, said)
     if role == "assistant":

@@ -1,18 +1,20 @@
 """Reads a transcript of any agent: whole records in, messages out.
 
-Invariant: `scan` and `messages` see the same messages under the same keys, each once, and adding records to a file
-never changes the key of an earlier message. So a window of keys means the same whenever its file is read again.
+Invariant: `scan` and `messages` see the same messages under the same keys, each once, and adding
+records to a file never changes the key of an earlier message. So a window of keys means the same
+whenever its file is read again.
 
-A format is never guessed, neither from a file's name or place nor from the agent whose hook named it: a hook that was
-copied from another agent hands over that agent's files. What no format recognises is refused with the list of those
-that were tried.
+A format is never guessed, neither from a file's name or place nor from the agent whose hook named
+it: a hook that was copied from another agent hands over that agent's files. What no format
+recognises is refused with the list of those that were tried.
 
-The classic list of `load_transcript` (requirements A-31) is what a person or the model said, and nothing else: no tool
-results, no meta records, no command echoes. Of Claude Code's transcripts its texts are whole.
+The classic list of `load_transcript` (requirements A-31) is what a person or the model said, and
+nothing else: no tool results, no meta records, no command echoes. Of Claude Code's transcripts its
+texts are whole.
 
-A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an earlier scan found. A
-document is rewritten in place, where a limit of bytes means nothing: it is read whole, up to `DOCUMENT_LIMIT`, and what
-was recorded before is known by its keys.
+A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an
+earlier scan found. A document is rewritten in place, where a limit of bytes means nothing: it is
+read whole, up to `DOCUMENT_LIMIT`, and what was recorded before is known by its keys.
 """
 
 from __future__ import annotations
@@ -87,16 +89,18 @@ class Scan:
     """What one pass over a transcript found.
 
     agent        the name that the sessions of its agent are recorded under
-    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not consumed
+    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not
+    consumed
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
-    twins        (key, twin) of each message of a person or the model that has words; a twin is what it has in common
-                 with its copy under a new id: its time, its role and its words
+    twins        (key, twin) of each message of a person or the model that has words; a twin is what
+                 it has in common with its copy under a new id: its time, its role and its words
     cited        (key, names) of the model's records that cite
     wrong        (key, reason by name) of those that call a bullet wrong
-    told         (key, telling) of each echo of our hook's output; the key is that of the model's next message: without
-                 one, the model got nothing
-    nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no tag
+    told         (key, telling) of each echo of our hook's output; the key is that of the model's
+                 next message: without one, the model got nothing
+    nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no
+                 tag
     answered     key of the model's last message; None where it said nothing
     answers      (key, text) of the last texts of the model, oldest first
     session_id … version    of the conversation; "" where no record says
@@ -142,8 +146,10 @@ def recognise(path: str | PathLike[str]) -> type[Conversation]:
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
-    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat memory. Raises OSError
-    (missing file, folder, no permission) and UnknownTranscript; never for what a line contains."""
+    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat
+    memory. Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for
+    what a line contains.
+    """
     with _opened(path, start, limit) as reading:
         given, conversation = reading.given, reading.conversation
         found = Scan(reading.format.agent, start, tally=reading.tally)
@@ -151,7 +157,9 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
         conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
         for message in reading:
             key, places, passed = message.key, found.places, len(found.keys)
-            if message.offset == conversation.rested_at and (not places or passed - places[-1].passed >= _APART):
+            if message.offset == conversation.rested_at and (
+                not places or passed - places[-1].passed >= _APART
+            ):
                 places.append(Place(message.offset, key, passed))
             found.keys.append(key)
             if not conversation.brief:
@@ -179,7 +187,9 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
     return found
 
 
-def read_messages(path: str | PathLike[str], *, limit: int | None = None, start: int = 0) -> Iterator[Message]:
+def read_messages(
+    path: str | PathLike[str], *, limit: int | None = None, start: int = 0
+) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   bytes to read at most: the file's size when its window was closed
@@ -192,9 +202,10 @@ def read_messages(path: str | PathLike[str], *, limit: int | None = None, start:
 
 
 def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
-    """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in file order, all in
-    memory; [] without a path or a file. Malformed lines are skipped. Raises OSError for what exists and cannot be read,
-    and for what is not a file, such as a pipe."""
+    """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in
+    file order, all in memory; [] without a path or a file. Malformed lines are skipped. Raises
+    OSError for what exists and cannot be read, and for what is not a file, such as a pipe.
+    """
     try:
         return [] if path is None else _said(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -210,10 +221,16 @@ def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
     tally = Tally()
     try:
         with BufferedReader(open_file(path), 1024 * 1024) as file:
-            records = (record for _, line in read_lines(file, None, tally) for record, _ in parse_line(line, tally))
+            records = (
+                record
+                for _, line in read_lines(file, None, tally)
+                for record, _ in parse_line(line, tally)
+            )
             return [message for record in records if (message := _classic(record)) is not None]
     except UnknownTranscript as error:
-        raise OSError(errno.EINVAL, "is not a regular file; give the path of a transcript", fspath(path)) from error
+        raise OSError(
+            errno.EINVAL, ("is not a regular file; give the path of a transcript"), fspath(path)
+        ) from error
 
 
 def _classic(record: dict[str, Any]) -> dict[str, str] | None:
@@ -233,17 +250,24 @@ def _classic(record: dict[str, Any]) -> dict[str, str] | None:
 
 
 def open_file(path: str | PathLike[str]) -> FileIO:
-    """Open a regular file, unbuffered and without waiting: a hook may name any path, and a pipe would wait for its end.
-    Raises OSError, and UnknownTranscript for anything but a regular file."""
-    file = open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    """Open a regular file, unbuffered and without waiting: a hook may name any path, and a pipe
+    would wait for its end. Raises OSError, and UnknownTranscript for anything but a regular file.
+    """
+    file = open(  # noqa: SIM115
+        path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+    )
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise UnknownTranscript(f"{fspath(path)!r} is not a regular file; give the path of a transcript")
+        raise UnknownTranscript(
+            f"{fspath(path)!r} is not a regular file; give the path of a transcript"
+        )
     return file
 
 
 class _Reading:
-    """One reading of a transcript from an offset to a limit, of a document as a whole: its messages, each once."""
+    """One reading of a transcript from an offset to a limit, of a document as a whole: its
+    messages, each once.
+    """
 
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.format, self.is_document = _sniffed(file)
@@ -273,22 +297,28 @@ class _Reading:
         if self.is_document:
             yield from ((record, b"", 0) for record in _document(self.given, self.tally))
             return
-        for offset, line in read_lines(BufferedReader(self.given, _BUFFER), None, self.tally, self.given.tell()):
+        for offset, line in read_lines(
+            BufferedReader(self.given, _BUFFER), None, self.tally, self.given.tell()
+        ):
             for record, text in parse_line(line, self.tally):
                 yield record, text, offset
 
 
 @contextmanager
-def _opened(path: str | PathLike[str], start: int = 0, limit: int | None = None) -> Iterator[_Reading]:
+def _opened(
+    path: str | PathLike[str], start: int = 0, limit: int | None = None
+) -> Iterator[_Reading]:
     """Open a transcript. Raises OSError and UnknownTranscript."""
     with open_file(path) as file:
         yield _Reading(file, start, limit)
 
 
 def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
-    """Return the format of the first record that one recognises, and whether the file is one document.
+    """Return the format of the first record that one recognises, and whether the file is one
+    document.
 
-    Of Claude Code it is the first with words: another agent has records of the same envelope without any.
+    Of Claude Code it is the first with words: another agent has records of the same envelope
+    without any.
     """
     tally = Tally()
     envelope: type[Conversation] | None = None
@@ -306,7 +336,9 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
                 if format is None:
                     is_strange = is_strange or _may_say(record)
                 elif format is not ClaudeCode or _may_say(record):
-                    return format, format is not ClaudeCode and isinstance(record.get("messages"), list)
+                    return format, format is not ClaudeCode and isinstance(
+                        record.get("messages"), list
+                    )
                 else:
                     envelope = format
             if tally.lines >= _SNIFF_LINES:
@@ -324,8 +356,10 @@ def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
                 return format, True
     if _LIST.match(head):
         raise UnknownTranscript(
-            f"{str(file.name)!r} is not a transcript but a list of messages, as Claude Code's GitHub Action and "
-            "`claude -p --output-format json` write it; the session's transcript is below ~/.claude/projects on the "
+            f"{str(file.name)!r} is not a transcript but a list of messages, as Claude Code's "
+            "GitHub Action and "
+            "`claude -p --output-format json` write it; the session's transcript is below "
+            "~/.claude/projects on the "
             "machine that ran it"
         )
     may_go_on = head.lstrip(_BLANKS)[:1] in (b"", b"{")
@@ -338,21 +372,27 @@ def _may_say(record: dict[str, Any]) -> bool:
 
 
 def formats() -> tuple[type[Conversation], ...]:
-    """Return every format but Claude Code's. They are loaded when they are needed: a drain waits for none of them."""
+    """Return every format but Claude Code's. They are loaded when they are needed: a drain waits
+    for none of them.
+    """
     from reflector.transcripts import codex, copilot, gemini, opencode, pi
 
     return (codex.Codex, gemini.Gemini, copilot.Copilot, pi.Pi, opencode.OpenCode)
 
 
 def _format_of(record: dict[str, Any]) -> type[Conversation] | None:
-    """Return the format of a record. None is recognised by two of them, so their order decides nothing."""
+    """Return the format of a record. None is recognised by two of them, so their order decides
+    nothing.
+    """
     if ClaudeCode.recognises(record):
         return ClaudeCode
     return next((format for format in formats() if format.recognises(record)), None)
 
 
 def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
-    """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object and for too much."""
+    """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object
+    and for too much.
+    """
     size = os.fstat(file.fileno()).st_size
     buffered = BufferedReader(file, _BUFFER)
     data = b"" if size > DOCUMENT_LIMIT else buffered.read(DOCUMENT_LIMIT + 1)
@@ -360,13 +400,15 @@ def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
     if size > DOCUMENT_LIMIT or len(data) > DOCUMENT_LIMIT:
         raise UnknownTranscript(
             f"{str(file.name)!r} is one JSON document of {max(size, len(data))} bytes; "
-            f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory whole"
+            f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be "
+            "in memory whole"
         )
     tally.lines += 1
     records = [record for record, _ in parse_line(data.strip(), tally)]
     if not records:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is not a whole JSON document: it is damaged, or its agent is still writing it; "
+            f"{str(file.name)!r} is not a whole JSON document: it is damaged, or its agent is "
+            "still writing it; "
             "try again later"
         )
     return records
@@ -374,12 +416,22 @@ def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
 
 def _refusal(tally: Tally, *, may_go_on: bool) -> str:
     if tally.lines == 0 and may_go_on:
-        return f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); try again later"
-    looked_for = f"looked for records of {', '.join([ClaudeCode.name, *(format.name for format in formats())])}"
+        return (
+            f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); "
+            "try again later"
+        )
+    looked_for = (
+        "looked for records of "
+        f"{', '.join([ClaudeCode.name, *(format.name for format in formats())])}"
+    )
     if tally.records:
-        return f"is not a known transcript: none of its first {tally.records} records is one; {looked_for}"
+        return (
+            f"is not a known transcript: none of its first {tally.records} records is one; "
+            f"{looked_for}"
+        )
     return (
-        f"is not a transcript: its beginning has no line that is a JSON object; {looked_for}. Unpack a compressed "
+        f"is not a transcript: its beginning has no line that is a JSON object; {looked_for}. "
+        "Unpack a compressed "
         "file, and write a session of OpenCode to a file with `opencode export`"
     )
 

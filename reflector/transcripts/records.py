@@ -1,8 +1,9 @@
-"""JSON Lines from a file that nobody controls: hostile, growing, cut off, or another format altogether.
+"""JSON Lines from a file that nobody controls: hostile, growing, cut off, or another format
+altogether.
 
-Invariant: reading never raises for what a line contains and never holds more than `LINE_LIMIT` bytes
-of it. What could not be read is counted in a `Tally`; a last line that is not complete yet is left
-where it is, so that the next reader finds it whole.
+Invariant: reading never raises for what a line contains and never holds more than `LINE_LIMIT`
+bytes of it. What could not be read is counted in a `Tally`; a last line that is not complete yet is
+left where it is, so that the next reader finds it whole.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _PATIENT_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None,
 
 
 def record_key(uuid: str) -> int:
-    """Return the 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed, big-endian."""
+    """Return the 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed,
+    big-endian.
+    """
     key: int = _KEY(sha256(uuid.encode("utf-8", "surrogatepass")).digest())[0]
     return key
 
@@ -58,8 +61,11 @@ def record_uuid(record: dict[str, Any], text: bytes) -> str:
     return "sha256:" + sha256(text).hexdigest()
 
 
-def read_lines(file: BinaryIO, limit: int | None, tally: Tally, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) of every complete, non-blank line from `start`, where `file` stands, up to `limit`.
+def read_lines(
+    file: BinaryIO, limit: int | None, tally: Tally, start: int = 0
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (byte offset, line) of every complete, non-blank line from `start`, where `file`
+    stands, up to `limit`.
 
     The line's end is stripped. A last line without one is given when it is complete JSON, else its
     length goes to `tally.unfinished_bytes`. A file that grows meanwhile is read to where it ends at
@@ -111,8 +117,10 @@ def is_complete(line: bytes) -> bool:
 
 
 def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
-    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where records were glued. What
-    is not a JSON object counts as malformed, once per line at most for each stretch."""
+    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where
+    records were glued. What is not a JSON object counts as malformed, once per line at most for
+    each stretch.
+    """
     try:
         text = line.decode()
     except UnicodeDecodeError:

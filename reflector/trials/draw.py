@@ -1,8 +1,9 @@
 """Which sessions go without the playbook while a trial runs: a draw that anybody can repeat.
 
-Invariant: a session's arm follows from the trial's key, its share and the id of the session in which the conversation
-began, from nothing else. The key is the chain of the event before the trial's opening, so nobody could choose it
-together with the ids of sessions to come. The hook calls this: it imports one module, and that when it is called.
+Invariant: a session's arm follows from the trial's key, its share and the id of the session in
+which the conversation began, from nothing else. The key is the chain of the event before the
+trial's opening, so nobody could choose it together with the ids of sessions to come. The hook calls
+this: it imports one module, and that when it is called.
 """
 
 #: What a trial's share is counted in.

@@ -1,8 +1,9 @@
 """What came of a session, read from its records: the same with and without a playbook.
 
-Invariant: no citation and no name of a bullet bears on it, for they stand in the transcripts of one arm alone, and
-nothing that the agent says does. A session of which nobody says a word has an outcome as well. What one window says is
-in its event; `joined` is what a session's windows say together, and docs/value.md defines each of the facts.
+Invariant: no citation and no name of a bullet bears on it, for they stand in the transcripts of one
+arm alone, and nothing that the agent says does. A session of which nobody says a word has an
+outcome as well. What one window says is in its event; `joined` is what a session's windows say
+together, and docs/value.md defines each of the facts.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "kept": lambda facts: not facts.get("reverts"),
 }
 #: Signs of an objection without which a message only says what not to do next.
-_CORRECTS: Final = frozenset({"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"})
-_NAME: Final = re.compile(rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: wrong\b[^\]\n]*)?\]?")
+_CORRECTS: Final = frozenset(
+    {"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"}
+)
+_NAME: Final = re.compile(
+    rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: "
+    r"wrong\b[^\]\n]*)?\]?"
+)
 _ASKS: Final = re.compile(r"\?\W*\Z")
 
 
@@ -56,7 +62,9 @@ class Outcome:
 
 
 def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outcome:
-    """Return what came of these records of a session; `answered` where the agent spoke in earlier ones."""
+    """Return what came of these records of a session; `answered` where the agent spoke in
+    earlier ones.
+    """
     reading = _Reading(answered)
     for message in messages:
         reading.take(message)
@@ -123,7 +131,13 @@ class _Reading:
         objects = remark.kind == "objects" and not _CORRECTS.isdisjoint(remark.signs)
         found.corrections += objects
         found.approvals += remark.kind == "approves"
-        found.last = "objects" if objects else remark.kind if remark.kind in ("approves", "unread") else "other"
+        found.last = (
+            "objects"
+            if objects
+            else remark.kind
+            if remark.kind in ("approves", "unread")
+            else "other"
+        )
 
 
 def outcome_event(window: NewEvent | Event, root: str | None, found: Outcome) -> NewEvent:
@@ -135,7 +149,15 @@ def outcome_event(window: NewEvent | Event, root: str | None, found: Outcome) ->
     seconds = max(0, int((last - first).total_seconds())) if first and last else 0
     data = {"root": root, **asdict(found), "seconds": seconds, "rules": RULES}
     event_id, at = identity(SESSION_OUTCOME, window.event_id), window.occurred_at
-    return NewEvent(SESSION_OUTCOME, event_id, data, window.actor, at, window.session_id, target_id=window.event_id)
+    return NewEvent(
+        SESSION_OUTCOME,
+        event_id,
+        data,
+        window.actor,
+        at,
+        window.session_id,
+        target_id=window.event_id,
+    )
 
 
 def joined(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """How sure a comparison of two arms is, however often one looks.
 
-Invariant: the interval holds at every look at once. Of each session, the good or bad end is weighed by the arm's known
-share, so that the weights' mean is the difference of the arms whatever kind of sessions come. Each is a number x from 0
-to 1 with a mean that the difference fixes; for each possible difference a player bets on x by a beta prior, and what
-they own after n sessions,
+Invariant: the interval holds at every look at once. Of each session, the good or bad end is weighed
+by the arm's known share, so that the weights' mean is the difference of the arms whatever kind of
+sessions come. Each is a number x from 0 to 1 with a mean that the difference fixes; for each
+possible difference a player bets on x by a beta prior, and what they own after n sessions,
 
-    B(a + S, a + n - S) / B(a, a) / (m^S (1 - m)^(n - S))        S the sum of x, m the mean under that difference
+    B(a + S, a + n - S) / B(a, a) / (m^S (1 - m)^(n - S))        S the sum of x, m the mean under
+                                                                 that difference
 
-grows beyond 20 at any time at all in at most one of twenty runs where that difference is the true one (Ville's
-inequality; a bet on x between 0 and 1 wins no more than one on a coin). The interval holds the differences that stand.
+grows beyond 20 at any time at all in at most one of twenty runs where that difference is the true
+one (Ville's inequality; a bet on x between 0 and 1 wins no more than one on a coin). The interval
+holds the differences that stand.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _PRIOR: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The sessions of one arm, those of them that ended well, and their share; null without a session."""
+    """The sessions of one arm, those of them that ended well, and their share; null without a
+    session.
+    """
 
     sessions: int
     good: int
@@ -46,12 +50,16 @@ class Arm:
 
 
 def interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:
-    """Return the differences (told minus without, from -1 to 1) that stand, by their ends; `share` go without."""
+    """Return the differences (told minus without, from -1 to 1) that stand, by their ends;
+    `share` go without.
+    """
     n = told.sessions + without.sessions
     if not n:
         return -1.0, 1.0
     middle = min(1.0, max(-1.0, 2 * _sum(told, without, share) * _most(share) / n))
-    low, high = (_edge(lambda one: stands(told, without, share, one), middle, end) for end in (-1.0, 1.0))
+    low, high = (
+        _edge(lambda one: stands(told, without, share, one), middle, end) for end in (-1.0, 1.0)
+    )
     return low, high
 
 
@@ -63,7 +71,9 @@ def stands(told: Arm, without: Arm, share: float, difference: float) -> bool:
 
 
 def log_wealth(s: float, n: int, mean: float, share: float = 0.5) -> float:
-    """Return the logarithm of what the player owns who bets against a mean, after n numbers with the sum s."""
+    """Return the logarithm of what the player owns who bets against a mean, after n numbers with
+    the sum s.
+    """
     a = _PRIOR * _most(share) ** 2
     if (mean <= 0 and s > 0) or (mean >= 1 and s < n):
         return float("inf")
@@ -72,7 +82,9 @@ def log_wealth(s: float, n: int, mean: float, share: float = 0.5) -> float:
 
 
 def verdict(told: Arm, without: Arm, low: float, high: float) -> Verdict:
-    """Return what a trial shows: helps, harms, no-difference, undecided; early where too few sessions came."""
+    """Return what a trial shows: helps, harms, no-difference, undecided; early where too few
+    sessions came.
+    """
     if told.sessions + without.sessions < LEAST:
         return "early"
     if low > 0:
@@ -83,9 +95,15 @@ def verdict(told: Arm, without: Arm, low: float, high: float) -> Verdict:
 
 
 def ends(
-    effect: float, rate: float, share: float, most: int, runs: int = 400, begun: tuple[Arm, Arm] | None = None
+    effect: float,
+    rate: float,
+    share: float,
+    most: int,
+    runs: int = 400,
+    begun: tuple[Arm, Arm] | None = None,
 ) -> list[int]:
-    """Return after how many sessions simulated trials find a difference, in order; `most` + 1 for one that does not.
+    """Return after how many sessions simulated trials find a difference, in order; `most` + 1 for
+    one that does not.
 
     effect  the true difference
     rate    of good ends among sessions that are told the playbook
@@ -119,7 +137,9 @@ def _weight(share: float) -> Callable[[bool, bool], float]:
     """Return x minus one half of a session, from its arm and its end."""
     most = _most(share)
     told, without = 1 / (4 * most * (1 - share)), 1 / (4 * most * share)
-    return lambda is_told, is_good: (told if is_told else without) * (1 if is_told == is_good else -1)
+    return lambda is_told, is_good: (
+        (told if is_told else without) * (1 if is_told == is_good else -1)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -143,7 +163,9 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return where a range that begins inside ends on the way outside, to a thousandth of a point."""
+    """Return where a range that begins inside ends on the way outside, to a thousandth of a
+    point.
+    """
     if holds(outside):
         return outside
     for _ in range(20):

@@ -1,8 +1,10 @@
-"""The offline twin of a trial: tasks that a command says pass or fail, done with and without advice in turn.
+"""The offline twin of a trial: tasks that a command says pass or fail, done with and without advice
+in turn.
 
-Invariant: the two arms differ by the advice alone, in the files that agents read by themselves. Each task is done with,
-without, without and with it (A B B A), each time in a fresh copy of its files, so that neither what an arm leaves
-behind nor a machine that grows slower speaks for one of them. No hook of ours says or records anything.
+Invariant: the two arms differ by the advice alone, in the files that agents read by themselves.
+Each task is done with, without, without and with it (A B B A), each time in a fresh copy of its
+files, so that neither what an arm leaves behind nor a machine that grows slower speaks for one of
+them. No hook of ours says or records anything.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from reflector.reflection.backends import consent
 _READ: Final = ("CLAUDE.md", "AGENTS.md")
 _OURS: Final = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
 _LONGEST: Final = 3600
-#: A prompt and a check are arguments of a process, which the system bounds. Files are kept in memory.
+#: A prompt and a check are arguments of a process, which the system bounds. Files are kept in
+#: memory.
 _MOST_TEXT: Final = 100_000
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 256 << 20
@@ -41,8 +44,10 @@ _COST: Final = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', r
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A folder with a `prompt.md`, a shell script `check` that exits 0 for a task that was done and, where the task
-    begins with some, `files/`. All of it was read at once, so that what runs is what a person agreed to."""
+    """A folder with a `prompt.md`, a shell script `check` that exits 0 for a task that was done
+    and, where the task begins with some, `files/`. All of it was read at once, so that what runs is
+    what a person agreed to.
+    """
 
     name: str
     prompt: str
@@ -53,13 +58,20 @@ class Task:
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of each of its files, by the path in the folder of tasks."""
         texts = {"prompt.md": self.prompt.encode(), "check": self.check.encode()}
-        files = {f"files/{file.path}": file.content for file in self.files if file.content is not None}
-        return {f"{self.name}/{path}": sha256(content).hexdigest() for path, content in {**texts, **files}.items()}
+        files = {
+            f"files/{file.path}": file.content for file in self.files if file.content is not None
+        }
+        return {
+            f"{self.name}/{path}": sha256(content).hexdigest()
+            for path, content in {**texts, **files}.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt at a task. `cost` is in US dollars, None where the command does not print it as Claude Code does."""
+    """One attempt at a task. `cost` is in US dollars, None where the command does not print it
+    as Claude Code does.
+    """
 
     told: bool
     passed: bool
@@ -68,11 +80,14 @@ class Run:
 
 
 def tasks_in(folder: Path) -> list[Task]:
-    """Return the tasks of a folder, by name. Raises Mistake where there is none, and OSError by name for a link, for
-    what is not a regular file and for too many bytes."""
+    """Return the tasks of a folder, by name. Raises Mistake where there is none, and OSError by
+    name for a link, for what is not a regular file and for too many bytes.
+    """
     places = [place for place in sorted(folder.iterdir()) if _is_task(place)]
     if not places:
-        raise Mistake(f"{folder} has no task: a folder in it needs a prompt.md and a shell script named check")
+        raise Mistake(
+            f"{folder} has no task: a folder in it needs a prompt.md and a shell script named check"
+        )
     return [_task(place) for place in places]
 
 
@@ -107,8 +122,9 @@ def text_of(path: Path, content: bytes) -> str:
 
 
 def digest_of(tasks: Sequence[Task], command: str, scripts: Mapping[str, str]) -> str:
-    """Return by what a person's agreement to run these commands is known again: the command, the tasks and every file
-    of theirs, and the `scripts` that the command names."""
+    """Return by what a person's agreement to run these commands is known again: the command, the
+    tasks and every file of theirs, and the `scripts` that the command names.
+    """
     files = [[task.name, task.hashes, _modes(task)] for task in tasks]
     return sha256(json.dumps([command, files, scripts], sort_keys=True).encode()).hexdigest()
 
@@ -118,26 +134,39 @@ def _modes(task: Task) -> list[tuple[str, int]]:
 
 
 def scripts_in(command: str, root: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file below a folder that the words of a command name, by its path: a repository may
-    bring it, and change it. Raises OSError."""
+    """Return the SHA-256 of each file below a folder that the words of a command name, by its path:
+    a repository may bring it, and change it. Raises OSError.
+    """
     try:
         words = shlex.split(command)
     except ValueError:  # the shell says what is wrong with it
         words = command.split()
     paths = [Path(word).absolute() for word in words if "\0" not in word]
-    inside = (path for path in paths if path.is_relative_to(root) or path.resolve().is_relative_to(root.resolve()))
-    return {str(path): sha256(read_bounded(path, _MOST_BYTES)).hexdigest() for path in inside if path.is_file()}
+    inside = (
+        path
+        for path in paths
+        if path.is_relative_to(root) or path.resolve().is_relative_to(root.resolve())
+    )
+    return {
+        str(path): sha256(read_bounded(path, _MOST_BYTES)).hexdigest()
+        for path in inside
+        if path.is_file()
+    }
 
 
 def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
-    """Do each task four times, with and without the advice; the command gets its prompt on stdin and as $PROMPT. Raises
-    OSError."""
+    """Do each task four times, with and without the advice; the command gets its prompt on stdin
+    and as $PROMPT. Raises OSError.
+    """
     guards, word = consent.open_folder("guard"), secrets.token_hex(16)
-    environ = {name: value for name, value in os.environ.items() if name not in _OURS} | {"REFLECTOR_JUDGING": word}
+    environ = {name: value for name, value in os.environ.items() if name not in _OURS} | {
+        "REFLECTOR_JUDGING": word
+    }
     try:
         for task in tasks:
             for told in (True, False, False, True):
-                write_durably(guards, b"", word)  # a judge of the person's may have swept the folder
+                # a judge of the person's may have swept the folder
+                write_durably(guards, b"", word)
                 with tempfile.TemporaryDirectory(prefix="reflector-task-") as folder:
                     given = environ | {"PROMPT": task.prompt}
                     yield _attempt(task, command, advice if told else "", Path(folder), given)
@@ -154,9 +183,16 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
 
     def run(script: str, given: str) -> tuple[int, str]:
         with subprocess.Popen(
-            ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            errors="replace", cwd=folder, env=environ, start_new_session=True,
-        ) as begun:  # fmt: skip
+            ["sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            cwd=folder,
+            env=environ,
+            start_new_session=True,
+        ) as begun:
             try:
                 printed, _ = begun.communicate(given, _LONGEST)
             except subprocess.TimeoutExpired:
@@ -175,7 +211,9 @@ def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[
 
 
 def _lay_out(files: Sequence[Brought], folder: Path) -> None:
-    """Write a task's files into an empty folder, in the order of their paths: a folder comes before what is in it."""
+    """Write a task's files into an empty folder, in the order of their paths: a folder comes
+    before what is in it.
+    """
     for file in files:
         path = folder / file.path
         if file.content is None:
@@ -186,12 +224,19 @@ def _lay_out(files: Sequence[Brought], folder: Path) -> None:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return how often chance alone would part pairs that differ at least as unevenly: exact, for both sides."""
+    """Return how often chance alone would part pairs that differ at least as unevenly: exact,
+    for both sides.
+    """
     n = better + worse
     return min(1.0, 2 * sum(comb(n, k) for k in range(min(better, worse) + 1)) / (1 << n))
 
 
 def pairs(runs: Sequence[Run]) -> tuple[int, int]:
-    """Return in how many pairs only the run with the advice passed, and in how many only the one without."""
-    found = [(one, two) if one.told else (two, one) for one, two in zip(runs[::2], runs[1::2], strict=False)]
+    """Return in how many pairs only the run with the advice passed, and in how many only the one
+    without.
+    """
+    found = [
+        (one, two) if one.told else (two, one)
+        for one, two in zip(runs[::2], runs[1::2], strict=False)
+    ]
     return sum(a.passed > b.passed for a, b in found), sum(a.passed < b.passed for a, b in found)

@@ -1,17 +1,20 @@
-"""A trial: what one would take here, its opening and closing, the sessions of each arm, and where it stands.
+"""A trial: what one would take here, its opening and closing, the sessions of each arm, and where
+it stands.
 
-Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is settled a day after
-its first window was recorded. Which sessions a trial compares depends on what was known before each began: that it
-began after the opening, and that a hook of ours reported it. Every session that was drawn counts in its arm, whatever
-it was really told. The answer follows from the ledger up to a position, whose last event says how late it is.
+Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is
+settled a day after its first window was recorded. Which sessions a trial compares depends on what
+was known before each began: that it began after the opening, and that a hook of ours reported it.
+Every session that was drawn counts in its arm, whatever it was really told. The answer follows from
+the ledger up to a position, whose last event says how late it is.
 
-The key of a trial is the chain of the event before its opening, taken while nobody else appends. The hook withholds by
-a note in the person's own folder, which says what the ledger's trial says, and is not there without one. A trial
-decides only where it was opened: a command of the person makes the note, and no import does. So a trial compares the
-sessions of the ledger in which it was opened, wherever a merge took them. A ledger that `ledger_url` names is one
-place for all who use it. A plan is
-measured on trials that are simulated with this project's own figures and decided as `trial status` decides, so half of
-the real ones end by what it calls the half, if the difference is the true one.
+The key of a trial is the chain of the event before its opening, taken while nobody else appends.
+The hook withholds by a note in the person's own folder, which says what the ledger's trial says,
+and is not there without one. A trial decides only where it was opened: a command of the person
+makes the note, and no import does. So a trial compares the sessions of the ledger in which it was
+opened, wherever a merge took them. A ledger that `ledger_url` names is one place for all who use
+it. A plan is measured on trials that are simulated with this project's own figures and decided as
+`trial status` decides, so half of the real ones end by what it calls the half, if the difference is
+the true one.
 """
 
 from __future__ import annotations
@@ -54,8 +57,14 @@ _LONGEST: Final = timedelta(days=365)
 _NOTED: Final = timedelta(days=7)
 _HEAD: Final = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
 _MOST_HEADS: Final = 1 << 20
-#: What decides when a trial ends, as its opening says it. Earlier trials compare the sessions of all ledgers.
-_STOP_OF_ALL: Final = {"alpha": str(ALPHA), "least": LEAST, "margin": str(MARGIN), "method": "beta-binomial"}
+#: What decides when a trial ends, as its opening says it. Earlier trials compare the sessions of
+#: all ledgers.
+_STOP_OF_ALL: Final = {
+    "alpha": str(ALPHA),
+    "least": LEAST,
+    "margin": str(MARGIN),
+    "method": "beta-binomial",
+}
 _STOP: Final = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: What a person reads of a trial that is open elsewhere.
@@ -86,7 +95,9 @@ class Ended:
 
     @property
     def began(self) -> datetime:
-        """When its first record was written, as far as one says; else when its first window was recorded."""
+        """When its first record was written, as far as one says; else when its first window was
+        recorded.
+        """
         return time_of(self.facts.get("began")) or self.first
 
 
@@ -120,32 +131,40 @@ class Trial:
         return first_origin(self.opened.meta)
 
     def compares(self, origin: str) -> bool:
-        """Whether it compares the sessions that a ledger recorded first; `origin` is "" for this one."""
+        """Whether it compares the sessions that a ledger recorded first; `origin` is "" for this
+        one.
+        """
         return origin == self.origin or "sessions" not in self.data["stop"]
 
     @property
     def is_sound(self) -> bool:
         """Whether this version can compare it: a newer one may ask another outcome."""
         is_key = CHAIN.fullmatch(str(self.data.get("key"))) is not None
-        return is_key and self.data.get("outcome") in OUTCOMES and 0 < self.data.get("share", 0) < MILLION
+        return (
+            is_key
+            and self.data.get("outcome") in OUTCOMES
+            and 0 < self.data.get("share", 0) < MILLION
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TrialStatus:
     """A trial and what it shows. Differences are told minus without, from -1 to 1.
 
-    state        open, over (its end has come, and nothing is withheld any more), closed, elsewhere (it is open where
-                 it was opened, and withholds nothing here)
+    state        open, over (its end has come, and nothing is withheld any more), closed, elsewhere
+                 (it is open where it was opened, and withholds nothing here)
     bullets      that are withheld; none of them for the whole playbook
     exempt       that every session is told all the same
     share        of sessions that go without
     outcome      what a good session is
     told, without   the arms
     unsettled    sessions of less than a day, which count tomorrow
-    unknown      sessions that were told something since the opening and have no outcome, in neither arm
+    unknown      sessions that were told something since the opening and have no outcome, in neither
+                 arm
     difference   of the rates; null without sessions in both arms
     low, high    the interval that stands; null while it is early
-    verdict      early (fewer than 40 sessions), helps, harms, no-difference (within 15 points either way), undecided
+    verdict      early (fewer than 40 sessions), helps, harms, no-difference (within 15 points
+                 either way), undecided
     sentence     the same in words
     sessions_sha256  over the sessions that count, each with its arm and whether it ended well
     weeks        in which half of such trials would end from here on; null where more than a year
@@ -173,7 +192,9 @@ class TrialStatus:
 
 
 def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
-    """Return the sessions up to a position, by their beginning; `more` are windows with outcomes that it lacks."""
+    """Return the sessions up to a position, by their beginning; `more` are windows with outcomes
+    that it lacks.
+    """
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
         if root := event.facts.get("root"):
@@ -195,21 +216,28 @@ def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
         return []
     events = [*ledger.events(types=(ev.TRIAL_OPENED, ev.TRIAL_CLOSED), upto=upto)]
     closed = {event.target_id: event for event in events if event.type == ev.TRIAL_CLOSED}
-    opened = [Trial(event, closed.get(event.event_id)) for event in events if event.type == ev.TRIAL_OPENED]
-    return sorted((one for one in opened if one.is_sound), key=lambda one: (one.began, one.opened.event_id))
+    opened = [
+        Trial(event, closed.get(event.event_id))
+        for event in events
+        if event.type == ev.TRIAL_OPENED
+    ]
+    return sorted(
+        (one for one in opened if one.is_sound), key=lambda one: (one.began, one.opened.event_id)
+    )
 
 
 def trial_place(project: Project) -> Path | None:
-    """Return where a trial of a project decides: in the project, or None for all who use the ledger at a
-    `ledger_url`."""
+    """Return where a trial of a project decides: in the project, or None for all who use the ledger
+    at a `ledger_url`.
+    """
     return None if project.config.ledger_url else project.root
 
 
 def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -> Trial | None:
     """Return the trial that decides what sessions are told, the newest of several.
 
-    root  as `trial_place` gives it: the note of a project says which trial a command opened or took there; None for
-          every trial that was opened in the ledger
+    root  as `trial_place` gives it: the note of a project says which trial a command opened or took
+          there; None for every trial that was opened in the ledger
     """
     opened = [trial for trial in trials(ledger, upto) if trial.closed is None and not trial.origin]
     if root is not None:
@@ -219,10 +247,16 @@ def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -
 
 
 def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
-    """Return the open trials behind a position that were opened in another place than this one, `root` as above."""
+    """Return the open trials behind a position that were opened in another place than this one,
+    `root` as above.
+    """
     here = running(ledger, root)
-    unclosed = (trial for trial in trials(ledger) if trial.closed is None and trial.opened.position > after)
-    return [trial for trial in unclosed if here is None or trial.opened.event_id != here.opened.event_id]
+    unclosed = (
+        trial for trial in trials(ledger) if trial.closed is None and trial.opened.position > after
+    )
+    return [
+        trial for trial in unclosed if here is None or trial.opened.event_id != here.opened.event_id
+    ]
 
 
 def _noted_key(root: Path) -> str:
@@ -231,12 +265,17 @@ def _noted_key(root: Path) -> str:
 
 
 def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[Arm, Arm, int, str]:
-    """Return a trial's sessions up to a position, as they are at a time: those that were told, those without, how many
-    are of less than a day, and the digest over all that count."""
+    """Return a trial's sessions up to a position, as they are at a time: those that were told,
+    those without, how many are of less than a day, and the digest over all that count.
+    """
     lines, counts, unsettled = list[str](), {True: [0, 0], False: [0, 0]}, 0
     is_good, key, share = OUTCOMES[trial.data["outcome"]], trial.data["key"], trial.data["share"]
     for one in sessions(ledger, upto):
-        if not one.hooked or not trial.began <= one.began < trial.until or not trial.compares(one.origin):
+        if (
+            not one.hooked
+            or not trial.began <= one.began < trial.until
+            or not trial.compares(one.origin)
+        ):
             continue
         if one.first + SETTLES > now:
             unsettled += 1
@@ -250,13 +289,20 @@ def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[A
 
 
 def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]:
-    """Yield each window of a root session that an earlier version recorded without an outcome, and its outcome, where
-    its transcript is still there: of the `newest` windows, 0 for all. Raises LedgerError."""
+    """Yield each window of a root session that an earlier version recorded without an outcome, and
+    its outcome, where its transcript is still there: of the `newest` windows, 0 for all. Raises
+    LedgerError.
+    """
     have = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
     for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
         data = event.facts
         window = data.get("window") or {}
-        if event.event_id in have or not event.session_id or data.get("agent_id") or window.get("mode") != "new":
+        if (
+            event.event_id in have
+            or not event.session_id
+            or data.get("agent_id")
+            or window.get("mode") != "new"
+        ):
             continue
         try:
             came = read_outcome(own_messages(event), answered=bool(window.get("after")))
@@ -269,19 +315,26 @@ def _moment(event: Event) -> datetime:
     return time_of(event.arrived[0]) or datetime.min.replace(tzinfo=UTC)
 
 
-def standing(ledger: Reader, root: Path | None = None, upto: int | None = None) -> TrialStatus | None:
-    """Return where the trial stands that decides here, else the last one; None where there never was one. `root` is
-    that of `running`. Raises LedgerError."""
+def standing(
+    ledger: Reader, root: Path | None = None, upto: int | None = None
+) -> TrialStatus | None:
+    """Return where the trial stands that decides here, else the last one; None where there never
+    was one. `root` is that of `running`. Raises LedgerError.
+    """
     here, known = running(ledger, root, upto), trials(ledger, upto)
     trial = here or (known[-1] if known else None)
     if trial is None:
         return None
     status = status_of(ledger, trial, upto)
-    return status if here is not None or status.state != "open" else replace(status, state="elsewhere")
+    return (
+        status if here is not None or status.state != "open" else replace(status, state="elsewhere")
+    )
 
 
 def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
-    """Return where a trial stands, at a position or now; a closed one as it was when it was closed."""
+    """Return where a trial stands, at a position or now; a closed one as it was when it was
+    closed.
+    """
     if trial.closed is not None:
         upto = trial.closed.position - 1
     upto = ledger.head().position if upto is None else upto
@@ -309,13 +362,17 @@ def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialSta
         low=None if what == "early" else round(low, 4),
         high=None if what == "early" else round(high, 4),
         verdict=what,
-        sentence=_sentence(what, told.sessions + without.sessions, difference or 0.0, low, high, weeks),
+        sentence=_sentence(
+            what, told.sessions + without.sessions, difference or 0.0, low, high, weeks
+        ),
         weeks=weeks,
         sessions_sha256=digest,
     )
 
 
-def _sentence(what: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None) -> str:
+def _sentence(
+    what: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None
+) -> str:
     low, high = round(100 * low), round(100 * high)
     if what == "early":
         return f"{n} of {LEAST} sessions: nothing is said before"
@@ -324,35 +381,55 @@ def _sentence(what: Verdict, n: int, difference: float, low: float, high: float,
         return f"{what} by {round(100 * abs(difference))} points, {least} to {most}"
     if what == "no-difference":
         return f"no difference of more than {max(-low, high)} points either way"
-    more = f"end in about {weeks} more week{'s' if weeks != 1 else ''}" if weeks else "would not end within a year"
+    more = (
+        f"end in about {weeks} more week{'s' if weeks != 1 else ''}"
+        if weeks
+        else "would not end within a year"
+    )
     return f"not decided, {low:+d} to {high:+d} points; half of such trials {more}"
 
 
-def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: float | None) -> int | None:
-    """Return in how many more weeks half of the trials end that stand like this one, if what it saw is true."""
+def _weeks(
+    told: Arm, without: Arm, trial: Trial, now: datetime, difference: float | None
+) -> int | None:
+    """Return in how many more weeks half of the trials end that stand like this one, if what it
+    saw is true.
+    """
     n = told.sessions + without.sessions
     weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
     most = n + ceil(weekly * _WEEKS)
-    lengths = ends(difference or 0.0, told.rate or 0.0, trial.share, most, 200, begun=(told, without))
+    lengths = ends(
+        difference or 0.0, told.rate or 0.0, trial.share, most, 200, begun=(told, without)
+    )
     half = lengths[len(lengths) // 2]
     return None if half > most else max(1, ceil((half - n) / weekly))
 
 
 def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
-    """Return how many sessions were told something since the opening, and have no outcome of a known root."""
+    """Return how many sessions were told something since the opening, and have no outcome of a
+    known root.
+    """
     after = trial.opened.position
     tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)
-    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))} - {None}
+    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))} - {
+        None
+    }
     if not told:
         return 0
-    known = {e.session_id for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto) if e.facts.get("root")}
+    known = {
+        e.session_id
+        for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
+        if e.facts.get("root")
+    }
     return len(told - known)
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long trials take where the sessions that use what is withheld differ by so many points: half of them end
-    after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where that is more than a year."""
+    """How long trials take where the sessions that use what is withheld differ by so many points:
+    half of them end after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where
+    that is more than a year.
+    """
 
     points: int
     sessions: int | None
@@ -366,7 +443,8 @@ class Plan:
 
     sessions  that were looked at, `weekly` so many a week
     rate      of them that ended well, and `known` the share of which anything is known
-    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth of it in all
+    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth
+              of it in all
     """
 
     sessions: int
@@ -380,16 +458,25 @@ class Plan:
 
     @property
     def is_long(self) -> bool:
-        """Whether half of the trials take more than half a year even where the difference is 20 points."""
+        """Whether half of the trials take more than half a year even where the difference is 20
+        points.
+        """
         (weeks,) = (one.weeks for one in self.lengths if one.points == 20)
         return weeks is None or weeks > _WEEKS // 2
 
 
-def plan(ledger: Reader, *, bullets: Sequence[str] = (), share: float = 0.5, outcome: str = "correction-free") -> Plan:
-    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none for all of them.
+def plan(
+    ledger: Reader,
+    *,
+    bullets: Sequence[str] = (),
+    share: float = 0.5,
+    outcome: str = "correction-free",
+) -> Plan:
+    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none
+    for all of them.
 
-    Sessions that an earlier version recorded are read from their transcripts, where these are still there.
-    Raises LedgerError.
+    Sessions that an earlier version recorded are read from their transcripts, where these are still
+    there. Raises LedgerError.
     """
     more = (replace(window, data=dict(new.data)) for window, new in lacking(ledger, _LAST))
     last = sessions(ledger, more=more)[-_LAST:]
@@ -402,12 +489,26 @@ def plan(ledger: Reader, *, bullets: Sequence[str] = (), share: float = 0.5, out
     used = _used(ledger, last, bullets) if bullets else 1.0
     most = min(_MOST, ceil(weekly * _WEEKS))
     lengths = [_length(points, used, rate, share, most, weekly) for points in POINTS]
-    return Plan(len(last), round(weekly, 1), round(rate, 3), round(known, 3), round(used, 3), share, outcome, lengths)
+    return Plan(
+        len(last),
+        round(weekly, 1),
+        round(rate, 3),
+        round(known, 3),
+        round(used, 3),
+        share,
+        outcome,
+        lengths,
+    )
 
 
-def _length(points: int, used: float, rate: float, share: float, most: int, weekly: float) -> Length:
+def _length(
+    points: int, used: float, rate: float, share: float, most: int, weekly: float
+) -> Length:
     found = ends(points / 100 * used, rate, share, most) if most else []
-    half, late = (at if found and (at := found[len(found) * tenths // 10]) <= most else None for tenths in (5, 9))
+    half, late = (
+        at if found and (at := found[len(found) * tenths // 10]) <= most else None
+        for tenths in (5, 9)
+    )
     in_weeks = [None if at is None else max(1, ceil(at / weekly)) for at in (half, late)]
     return Length(points, half, *in_weeks)
 
@@ -415,8 +516,12 @@ def _length(points: int, used: float, rate: float, share: float, most: int, week
 def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
     """Return the share of the last sessions that cite one of these bullets."""
     roots = {one.root for one in last}
-    windows = (event for event in ledger.events(types=(ev.SESSION_RECORDED,)) if event.session_id in roots)
-    cite = {event.session_id for event in windows if not {*bullets}.isdisjoint(names_in(event, "cited"))}
+    windows = (
+        event for event in ledger.events(types=(ev.SESSION_RECORDED,)) if event.session_id in roots
+    )
+    cite = {
+        event.session_id for event in windows if not {*bullets}.isdisjoint(names_in(event, "cited"))
+    }
     return len(cite) / len(roots) if roots else 0.0
 
 
@@ -429,10 +534,13 @@ def start(
     share: float,
     outcome: str,
 ) -> None:
-    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones; `root` is that of
-    `running`. Raises Mistake while one runs, LedgerError."""
+    """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones;
+    `root` is that of `running`. Raises Mistake while one runs, LedgerError.
+    """
     if running(ledger, root) is not None:
-        raise Mistake("a trial runs already: see `reflector trial status`, end it with `reflector trial stop`")
+        raise Mistake(
+            "a trial runs already: see `reflector trial status`, end it with `reflector trial stop`"
+        )
     data = {
         "bullets": [*bullets],
         "exempt": [*exempt],
@@ -443,17 +551,21 @@ def start(
     }
     with ledger.writing() as writing:
         key = writing.chain
-        event = NewEvent(ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"key": key}, HUMAN)
+        event = NewEvent(
+            ev.TRIAL_OPENED, identity(ev.TRIAL_OPENED, key), data | {"key": key}, HUMAN
+        )
         append(writing, [prepare(event, tx=ledger.draw())])
 
 
 def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
-    """Close the trial that runs, and return what it shows; `root` is that of `running`. Raises Mistake where none
-    runs, LedgerError."""
+    """Close the trial that runs, and return what it shows; `root` is that of `running`. Raises
+    Mistake where none runs, LedgerError.
+    """
     trial = running(ledger, root)
     if trial is None and (others := elsewhere(ledger, root)):
         raise Mistake(
-            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, because it was opened "
+            f"no trial runs here; {others[-1].opened.event_id[:8]} withholds nothing here, "
+            "because it was opened "
             "elsewhere: stop it there, then import that ledger again"
         )
     if trial is None:
@@ -461,7 +573,9 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     with ledger.writing() as writing:
         status = status_of(ledger, trial)
         opened, data = trial.opened.event_id, result_of(status)
-        event = NewEvent(ev.TRIAL_CLOSED, identity(ev.TRIAL_CLOSED, opened), data, HUMAN, target_id=opened)
+        event = NewEvent(
+            ev.TRIAL_CLOSED, identity(ev.TRIAL_CLOSED, opened), data, HUMAN, target_id=opened
+        )
         append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
@@ -481,10 +595,11 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
 
 
 def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
-    """Keep the note by which the hook withholds as the ledger's trial says, or remove it, and note the ledger's head
-    once a week.
+    """Keep the note by which the hook withholds as the ledger's trial says, or remove it, and note
+    the ledger's head once a week.
 
-    opens  a note that is missing is made: for a command that opened the trial, or took or restored the ledger
+    opens  a note that is missing is made: for a command that opened the trial, or took or restored
+           the ledger
 
     Raises LedgerError, OSError.
     """
@@ -507,13 +622,16 @@ def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
 
 
 def noted(root: Path) -> list[tuple[Anchor, str]]:
-    """Return the heads that were noted in a project while trials ran, each with its time, oldest first."""
+    """Return the heads that were noted in a project while trials ran, each with its time, oldest
+    first.
+    """
     text = read_own(os.fspath(root), TRIAL_HEADS, _MOST_HEADS).decode("ascii", "replace")
     return [(Anchor(int(found[1]), found[2]), found[3]) for found in _HEAD.finditer(text)]
 
 
 def check(ledger: Reader) -> list[Finding]:
-    """Return what is wrong with the trials of a ledger: a key that was chosen, a result that does not follow.
+    """Return what is wrong with the trials of a ledger: a key that was chosen, a result that does
+    not follow.
 
     What a merge brought was checked where it was appended. Raises LedgerError.
     """
@@ -523,13 +641,27 @@ def check(ledger: Reader) -> list[Finding]:
         before, head = ledger.at([at - 1]), ledger.head()
         key = before[0].chain if before else genesis(head.playbook, head.origin)
         if not trial.opened.meta and trial.data["key"] != key:
-            what = "the trial's key is not the chain of the event before it, so its draw may have been chosen"
+            what = (
+                "the trial's key is not the chain of the event before it, so its draw may have "
+                "been chosen"
+            )
             found.append(Finding("trial", at, what, "do not rely on this trial; open another"))
         closed = trial.closed
         if closed is None or closed.meta or closed.data is None:
             continue
-        by_this = trial.data["stop"] in (_STOP, _STOP_OF_ALL)  # a later version may decide otherwise
+        # a later version may decide otherwise
+        by_this = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
         if by_this and dict(closed.data) != result_of(status_of(ledger, trial)):
-            what = "the trial's result does not follow from the key, the sessions and their outcomes before it"
-            found.append(Finding("trial", closed.position, what, "see `reflector trial status` for the true one"))
+            what = (
+                "the trial's result does not follow from the key, the sessions and their "
+                "outcomes before it"
+            )
+            found.append(
+                Finding(
+                    "trial",
+                    closed.position,
+                    what,
+                    "see `reflector trial status` for the true one",
+                )
+            )
     return found

@@ -1,4 +1,6 @@
-"""What checks show of lines: when a result is called one, on generated projects, and what of a ledger it rests on."""
+"""What checks show of lines: when a result is called one, on generated projects, and what of a
+ledger it rests on.
+"""
 
 import random
 from dataclasses import replace
@@ -21,7 +23,9 @@ def _is_result(yes: int, no: int) -> bool:
 
 
 @pytest.mark.parametrize("projects", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_of_lines_that_nothing_influences_two_in_a_hundred_ever_look_like_a_result(projects: int) -> None:
+def test_of_lines_that_nothing_influences_two_in_a_hundred_ever_look_like_a_result(
+    projects: int,
+) -> None:
     drawn = random.Random(27)
     left = 0
     for _ in range(projects * 40):
@@ -37,18 +41,31 @@ def test_of_lines_that_nothing_influences_two_in_a_hundred_ever_look_like_a_resu
 
 
 @pytest.mark.parametrize("projects", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_a_line_that_is_broken_nine_times_of_ten_is_found_in_nine_projects_of_ten(projects: int) -> None:
+def test_a_line_that_is_broken_nine_times_of_ten_is_found_in_nine_projects_of_ten(
+    projects: int,
+) -> None:
     drawn = random.Random(27)
-    found = sum(_is_result(yes := sum(drawn.random() < 0.1 for _ in range(30)), 30 - yes) for _ in range(projects))
+    found = sum(
+        _is_result(yes := sum(drawn.random() < 0.1 for _ in range(30)), 30 - yes)
+        for _ in range(projects)
+    )
     assert found >= 0.9 * projects
 
 
-def test_a_result_names_the_side_that_most_sessions_are_on_and_needs_the_evidence_of_prune() -> None:
-    assert Answered.of([False] * 14 + [True]).words("followed", "not followed") == "not followed 14 of 15"
+def test_a_result_names_the_side_that_most_sessions_are_on_and_needs_the_evidence_of_prune() -> (
+    None
+):
+    assert (
+        Answered.of([False] * 14 + [True]).words("followed", "not followed")
+        == "not followed 14 of 15"
+    )
     assert Answered.of([True] * 13 + [False]).words("helped", "harmful") == "helped 13 of 14"
     assert Answered.of([True] * 8).words("helped", "harmful") == ""
     assert Answered.of([]).evidence == 0
-    assert (against(0, 9) >= HARMS, Answered.of([False] * 9).evidence) == (True, round(against(0, 9), 1))
+    assert (against(0, 9) >= HARMS, Answered.of([False] * 9).evidence) == (
+        True,
+        round(against(0, 9), 1),
+    )
 
 
 def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[NewEvent]:
@@ -56,11 +73,23 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
     of = f"check-{target.event_id}"
     asked = ["pat-001", "pat-002"]
     answered = about(
-        ev.REFLECTION_ANSWERED, target, mode="checked", answer='{"bullet_tags": []}', asked=asked, unasked=["pat-003"]
+        ev.REFLECTION_ANSWERED,
+        target,
+        mode="checked",
+        answer='{"bullet_tags": []}',
+        asked=asked,
+        unasked=["pat-003"],
     )
     (done,) = reflected(of, target)
     checks = [
-        found(target, name, tag, index=index, disposition=disposition, **({"followed": followed} if followed else {}))
+        found(
+            target,
+            name,
+            tag,
+            index=index,
+            disposition=disposition,
+            **({"followed": followed} if followed else {}),
+        )
         for index, (name, disposition, tag, followed) in enumerate(given)
     ]
     read = [replace(done, data={**done.data, "mode": "checked"}), *checks]
@@ -69,26 +98,51 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
 
 def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -> None:
     first, again, second = window(1, "s1"), window(2, "s1"), window(3, "s2")
-    watched = replace(added("pat-003"), data={**added("pat-003").data, "watched": True, "origin": "A.md"})
+    watched = replace(
+        added("pat-003"), data={**added("pat-003").data, "watched": True, "origin": "A.md"}
+    )
     events = [
         *(added("pat-001"), added("pat-002"), watched),
         *(first, again, second),
-        *reading(first, ("pat-001", "checked", "helpful", "yes"), ("pat-002", "misquoted", "neutral", None)),
+        *reading(
+            first,
+            ("pat-001", "checked", "helpful", "yes"),
+            ("pat-002", "misquoted", "neutral", None),
+        ),
         *reading(again, ("pat-001", "neutral", "neutral", "no")),
-        *reading(second, ("pat-001", "checked", "harmful", "no"), ("pat-002", "neutral", "neutral", "yes")),
+        *reading(
+            second,
+            ("pat-001", "checked", "harmful", "no"),
+            ("pat-002", "neutral", "neutral", "yes"),
+        ),
     ]
     ledger.append(events)
 
     def shown() -> dict[str, tuple[int, ...]]:
         lines = checked(ledger).lines
         return {
-            one.name: (one.sessions, one.relevant, one.followed.yes, one.followed.no, one.helped.yes, one.helped.no)
+            one.name: (
+                one.sessions,
+                one.relevant,
+                one.followed.yes,
+                one.followed.no,
+                one.helped.yes,
+                one.helped.no,
+            )
             for one in lines
         }
 
-    assert shown() == {"pat-001": (2, 2, 0, 2, 1, 1), "pat-002": (2, 1, 1, 0, 0, 0), "pat-003": (0, 0, 0, 0, 0, 0)}
+    assert shown() == {
+        "pat-001": (2, 2, 0, 2, 1, 1),
+        "pat-002": (2, 1, 1, 0, 0, 0),
+        "pat-003": (0, 0, 0, 0, 0, 0),
+    }
     lines = {one.name: one for one in checked(ledger).lines}
-    assert (lines["pat-002"].dropped, lines["pat-003"].left_out, lines["pat-003"].file) == (1, 2, "A.md")
+    assert (lines["pat-002"].dropped, lines["pat-003"].left_out, lines["pat-003"].file) == (
+        1,
+        2,
+        "A.md",
+    )
     assert [one.name for one in ledger.bullets()] == ["pat-001", "pat-002"]
     ledger.append([retracted(second)])
     assert shown()["pat-001"] == (1, 1, 0, 1, 1, 0)

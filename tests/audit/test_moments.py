@@ -1,4 +1,6 @@
-"""A moment means one position: a position itself, the end of a time, the last event of a session."""
+"""A moment means one position: a position itself, the end of a time, the last event of a
+session.
+"""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +17,13 @@ from tests.ledger.events import added, reflected, window
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """Three appends, a minute apart, a second in front of midnight UTC and after it."""
-    stamps = iter(["2026-11-20T23:58:59.500000Z", "2026-11-20T23:59:59.999999Z", "2026-11-21T00:00:59.000000Z"])
+    stamps = iter(
+        [
+            "2026-11-20T23:58:59.500000Z",
+            "2026-11-20T23:59:59.999999Z",
+            "2026-11-21T00:00:59.000000Z",
+        ]
+    )
     monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-11-20T00:00:00.000000Z")
     monkeypatch.setattr("reflector.ledger.append.later_than", lambda _: next(stamps))
     first, second = window(1, "abcd-1"), window(2, "abcd-2")
@@ -39,8 +47,16 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     ("moment", "position", "before"),
     [
         *(("0", 0, 0), ("1", 1, 0), ("3", 3, 2), ("abcd-1", 4, 1), ("abcd-2", 7, 4)),
-        *(("2026-11-20T23:58Z", 1, 0), ("2026-11-20 23:58:58Z", 0, 0), ("2026-11-20T23:59:59.9Z", 4, 1)),
-        *(("2026-11-20T23:59:59.99999Z", 4, 1), ("2026-11-21T01:00:58+01:00", 4, 4), ("2026-11-21T00:00Z", 7, 4)),
+        *(
+            ("2026-11-20T23:58Z", 1, 0),
+            ("2026-11-20 23:58:58Z", 0, 0),
+            ("2026-11-20T23:59:59.9Z", 4, 1),
+        ),
+        *(
+            ("2026-11-20T23:59:59.99999Z", 4, 1),
+            ("2026-11-21T01:00:58+01:00", 4, 4),
+            ("2026-11-21T00:00Z", 7, 4),
+        ),
         *(("2026-11-21T01:00+01:00", 7, 4), ("2199-01-01", 7, 7), ("1999-01-01", 0, 0)),
     ],
 )
@@ -48,7 +64,9 @@ def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int, befo
     assert (position_of(ledger, moment), position_before(ledger, moment)) == (position, before)
 
 
-def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(ledger: Ledger, zone: str) -> None:
+def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(
+    ledger: Ledger, zone: str
+) -> None:
     wanted = {"UTC0": "2026-11-20T23:59:59.999999Z", "CET-1CEST": "2026-11-20T22:59:59.999999Z"}
     assert (period("2026-11-20") or ("", ""))[1] == wanted[zone]
     assert position_of(ledger, "2026-11-20") == {"UTC0": 4, "CET-1CEST": 0}[zone]
@@ -65,7 +83,10 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
     assert period("2026-10-25") == ("2026-10-24T22:00:00.000000Z", "2026-10-25T22:59:59.999999Z")
-    assert period("2026-10-25 02:30") == ("2026-10-25T00:30:00.000000Z", "2026-10-25T01:30:59.999999Z")
+    assert period("2026-10-25 02:30") == (
+        "2026-10-25T00:30:00.000000Z",
+        "2026-10-25T01:30:59.999999Z",
+    )
     monkeypatch.undo()
     time.tzset()
 
@@ -73,19 +94,34 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("moment", "wanted"),
     [
-        *(("8", "ends at 7"), ("9" * 40, "ends at 7"), ("abcd", "abcd-1, abcd-2"), ("zzz", "no session 'zzz'")),
+        *(
+            ("8", "ends at 7"),
+            ("9" * 40, "ends at 7"),
+            ("abcd", "abcd-1, abcd-2"),
+            ("zzz", "no session 'zzz'"),
+        ),
         *((time, "not a time") for time in ("2026-02-30", "2026-11-20T25:00", "9999-12-31")),
-        *(("2026-11-20T10:00:00.1234567Z", "not a time"), ("", "no session"), ("\x1b[31m", "no session")),
+        *(
+            ("2026-11-20T10:00:00.1234567Z", "not a time"),
+            ("", "no session"),
+            ("\x1b[31m", "no session"),
+        ),
     ],
 )
-def test_what_names_no_moment_is_told_with_what_would(ledger: Ledger, moment: str, wanted: str) -> None:
+def test_what_names_no_moment_is_told_with_what_would(
+    ledger: Ledger, moment: str, wanted: str
+) -> None:
     with pytest.raises(UnknownReference, match="a moment is a position") as told:
         position_of(ledger, moment)
     assert wanted in str(told.value)
 
 
-def test_digits_that_are_no_position_may_begin_a_sessions_id(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reflector.ledger.append.later_than", lambda _: "2026-11-22T00:00:00.000000Z")
+def test_digits_that_are_no_position_may_begin_a_sessions_id(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "reflector.ledger.append.later_than", lambda _: "2026-11-22T00:00:00.000000Z"
+    )
     ledger.append([window(3, "12345678-aa")])
     assert position_of(ledger, "12345678") == 8
 
@@ -94,6 +130,7 @@ def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:
     assert span_of(ledger, "2..abcd-1") == (2, 4)
     assert span_of(ledger, "..") == (0, 7)
     assert span_of(ledger, "abcd-2..") == (7, 7)
-    assert span_of(ledger, "2026-11-21T00:00Z..2026-11-21T00:00Z") == (4, 7)  # what happened in that minute
+    # what happened in that minute
+    assert span_of(ledger, "2026-11-21T00:00Z..2026-11-21T00:00Z") == (4, 7)
     with pytest.raises(UnknownReference, match=r"is not A\.\.B"):
         span_of(ledger, "3")

@@ -1,4 +1,6 @@
-"""What questions say: use and figures of bullets, double counts, the log, a session, and the steps of a count."""
+"""What questions say: use and figures of bullets, double counts, the log, a session, and the
+steps of a count.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -22,7 +24,17 @@ from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.ledger.usage import usage_at
-from tests.ledger.events import about, added, adopted, changed, imported, merged, reflected, retracted, window
+from tests.ledger.events import (
+    about,
+    added,
+    adopted,
+    changed,
+    imported,
+    merged,
+    reflected,
+    retracted,
+    window,
+)
 
 
 def session(number: int, id: str, **data: Any) -> NewEvent:
@@ -31,7 +43,10 @@ def session(number: int, id: str, **data: Any) -> NewEvent:
 
 
 def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger: Ledger) -> None:
-    first, second = session(1, "s1", cited=["pat-001", "pat-002"]), session(2, "s2", cited=["pat-002"])
+    first, second = (
+        session(1, "s1", cited=["pat-001", "pat-002"]),
+        session(2, "s2", cited=["pat-002"]),
+    )
     ledger.append([added("pat-001"), added("pat-002"), first, second])
     ledger.append(reflected("r1", first, ("pat-001", "helpful"), ("pat-002", "neutral")))
     ledger.append(reflected("r2", second, ("pat-002", "harmful")))
@@ -41,18 +56,31 @@ def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger
     assert use(ledger, name="pat-001")["pat-001"].sessions == 1
 
 
-def test_a_bullet_was_last_used_in_the_latest_session_whoever_judged_which_when(ledger: Ledger) -> None:
+def test_a_bullet_was_last_used_in_the_latest_session_whoever_judged_which_when(
+    ledger: Ledger,
+) -> None:
     times = ("2026-06-01T11:00:00.5+02:00", "2026-06-01T09:00:00Z", "2026-02-01T09:00:00.000Z")
-    seen = [replace(session(number, f"s{number}"), occurred_at=time) for number, time in enumerate(times)]
+    seen = [
+        replace(session(number, f"s{number}"), occurred_at=time)
+        for number, time in enumerate(times)
+    ]
     ledger.append([added("pat-001"), *seen])
     for number, one in enumerate(seen):
         ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful")))  # by a clock of today
         assert use(ledger)["pat-001"].last == "2026-06-01T09:00:00.500000Z"
 
 
-def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_decided_nothing(ledger: Ledger) -> None:
+def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_decided_nothing(
+    ledger: Ledger,
+) -> None:
     seen = [session(number, of) for number, of in enumerate(("s1", "s1", "s2"))]
-    ledger.append([imported(("pat-001", 5, 0), ("pat-002", 0, 0)), merged("pat-003", "pat-001", "pat-002"), *seen])
+    ledger.append(
+        [
+            imported(("pat-001", 5, 0), ("pat-002", 0, 0)),
+            merged("pat-003", "pat-001", "pat-002"),
+            *seen,
+        ]
+    )
     ledger.append([changed(ev.BULLET_RECOUNTED, "pat-003", 1, helpful=1, harmful=0)])
     for number, (one, tag) in enumerate(zip(seen, ("helpful", "helpful", "neutral"), strict=True)):
         ledger.append(reflected(f"r{number}", one, ("pat-003", tag)))
@@ -66,7 +94,10 @@ def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: L
     wrong = reflected("r1", first, ("pat-001", "harmful"), ("pat-002", "neutral"))
     ledger.append([*wrong, *reflected("r2", second, ("pat-001", "helpful"))])
     ledger.append([retracted(wrong[0])])
-    for past, trend, figures in ((None, "+", (1, 0, 0)), (Past(ledger, ledger.head().position - 1), "-+", (1, 1, 1))):
+    for past, trend, figures in (
+        (None, "+", (1, 0, 0)),
+        (Past(ledger, ledger.head().position - 1), "-+", (1, 1, 1)),
+    ):
         assert use(ledger, past)["pat-001"].trend == trend
         for group in (stats(ledger, past).whole, *stats(ledger, past).groups["model"]):
             assert (group.helpful, group.harmful, group.undecided) == figures
@@ -95,7 +126,12 @@ def test_a_difference_is_the_same_by_the_tags_between_and_by_all(
 
 
 def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:
-    windows = [window(1, "s1", keys=[1, 2]), window(2, "s2", keys=[2, 3]), window(3, "s2", keys=[3]), window(4, "s4")]
+    windows = [
+        window(1, "s1", keys=[1, 2]),
+        window(2, "s2", keys=[2, 3]),
+        window(3, "s2", keys=[3]),
+        window(4, "s4"),
+    ]
     ledger.append([added("pat-001"), added("mis-001"), *windows])
     for number, one in enumerate(windows):
         more = [("mis-001", "helpful")] * (number == 0)
@@ -103,21 +139,43 @@ def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledge
     found = {one.code: one for one in double_counts(ledger).classes if one.tags}
     assert {code: one.tags for code, one in found.items()} == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
     assert (found["D5"].examples[0].sessions, found["D6"].bullets) == (("s1", "s2"), 1)
-    assert [one.code for one in double_counts(ledger, "pat-001").classes if one.tags] == ["D3", "D4", "D5", "D6"]
+    assert [one.code for one in double_counts(ledger, "pat-001").classes if one.tags] == [
+        "D3",
+        "D4",
+        "D5",
+        "D6",
+    ]
     assert not any(one.tags for one in double_counts(ledger, "mis-001").classes)
 
 
 @pytest.fixture
 def lived_in(ledger: Ledger) -> Ledger:
-    """1 import, 2 session, 3 answer, 4 completion, 5-6 tags, 7 revision, 8 session, 9 failure, 10 removal, 11 add."""
+    """1 import, 2 session, 3 answer, 4 completion, 5-6 tags, 7 revision, 8 session, 9 failure,
+    10 removal, 11 add.
+    """
     first = session(1, "s1", cited=["pat-001"], unknown=["pat-009"])
     second = session(2, "s2", carried=["mis-001"])
-    answered = replace(about(ev.REFLECTION_ANSWERED, first, backend="anthropic", answer="x"), actor="anthropic")
+    answered = replace(
+        about(ev.REFLECTION_ANSWERED, first, backend="anthropic", answer="x"), actor="anthropic"
+    )
     ledger.append([imported(("pat-001", 0, 0), ("mis-001", 0, 0)), first, answered])
-    ledger.append(reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), actor="anthropic"))
+    ledger.append(
+        reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), actor="anthropic")
+    )
     ledger.append([changed(ev.BULLET_REVISED, "pat-001", 1, text="New"), second])
-    ledger.append([about(ev.REFLECTION_FAILED, second, 1, backend="anthropic", stage="api", message="pat-001")])
-    ledger.append([changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"), added("pat-010")])
+    ledger.append(
+        [
+            about(
+                ev.REFLECTION_FAILED, second, 1, backend="anthropic", stage="api", message="pat-001"
+            )
+        ]
+    )
+    ledger.append(
+        [
+            changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"),
+            added("pat-010"),
+        ]
+    )
     return ledger
 
 
@@ -134,13 +192,22 @@ def lived_in(ledger: Ledger) -> Ledger:
         ({"bullet": "pat-001", "session_id": "s2"}, []),
     ],
 )
-def test_an_event_is_chosen_by_all_conditions(lived_in: Ledger, chosen: dict[str, Any], positions: list[int]) -> None:
+def test_an_event_is_chosen_by_all_conditions(
+    lived_in: Ledger, chosen: dict[str, Any], positions: list[int]
+) -> None:
     assert [event.position for event in select(lived_in, **chosen)] == positions
     assert [event.position for event in select(lived_in, **chosen, newest=2)] == positions[-2:]
 
 
 def test_what_undid_a_merge_is_about_its_sources(ledger: Ledger) -> None:
-    ledger.append([added("pat-001"), added("pat-002"), merged("pat-003", "pat-001", "pat-002"), added("pat-004")])
+    ledger.append(
+        [
+            added("pat-001"),
+            added("pat-002"),
+            merged("pat-003", "pat-001", "pat-002"),
+            added("pat-004"),
+        ]
+    )
     ledger.append([changed(ev.BULLET_UNMERGED, "pat-003", 1)])
     assert [event.position for event in select(ledger, bullet="pat-001")] == [1, 3, 5]
 
@@ -154,11 +221,23 @@ def test_what_undid_a_merge_is_about_its_sources(ledger: Ledger) -> None:
         ("2026-11-02T09:02:00.000000Z", "2026-11-02T09:02:00.999999Z", [1, 2, 3]),
     ],
 )
-def test_times_are_compared_in_any_form(ledger: Ledger, begin: str, end: str, positions: list[int]) -> None:
-    times = ("02T09:02:00.123Z", "02T09:02:00Z", "02T11:02:00.123+02:00", "02T09:02:59.999Z", "01T23:32:00-08:00")
-    ledger.append([replace(window(n), occurred_at=f"2026-11-{time}") for n, time in enumerate(times)])
+def test_times_are_compared_in_any_form(
+    ledger: Ledger, begin: str, end: str, positions: list[int]
+) -> None:
+    times = (
+        "02T09:02:00.123Z",
+        "02T09:02:00Z",
+        "02T11:02:00.123+02:00",
+        "02T09:02:59.999Z",
+        "01T23:32:00-08:00",
+    )
+    ledger.append(
+        [replace(window(n), occurred_at=f"2026-11-{time}") for n, time in enumerate(times)]
+    )
     assert [event.position for event in select(ledger, begin=begin, end=end)] == positions
-    assert [event.position for event in select(ledger, begin=begin, end=end, newest=2)] == positions[-2:]
+    assert [
+        event.position for event in select(ledger, begin=begin, end=end, newest=2)
+    ] == positions[-2:]
 
 
 @pytest.fixture
@@ -169,10 +248,14 @@ def lived(ledger: Ledger) -> Ledger:
     windows[2] = replace(windows[2], data={**windows[2].data, **said})
     ledger.append([added(), *windows])
     ledger.append([about(ev.REFLECTION_ANSWERED, windows[1], 1, backend="rules")])
-    ledger.append(reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral")))
+    ledger.append(
+        reflected("r2", windows[2], ("pat-001", "helpful"), ("pat-001", "neutral", "neutral"))
+    )
     ledger.append([about(ev.REFLECTION_SKIPPED, windows[3], reason="the window cites nothing")])
     ledger.append([about(ev.REFLECTION_FAILED, windows[4], 1, stage="api", message="busy")])
-    ledger.append([about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)])
+    ledger.append(
+        [about(ev.REFLECTION_FAILED, windows[5], 1, stage="given up", message="why", final=True)]
+    )
     return ledger
 
 
@@ -180,7 +263,14 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
     story = session_story(lived, "s-")
     told = [(w.position, w.state, w.attempts, w.changed_at) for w in story.windows]
     assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in lived.windows("s-1")]
-    assert {state for _, state, _, _ in told} == {"pending", "answered", "completed", "skipped", "failed", "given_up"}
+    assert {state for _, state, _, _ in told} == {
+        "pending",
+        "answered",
+        "completed",
+        "skipped",
+        "failed",
+        "given_up",
+    }
     for position, states in ((7, {"pending": 6}), (lived.head().position, lived.window_states())):
         assert stats(lived, Past(lived, position)).states == states
     assert story.windows[3].gate == "the window cites nothing"
@@ -189,10 +279,15 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
 
 
 def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
-    plain, meta = about(ev.REFLECTION_ANSWERED, window(0, "s-1")), {"input_tokens": 1_000_000, "output_tokens": 0}
+    plain, meta = (
+        about(ev.REFLECTION_ANSWERED, window(0, "s-1")),
+        {"input_tokens": 1_000_000, "output_tokens": 0},
+    )
     for model in ("claude-sonnet-5-5", "unheard-of"):
         data = {"backend": "anthropic", "model": model, "answer": "x"}
-        lived.append([replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")])
+        lived.append(
+            [replace(plain, event_id=identity(model), data=data, meta=meta, reflection_id="r9")]
+        )
     spent = session_story(lived, "s-1")
     assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (2_000_000, "2.000000", 1)
 
@@ -212,28 +307,56 @@ def told(steps: list[Step]) -> list[tuple[str | None, str, int, int]]:
 
 
 def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledger) -> None:
-    ledger.append([added(helpful=2), changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)])
+    ledger.append(
+        [added(helpful=2), changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)]
+    )
     assert told(blame(ledger, "pat-001")) == [(None, "baseline", 2, 0)]
     for name, past in (("pat-002", None), ("pat-001", Past(ledger, 0))):
         with pytest.raises(UnknownBullet):
             blame(ledger, name, past)
 
 
-def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(ledger: Ledger) -> None:
+def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(
+    ledger: Ledger,
+) -> None:
     first = window()
     first = replace(first, data={**first.data, "said": [{"name": "pat-001", "why": "moved"}]})
-    asked = {"backend": "anthropic", "answer": "x", "prompt_sha256": "p" * 64, "template_sha256": "t" * 64}
-    answer = replace(about(ev.REFLECTION_ANSWERED, first, **asked), actor="rules", reflection_id="r1")
+    asked = {
+        "backend": "anthropic",
+        "answer": "x",
+        "prompt_sha256": "p" * 64,
+        "template_sha256": "t" * 64,
+    }
+    answer = replace(
+        about(ev.REFLECTION_ANSWERED, first, **asked), actor="rules", reflection_id="r1"
+    )
     completed, *tags = reflected("r1", first, ("pat-002", "helpful"), ("pat-001", "harmful"))
     rationales = [{"index": 0, "rationale": "not this"}, {"index": 1, "rationale": "It broke."}]
-    data = {"analysis": "", "rationales": rationales, "backend": "anthropic", "model": "claude-sonnet-4-6"}
-    ledger.append([added("pat-001"), added("pat-002"), first, answer, replace(completed, data=data), *tags])
+    data = {
+        "analysis": "",
+        "rationales": rationales,
+        "backend": "anthropic",
+        "model": "claude-sonnet-4-6",
+    }
+    ledger.append(
+        [added("pat-001"), added("pat-002"), first, answer, replace(completed, data=data), *tags]
+    )
     (step,) = blame(ledger, "pat-001")
-    assert (step.rationale, step.backend, step.model) == ("It broke.", "anthropic", "claude-sonnet-4-6")
+    assert (step.rationale, step.backend, step.model) == (
+        "It broke.",
+        "anthropic",
+        "claude-sonnet-4-6",
+    )
     assert (step.prompt_sha256, step.template_sha256) == ("p" * 64, "t" * 64)
-    assert (step.evidence, step.said_wrong) == (Evidence(window=3, answer=4, transcript="/t.jsonl"), "moved")
+    assert (step.evidence, step.said_wrong) == (
+        Evidence(window=3, answer=4, transcript="/t.jsonl"),
+        "moved",
+    )
     ledger.redact([first.event_id], reason="x", actor="human")
-    assert [step.said_wrong for name in ("pat-001", "pat-002") for step in blame(ledger, name)] == ["[redacted]", None]
+    assert [step.said_wrong for name in ("pat-001", "pat-002") for step in blame(ledger, name)] == [
+        "[redacted]",
+        None,
+    ]
 
 
 def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it() -> None:
@@ -241,14 +364,21 @@ def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it()
         second, third = window(2, "s2"), window(3, "s3")
         two.append([added("pat-001")])
         two.append([second, *reflected("r2", second, ("pat-001", "helpful"))])
-        one.append([added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=3, harmful=0)])
+        one.append(
+            [added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=3, harmful=0)]
+        )
         two.append([third, *reflected("r3", third, ("pat-001", "helpful"))])
         merge(one, lambda: exported(two))
         *_, by_hand, of_s2, of_s3, by_merge = blame(one, "pat-001")
         assert (by_hand.rationale, by_hand.helpful) == ("set by hand with 3 helpful, 0 harmful", 3)
         assert by_merge.helpful == 4
-        assert by_merge.rationale == "counted by a merge, in one order for both ledgers, with 4 helpful, 0 harmful"
+        assert by_merge.rationale == (
+            "counted by a merge, in one order for both ledgers, with 4 helpful, 0 harmful"
+        )
         for step in (of_s2, of_s3):
             assert (step.counted, step.disposition) == (False, "recounted")
-            assert (step.uncounted_by.position, step.uncounted_by.actor) == (by_merge.position, "merge")
+            assert (step.uncounted_by.position, step.uncounted_by.actor) == (
+                by_merge.position,
+                "merge",
+            )
             assert step.uncounted_by.reason == IN_A_MERGE

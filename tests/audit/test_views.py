@@ -1,4 +1,6 @@
-"""The views say what the commands say, after any history, on both engines and beside other playbooks."""
+"""The views say what the commands say, after any history, on both engines and beside other
+playbooks.
+"""
 
 import random
 from collections import Counter
@@ -51,7 +53,16 @@ def agree(ledger: Ledger) -> None:
     for bullet in bullets:
         mine = [row for row in tags if row["name"] == bullet["name"]]
         told = [step for step in blame(ledger, bullet["name"]) if step.disposition != "baseline"]
-        same = ("position", "recorded_at", "session_id", "reflection_id", "tag", "disposition", "rationale", "backend")
+        same = (
+            "position",
+            "recorded_at",
+            "session_id",
+            "reflection_id",
+            "tag",
+            "disposition",
+            "rationale",
+            "backend",
+        )
         same += ("model", "event_id")
         assert [{key: row[key] for key in same} for row in mine] == [
             {key: getattr(step, key) for key in same} for step in told
@@ -61,7 +72,9 @@ def agree(ledger: Ledger) -> None:
         for verdict in ("helpful", "harmful"):
             counting = sum(row["counts"] for row in mine if row["tag"] == verdict)
             assert bullet[verdict] == bullet[f"baseline_{verdict}"] + counting
-    assert not any(row["counts"] for row in tags if row["name"] not in {bullet["name"] for bullet in bullets})
+    assert not any(
+        row["counts"] for row in tags if row["name"] not in {bullet["name"] for bullet in bullets}
+    )
     _sessions_agree(ledger, tags)
 
 
@@ -78,7 +91,10 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
     sessions = view(ledger, "sessions")
     reflections = view(ledger, "reflections", "completed_at, position")
     figures = stats(ledger)
-    assert (len(sessions), sum(row["windows"] for row in sessions)) == (figures.sessions, figures.windows)
+    assert (len(sessions), sum(row["windows"] for row in sessions)) == (
+        figures.sessions,
+        figures.windows,
+    )
     for rows in (sessions, reflections):
         assert sum(row["tokens"] for row in rows) == figures.whole.tokens
         assert sum(row["answers"] for row in rows) == figures.whole.answers
@@ -96,12 +112,18 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
         assert (row["windows"], row["judged"], row["skipped"]) == windows
         assert row["tokens"] == story.tokens
         told = {one.reflection_id: one for window in story.windows for one in window.reflections}
-        mine = {one["reflection_id"]: one for one in reflections if one["session_id"] == row["session_id"]}
+        mine = {
+            one["reflection_id"]: one
+            for one in reflections
+            if one["session_id"] == row["session_id"]
+        }
         assert mine.keys() == told.keys()
         for key, one in told.items():
             for field in ("backend", "model", "mode", "answers", "analysis"):
                 assert mine[key][field] == getattr(one, field)
-            answered = [event.recorded_at for event in story.events if event.type == ev.REFLECTION_ANSWERED]
+            answered = [
+                event.recorded_at for event in story.events if event.type == ev.REFLECTION_ANSWERED
+            ]
             assert mine[key]["answered_at"] in answered
             assert (mine[key]["position"], mine[key]["tags"]) == (one.completed, len(one.tags))
             assert {tag.position: bool(tag.counted) for tag in one.tags}.items() <= counts.items()
@@ -139,30 +161,54 @@ def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledg
 
 
 def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A NUL is JSON and no text on PostgreSQL; numbers may be none; names, tags and lists may be anything that an older
-    version appended."""
+    """A NUL is JSON and no text on PostgreSQL; numbers may be none; names, tags and lists may be
+    anything that an older version appended.
+    """
     first = window(1, "s1")
-    odd = {"input_tokens": "many", "output_tokens": -3, "cost_usd": "1e9999", "cache_read_tokens": "1.500000"}
+    odd = {
+        "input_tokens": "many",
+        "output_tokens": -3,
+        "cost_usd": "1e9999",
+        "cache_read_tokens": "1.500000",
+    }
     answer = replace(about(ev.REFLECTION_ANSWERED, first, answer="…"), reflection_id="r1", meta=odd)
     completed = reflected("r1", first)[0]
     rationales = [{"index": 0, "rationale": 'nul \0 "quoted"'}, {}]
     data = {"analysis": "a\0b \\u0000", "rationales": rationales, "model": ["m"]}
-    odd_tags: list[Any] = [("pat\0", "x\0", "malformed"), (["a"], {"b": 1}, "malformed"), (None, None, "counted")]
-    tags = [tagged("r1", index, *tag) for index, tag in enumerate([*odd_tags, ("pat-001", 1, "neutral")])]
+    odd_tags: list[Any] = [
+        ("pat\0", "x\0", "malformed"),
+        (["a"], {"b": 1}, "malformed"),
+        (None, None, "counted"),
+    ]
+    tags = [
+        tagged("r1", index, *tag)
+        for index, tag in enumerate([*odd_tags, ("pat-001", 1, "neutral")])
+    ]
     second = replace(window(2, "s2"), data={"agent": None, "window": {}, "cited": None})
     nothing = replace(reflected("r2", second)[0], data={"model": 5})
     with monkeypatch.context() as older:
         older.setattr("reflector.ledger.append.check_facts", lambda *_, **__: None)
-        ledger.append([added(), first, answer, replace(completed, data=data), *tags, second, nothing])
+        ledger.append(
+            [added(), first, answer, replace(completed, data=data), *tags, second, nothing]
+        )
     rows = {name: view(ledger, name) for name in VIEWS[1:]}
-    assert [len(found) for found in rows.values()] == [{"bullets": 1, "tags": 4}.get(name, 2) for name in rows]
-    assert [row["disposition"] for row in rows["tags"]] == ["malformed", "malformed", "malformed", "neutral"]
+    assert [len(found) for found in rows.values()] == [
+        {"bullets": 1, "tags": 4}.get(name, 2) for name in rows
+    ]
+    assert [row["disposition"] for row in rows["tags"]] == [
+        "malformed",
+        "malformed",
+        "malformed",
+        "neutral",
+    ]
     assert "nul" in rows["tags"][0]["rationale"]
 
 
 @pytest.mark.postgres
 def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postgres) -> None:
-    """A dump has the server's own words for a view; a view that is made of them has to have the same ones."""
+    """A dump has the server's own words for a view; a view that is made of them has to have the
+    same ones.
+    """
     described = "SELECT pg_get_viewdef(%s::regclass)"
     with postgres.database() as url, psycopg.connect(url) as connection:
         for name in VIEWS:

@@ -30,13 +30,23 @@ class Played:
     cpu: float
 
 
-def played(seed: int, server: Postgres | None = None, steps: frozenset[int] | None = None) -> Played:
-    """Play a history in a folder of its own; with a server, one to three machines have their ledger there."""
+def played(
+    seed: int, server: Postgres | None = None, steps: frozenset[int] | None = None
+) -> Played:
+    """Play a history in a folder of its own; with a server, one to three machines have their
+    ledger there.
+    """
     begun = seconds_of_cpu()
-    on_server = random.Random(f"campaign {seed} on PostgreSQL").randint(1, 3) if server is not None else 0
+    on_server = (
+        random.Random(f"campaign {seed} on PostgreSQL").randint(1, 3) if server is not None else 0
+    )
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="campaign-"))
-        urls = [stack.enter_context(server.database()) for _ in range(on_server)] if server is not None else []
+        urls = (
+            [stack.enter_context(server.database()) for _ in range(on_server)]
+            if server is not None
+            else []
+        )
         history = History(seed, Path(folder), [*urls, *[""] * (3 - on_server)], steps)
         history.play()
         script = tuple(lines(history))
@@ -57,11 +67,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--histories", type=int, default=100)
     parser.add_argument("--from-seed", type=int, default=0)
-    parser.add_argument("--postgres", type=int, default=0, help="how many of them are played on PostgreSQL")
-    parser.add_argument("--jobs", type=int, default=2, help="how many histories to play at once")
-    parser.add_argument("--seed", type=int, help="play this one alone, and print its commands for a shell")
     parser.add_argument(
-        "--shrink", action="store_true", help="with --seed: first leave out all steps that it breaks without"
+        "--postgres", type=int, default=0, help=("how many of them are played on PostgreSQL")
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="how many histories to play at once")
+    parser.add_argument(
+        "--seed", type=int, help=("play this one alone, and print its commands for a shell")
+    )
+    parser.add_argument(
+        "--shrink",
+        action="store_true",
+        help=("with --seed: first leave out all steps that it breaks without"),
     )
     given = parser.parse_args()
     preload()
@@ -71,7 +87,11 @@ def main() -> int:
             return _one(given.seed, server, shrinks=given.shrink)
         seeds = range(given.from_seed, given.from_seed + given.histories)
         return _campaign(
-            [(seed, server if number < given.postgres else None) for number, seed in enumerate(seeds)], given.jobs
+            [
+                (seed, server if number < given.postgres else None)
+                for number, seed in enumerate(seeds)
+            ],
+            given.jobs,
         )
 
 
@@ -102,7 +122,8 @@ def _shrunk(whole: Played, server: Postgres | None) -> Played:
     return least
 
 
-#: What the processes of a campaign play; a server's connection cannot be sent to them, so they are forked with it.
+#: What the processes of a campaign play; a server's connection cannot be sent to them, so they are
+#: forked with it.
 _HISTORIES: list[tuple[int, Postgres | None]] = []
 
 
@@ -123,9 +144,14 @@ def _campaign(histories: Sequence[tuple[int, Postgres | None]], jobs: int) -> in
                 broken.setdefault(kind, []).append(one.seed)
                 print(f"seed {one.seed}: {kind}: {details[:700]}", flush=True)
             if number % 20 == 0:
-                print(f"{number} histories, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{number} histories, {time.monotonic() - begun:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     print(
-        f"{len(histories)} histories, {cpu / len(histories):.2f} s of CPU each, {time.monotonic() - begun:.0f} s in all"
+        f"{len(histories)} histories, {cpu / len(histories):.2f} s of CPU each, "
+        f"{time.monotonic() - begun:.0f} s in all"
     )
     print(", ".join(f"{name} {count}" for name, count in sorted(figures.items())))
     for kind, of in sorted(broken.items()):

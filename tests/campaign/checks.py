@@ -21,14 +21,27 @@ def agrees(machine: Machine, chance: random.Random, must: Must) -> None:
     if not head:
         return
     everything = ("list", "--all", "--json")
-    questions = (("verify",), ("rebuild", "--check"), everything, (*everything, "--as-of", str(head)))
+    questions = (
+        ("verify",),
+        ("rebuild", "--check"),
+        everything,
+        (*everything, "--as-of", str(head)),
+    )
     proof, drift, listed, past = machine.runs(questions)
     must(proof == Ran(0, "", ""), "verify", f"{machine.name}: {proof}")
     must(drift.code == 0, "rebuild --check", f"{machine.name}: {drift}")
     must(listed.code == 0 == past.code, "list", listed.err + past.err)
     must(_bullets(listed.out) == rows, "list and tables", f"{machine.name}: {listed.out} {rows}")
-    must(_bullets(listed.out) == _bullets(past.out), "list --as-of", f"{machine.name}: {listed.out} {past.out}")
-    must(_file(machine) == [row for row in rows if row.status == "live"], "playbook.json", f"{machine.name}: {rows}")
+    must(
+        _bullets(listed.out) == _bullets(past.out),
+        "list --as-of",
+        f"{machine.name}: {listed.out} {past.out}",
+    )
+    must(
+        _file(machine) == [row for row in rows if row.status == "live"],
+        "playbook.json",
+        f"{machine.name}: {rows}",
+    )
     at = chance.randint(0, head)
     differing = machine.asks(lambda: _folds(head, at))
     must(not differing, "fold and tables", f"{machine.name} at {at}: {differing}")
@@ -39,21 +52,34 @@ def rebuilds(machine: Machine, must: Must) -> None:
     if machine.head():
         before = machine.rows()
         ran = machine.run("rebuild", quiet=True)
-        must(ran.code == 0 and machine.rows() == before, "rebuild", f"{machine.name}: {ran.err} {before}")
+        must(
+            ran.code == 0 and machine.rows() == before,
+            "rebuild",
+            f"{machine.name}: {ran.err} {before}",
+        )
 
 
 def equal(machines: Sequence[Machine], must: Must) -> None:
     """Machines that know the same show the same, up to names."""
     first, *others = (_told(machine) for machine in machines)
     for machine, told in zip(machines[1:], others, strict=True):
-        ours, theirs = ([one for one in all_ if one not in other] for all_, other in ((first, told), (told, first)))
-        must(told == first, "machines differ", f"{machines[0].name}: {ours}, {machine.name}: {theirs}")
+        ours, theirs = (
+            [one for one in all_ if one not in other]
+            for all_, other in ((first, told), (told, first))
+        )
+        must(
+            told == first,
+            "machines differ",
+            f"{machines[0].name}: {ours}, {machine.name}: {theirs}",
+        )
 
 
 def _told(machine: Machine) -> list[Any]:
     rows = machine.rows()
     text = {row.name: row.text for row in rows}
-    bullets = sorted((r.section, r.text, r.status, text.get(r.into or "", ""), *r.counters) for r in rows)
+    bullets = sorted(
+        (r.section, r.text, r.status, text.get(r.into or "", ""), *r.counters) for r in rows
+    )
     policy = json.loads(machine.run("ledger", "policy", "--json", quiet=True).out)["counting"]
     return [*bullets, policy]
 
@@ -64,7 +90,9 @@ def _bullets(text: str) -> list[Row]:
 
 
 def _file(machine: Machine) -> list[Row]:
-    sections = json.loads(machine.playbook.read_text())["sections"] if machine.playbook.exists() else {}
+    sections = (
+        json.loads(machine.playbook.read_text())["sections"] if machine.playbook.exists() else {}
+    )
     return sorted(
         Row(one["name"], section, one["text"], "live", None, one["helpful"], one["harmful"])
         for section, bullets in sections.items()
@@ -83,8 +111,12 @@ def _folds(head: int, at: int) -> list[Any]:
         rows = {row.name: [row.text, row.status, row.helpful, row.harmful] for row in ledger.rows()}
         for position in (head, at):
             book, past = fold(ledger.history(upto=position)), Past(ledger, position)
-            folded = {e.name: [e.text, e.status, *book.counters(e.name)] for e in book.entries.values()}
-            asked = {row.name: [row.text, row.status, row.helpful, row.harmful] for row in past.rows()}
+            folded = {
+                e.name: [e.text, e.status, *book.counters(e.name)] for e in book.entries.values()
+            }
+            asked = {
+                row.name: [row.text, row.status, row.helpful, row.harmful] for row in past.rows()
+            }
             differing += [[position, folded, asked]] * (folded != asked)
             differing += [["tables", folded, rows]] * (position == head and folded != rows)
     return differing

@@ -1,4 +1,6 @@
-"""One random history of three machines, which a seed gives: what each person does, and what must hold."""
+"""One random history of three machines, which a seed gives: what each person does, and what must
+hold.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,30 @@ POLICIES = ("as_applied", "once_per_reflection", "once_per_session")
 _MOST_CALLS = 420
 #: How often a person does what; `import` is of another machine's ledger.
 _DEEDS = {
-    "add": 5, "add_alike": 2, "revise": 4, "move": 2, "remove": 3, "merge": 2, "recount": 2, "edit_file": 2,
-    "edit_both": 2, "session": 5, "shared_session": 3, "judge": 4, "undo": 5, "undo_named": 2, "undo_position": 2,
-    "undo_session": 2, "redact": 3, "policy": 1, "markdown": 1, "proposal": 1, "import": 5, "backup": 1, "restore": 2,
-}  # fmt: skip
+    "add": 5,
+    "add_alike": 2,
+    "revise": 4,
+    "move": 2,
+    "remove": 3,
+    "merge": 2,
+    "recount": 2,
+    "edit_file": 2,
+    "edit_both": 2,
+    "session": 5,
+    "shared_session": 3,
+    "judge": 4,
+    "undo": 5,
+    "undo_named": 2,
+    "undo_position": 2,
+    "undo_session": 2,
+    "redact": 3,
+    "policy": 1,
+    "markdown": 1,
+    "proposal": 1,
+    "import": 5,
+    "backup": 1,
+    "restore": 2,
+}
 _SLUGS = ("pat", "mis", "ctx", "oth")
 
 
@@ -38,7 +60,9 @@ class Broken(Exception):
 
 @dataclass
 class Group:
-    """What one command of a machine did: the keys of its acts, and the bullets as they were before it."""
+    """What one command of a machine did: the keys of its acts, and the bullets as they were
+    before it.
+    """
 
     kind: str
     keys: frozenset[str]
@@ -58,7 +82,8 @@ class Person:
     #: The head up to which each other machine's ledger was imported.
     seen: dict[str, str] = field(default_factory=dict)
     chains: list[str] = field(default_factory=list)
-    #: Whether a copy took the place of the ledger, so that `verify` names the events that came after it.
+    #: Whether a copy took the place of the ledger, so that `verify` names the events that came
+    #: after it.
     is_behind: bool = False
     backup: Person | None = None
     backup_file: Path | None = None
@@ -68,23 +93,32 @@ class Person:
         return self.machine.name
 
     def copy(self) -> Person:
-        copied = Person(self.machine, self.view.copy(), dict(self.keys), list(self.own), set(self.undone))
+        copied = Person(
+            self.machine, self.view.copy(), dict(self.keys), list(self.own), set(self.undone)
+        )
         copied.seen, copied.chains = dict(self.seen), list(self.chains)
         return copied
 
 
 class History:
-    """A history with its machines in a folder. `steps` are those that are played, all where it is None."""
+    """A history with its machines in a folder. `steps` are those that are played, all where it
+    is None.
+    """
 
     def __init__(
-        self, seed: int, folder: Path, urls: Sequence[str] = ("", "", ""), steps: set[int] | None = None
+        self,
+        seed: int,
+        folder: Path,
+        urls: Sequence[str] = ("", "", ""),
+        steps: set[int] | None = None,
     ) -> None:
         self.seed = seed
         self.folder = folder
         self.chance = random.Random(f"campaign {seed}")
         self.script: list[str] = []
         self.people = [
-            Person(Machine(name, folder, url, self.script.append)) for name, url in zip(NAMES, urls, strict=True)
+            Person(Machine(name, folder, url, self.script.append))
+            for name, url in zip(NAMES, urls, strict=True)
         ]
         self.acts: dict[str, Act] = {}
         self.ids: dict[str, tuple[str, str]] = {}
@@ -147,12 +181,19 @@ class History:
         copied = first.copy()
         person.view, person.keys = copied.view, copied.keys
         person.chains = [event.chain for event in person.machine.events()]
-        self._must(person.chains == first.chains, "copy differs", f"{person.name} is no copy of {first.name}")
+        self._must(
+            person.chains == first.chains,
+            "copy differs",
+            f"{person.name} is no copy of {first.name}",
+        )
 
     def _make_shared_sessions(self) -> None:
         names = sorted(self.base)
         for number in range(3):
-            cited = [(name, self.chance.choice(["helpful", "harmful"])) for name in self.chance.sample(names, 1)]
+            cited = [
+                (name, self.chance.choice(["helpful", "harmful"]))
+                for name in self.chance.sample(names, 1)
+            ]
             self.shared.append((self._transcript(f"s-both-{number}", cited), cited))
 
     def _step(self) -> None:
@@ -177,8 +218,9 @@ class History:
     def _do(
         self, person: Person, *words: str, kind: str = "change", foreign: Collection[str] = ()
     ) -> tuple[Ran, list[Recorded]]:
-        """Run a command, killed if it is its turn; its answer, and the events that it appended. `foreign` are the ids
-        of events that it brings from another machine."""
+        """Run a command, killed if it is its turn; its answer, and the events that it appended.
+        `foreign` are the ids of events that it brings from another machine.
+        """
         self._catch_up(person)
         machine = person.machine
         before, rows = machine.head(), {row.name: row for row in machine.rows()}
@@ -195,13 +237,19 @@ class History:
             self._after_a_kill(person)
         if "--yes" in ran.err and ran.code == 2 and "--yes" not in words:
             return self._do(person, *words, "--yes", kind=kind)
-        self._must("Traceback" not in ran.err and ran.code in (0, 1, 2, -9), "a command broke", f"{words}: {ran.err}")
+        self._must(
+            "Traceback" not in ran.err and ran.code in (0, 1, 2, -9),
+            "a command broke",
+            f"{words}: {ran.err}",
+        )
         events = machine.events(before)
         self._take(person, events, Group(kind, frozenset(), rows), foreign)
         # Proposals fall away before any command answers.
         made = [event for event in events if event.actor != "reflector"]
         self._must(
-            not made or ran.code in (0, -9), "a refused command wrote", f"{person.name} {words}: {ran.err} {made}"
+            not made or ran.code in (0, -9),
+            "a refused command wrote",
+            f"{person.name} {words}: {ran.err} {made}",
         )
         return ran, events
 
@@ -214,15 +262,23 @@ class History:
         """What was acknowledged is there, and the ledger is whole."""
         found = [event.chain for event in person.machine.events()]
         kept = found[: len(person.chains)] == person.chains
-        self._must(kept, "a kill lost events", f"{person.name} had {len(person.chains)} events, now {len(found)}")
+        self._must(
+            kept,
+            "a kill lost events",
+            f"{person.name} had {len(person.chains)} events, now {len(found)}",
+        )
         ran = person.machine.run("list", quiet=True)
         self._must(ran.code == 0, "a kill broke the next command", ran.err)
         if found:
             ran = person.machine.run("verify", quiet=True)
-            is_sound = (ran.code, ran.out) == (0, "") or (person.is_behind and "lacks events" in ran.out)
+            is_sound = (ran.code, ran.out) == (0, "") or (
+                person.is_behind and "lacks events" in ran.out
+            )
             self._must(is_sound, "verify after a kill", ran.out + ran.err)
 
-    def _take(self, person: Person, events: list[Recorded], group: Group, foreign: Collection[str]) -> None:
+    def _take(
+        self, person: Person, events: list[Recorded], group: Group, foreign: Collection[str]
+    ) -> None:
         """Know what a command of this machine did."""
         keys = []
         for event in events:
@@ -240,8 +296,9 @@ class History:
             person.own.append(replace(group, keys=frozenset(keys)))
 
     def _act(self, person: Person, event: Recorded, *, is_of_file: bool) -> Act | None:
-        """The act that an event records, under the births that its names mean on this machine. What a file says is one
-        act, on whichever machines it is read."""
+        """The act that an event records, under the births that its names mean on this machine. What
+        a file says is one act, on whichever machines it is read.
+        """
         data, names = event.data, person.view.names
         by_person = event.actor == "human"
         key = f"{person.name}{self.clock}:{event.event_id[:8]}" if by_person else event.event_id
@@ -259,7 +316,9 @@ class History:
         }
         if by_person and event.reflection:
             # The acts of one verdict belong together, and to no other machine's.
-            more["reflection"] = person.keys.setdefault(f"reflection {event.reflection}", f"{key} reflection")
+            more["reflection"] = person.keys.setdefault(
+                f"reflection {event.reflection}", f"{key} reflection"
+            )
 
         def made(kind: str, **said: object) -> Act:
             return Act(key, kind, said, **more)  # type: ignore[arg-type]
@@ -268,9 +327,12 @@ class History:
             births = []
             for index, one in enumerate(bullets):
                 birth = Birth(
-                    f"{key}#{index}", str(one["name"]), str(one["section"]), str(one["text"]),
+                    f"{key}#{index}",
+                    str(one["name"]),
+                    str(one["section"]),
+                    str(one["text"]),
                     (int(one.get("helpful") or 0), int(one.get("harmful") or 0)),  # type: ignore[call-overload]
-                )  # fmt: skip
+                )
                 person.view.births[birth.key] = birth
                 names[birth.name] = birth.key
                 births.append(birth.key)
@@ -297,24 +359,34 @@ class History:
             since = person.keys.get(data["since"], data["since"]) if "since" in data else ""
             former = (data.get("baseline_helpful", 0), data.get("baseline_harmful", 0))
             counters = data["helpful"], data["harmful"]
-            return made("recount", bullet=names[data["name"]], counters=counters, since=since, former=former)
+            return made(
+                "recount", bullet=names[data["name"]], counters=counters, since=since, former=former
+            )
         kinds = {
-            "bullet.revised": "revise", "bullet.moved": "move", "bullet.removed": "remove",
-            "bullet.restored": "restore", "bullet.unmerged": "unmerge",
-        }  # fmt: skip
+            "bullet.revised": "revise",
+            "bullet.moved": "move",
+            "bullet.removed": "remove",
+            "bullet.restored": "restore",
+            "bullet.unmerged": "unmerge",
+        }
         if event.type in kinds:
             said = {key: data[key] for key in ("text", "section") if key in data}
             return made(kinds[event.type], bullet=names[data["name"]], **said)
         return made("other") if event.type in ("session.recorded", "event.redacted") else None
 
     def _note_id(self, person: Person, event: Recorded, key: str) -> None:
-        """No two events that commands created have one id; what follows from its target has the target's."""
+        """No two events that commands created have one id; what follows from its target has the
+        target's.
+        """
         said = json.dumps([event.type, event.target, event.data], sort_keys=True)
         of, before = self.ids.setdefault(event.event_id, (person.name, said))
         follows = event.type.startswith(("evidence.", "event.", "change."))
         if before != said and event.actor == "human" and not follows:
             self.problems.append(
-                ("ids clash", f"{event.type} of {person.name} and {of}: {said[:200]} / {before[:200]}")
+                (
+                    "ids clash",
+                    f"{event.type} of {person.name} and {of}: {said[:200]} / {before[:200]}",
+                )
             )
 
     # What people do
@@ -340,7 +412,9 @@ class History:
         """Add a text that another machine may add under the same name, too."""
         section = chance.choice(_SLUGS[:2])
         rows = person.machine.rows()
-        number = max((int(row.name[4:]) for row in rows if row.name.startswith(section)), default=0) + 1
+        number = (
+            max((int(row.name[4:]) for row in rows if row.name.startswith(section)), default=0) + 1
+        )
         text = f"Alike {section}-{number:03d}"
         if not any(row.text == text for row in rows):
             ran, events = self._do(person, "add", section, text)
@@ -362,11 +436,14 @@ class History:
         rows = self._some(person, chance, chance.choice([1, 1, 2]))
         if rows and chance.random() < 0.4:
             # What was added last: two machines then remove different bullets of one name.
-            rows = sorted(self._live(person), key=lambda row: person.view.acts[_act_of(person.view.names[row.name])])[
-                -1:
-            ]
+            rows = sorted(
+                self._live(person),
+                key=lambda row: person.view.acts[_act_of(person.view.names[row.name])],
+            )[-1:]
         if rows:
-            ran, events = self._do(person, "remove", *(row.name for row in rows), "--why", "not wanted")
+            ran, events = self._do(
+                person, "remove", *(row.name for row in rows), "--why", "not wanted"
+            )
             self._expect(ran, events, [("bullet.removed", {"name": row.name}) for row in rows])
 
     def _merge(self, person: Person, chance: random.Random) -> None:
@@ -390,17 +467,23 @@ class History:
             self._edit(person, rows[0].name, {"text": self._text(person)}, rows[1].name)
 
     def _edit_both(self, person: Person, chance: random.Random) -> None:
-        """Reword a bullet and add one in the same way in the files of two machines, as where git carries an edit."""
+        """Reword a bullet and add one in the same way in the files of two machines, as where git
+        carries an edit.
+        """
         rows, text, more = self._some(person, chance), self._text(person), self._text(person)
         advice = _advice(person.machine.playbook)
         same = [one for one in self.people if _advice(one.machine.playbook) == advice]
         for one in same if rows else ():
             self._edit(one, rows[0].name, {"text": text}, add=more)
 
-    def _edit(self, person: Person, name: str, said: dict[str, object], delete: str = "", add: str = "") -> None:
+    def _edit(
+        self, person: Person, name: str, said: dict[str, object], delete: str = "", add: str = ""
+    ) -> None:
         file = person.machine.playbook
         document = json.loads(file.read_text()) if file.exists() else {"sections": {}}
-        entries = {one.get("name"): one for bullets in document["sections"].values() for one in bullets}
+        entries = {
+            one.get("name"): one for bullets in document["sections"].values() for one in bullets
+        }
         live = {row.name for row in person.machine.rows() if row.status == "live"}
         if set(entries) != live:
             return  # a kill left an older file, which the next command writes again
@@ -410,7 +493,9 @@ class History:
         if add:
             document["sections"][checks.SECTIONS["oth"]].append({"text": add})
         file.write_text(json.dumps(document, indent=2))
-        self.script.append(f"cat > {person.name}/.claude/playbook.json <<'END'\n{json.dumps(document)}\nEND")
+        self.script.append(
+            f"cat > {person.name}/.claude/playbook.json <<'END'\n{json.dumps(document)}\nEND"
+        )
         self._do(person, "list", kind="file")
 
     def _markdown(self, person: Person, chance: random.Random) -> None:
@@ -445,13 +530,22 @@ class History:
             return
         path, cited = chance.choice(self.shared)
         live = {row.name for row in person.machine.rows() if row.status == "live"}
-        if all(name in live and person.view.names.get(name) == self.base[name] for name, _ in cited):
+        if all(
+            name in live and person.view.names.get(name) == self.base[name] for name, _ in cited
+        ):
             self._do(person, "ingest", str(path), kind="session")
 
     def _judge(self, person: Person, chance: random.Random) -> None:
         live = {row.name for row in self._live(person)}
         windows = [e for e in person.machine.events() if e.type == "session.recorded"]
-        cited = sorted({(e.session or "", name) for e in windows for name in e.data.get("cited", ()) if name in live})
+        cited = sorted(
+            {
+                (e.session or "", name)
+                for e in windows
+                for name in e.data.get("cited", ())
+                if name in live
+            }
+        )
         if cited:
             session, name = chance.choice(cited)
             verdict = chance.choice(["helpful", "harmful", "neutral"])
@@ -465,7 +559,9 @@ class History:
         own = [event for event in events if event.actor == "human" and "merged" not in event.meta]
         if ran.code not in (0, -9):
             return
-        targets = {person.keys.get(event.target or "", event.target or "") for event in own if event.target}
+        targets = {
+            person.keys.get(event.target or "", event.target or "") for event in own if event.target
+        }
         foreign = targets - frozenset().union(*(group.keys for group in allowed))
         stray = sorted(key for key in foreign if not key.startswith("out of"))
         if must_refuse and own:
@@ -496,7 +592,9 @@ class History:
                 was = group.before[name]
                 fields = ("text", "section", "status")
                 is_back = all(getattr(row, one) == getattr(was, one) for one in fields)
-                self._must(is_back, "undo gave something else", f"{person.name}: {was} became {row}")
+                self._must(
+                    is_back, "undo gave something else", (f"{person.name}: {was} became {row}")
+                )
 
     def _undo_named(self, person: Person, chance: random.Random) -> None:
         names = [row.name for row in person.machine.rows()]
@@ -506,24 +604,39 @@ class History:
     def _undo_position(self, person: Person, chance: random.Random) -> None:
         """Undo any change that the log shows, another machine's and an import's included."""
         kinds = ("bullet.", "playbook.", "policy.", "evidence.")
-        events = [e for e in person.machine.events() if e.type.startswith(kinds) and e.type != "bullet.tagged"]
+        events = [
+            e
+            for e in person.machine.events()
+            if e.type.startswith(kinds) and e.type != "bullet.tagged"
+        ]
         if events:
             self._do(person, "undo", str(chance.choice(events).position), kind="undo")
 
     def _undo_session(self, person: Person, chance: random.Random) -> None:
-        sessions = sorted({event.session or "" for event in person.machine.events() if event.session})
+        sessions = sorted(
+            {event.session or "" for event in person.machine.events() if event.session}
+        )
         if sessions:
             self._do(person, "undo", chance.choice(sessions), "--why", "a test run", kind="undo")
 
     def _redact(self, person: Person, chance: random.Random) -> None:
-        """Erase a bullet's text; a text that two machines may have added is what makes their bullets one, and stays."""
+        """Erase a bullet's text; a text that two machines may have added is what makes their
+        bullets one, and stays.
+        """
         texts = [row.text for row in self._live(person) if not row.text.startswith("Alike")]
         if texts:
             elsewhere = [text for text in texts if text in self.erased]
             text = chance.choice(elsewhere if elsewhere and chance.random() < 0.6 else texts)
             self.erased.append(text)
             _, events = self._do(
-                person, "redact", "--where", text, "--why", "a person is named", "--yes", kind="redact"
+                person,
+                "redact",
+                "--where",
+                text,
+                "--why",
+                "a person is named",
+                "--yes",
+                kind="redact",
             )
             if any(event.type == "event.redacted" for event in events):
                 acts = [key for key in person.view.acts if text in self._texts(person, key)]
@@ -562,7 +675,9 @@ class History:
             person.backup, person.backup_file = person.copy(), file
 
     def _restore(self, person: Person, chance: random.Random) -> None:
-        """Put an earlier copy in the place of the ledger; its lost acts may come back from the person's own copy."""
+        """Put an earlier copy in the place of the ledger; its lost acts may come back from the
+        person's own copy.
+        """
         if person.backup is None or person.backup_file is None:
             self._backup(person, chance)
             return
@@ -577,7 +692,9 @@ class History:
         found = [event.chain for event in person.machine.events()]
         is_copy = found[: len(person.chains)] == person.chains
         self._must(is_copy, "a restore gave another ledger", f"{len(found)} {len(person.chains)}")
-        for file in [word.strip("`") for word in ran.err.split() if word.strip("`").endswith(".ndjson")]:
+        for file in [
+            word.strip("`") for word in ran.err.split() if word.strip("`").endswith(".ndjson")
+        ]:
             if chance.random() < 0.5:
                 self._import_file(person, file, lost)
             # As the message asks; until then `verify` names what is missing.
@@ -612,8 +729,12 @@ class History:
             person.seen[other.name] = head
         return bool(added)
 
-    def _import_file(self, person: Person, file: str, other: Person, *, is_bold: bool = True) -> int | None:
-        """Import an export; how many events that appended, None where a killed import left everything as it was."""
+    def _import_file(
+        self, person: Person, file: str, other: Person, *, is_bold: bool = True
+    ) -> int | None:
+        """Import an export; how many events that appended, None where a killed import left
+        everything as it was.
+        """
         was_empty = not person.machine.head()
         known = other.copy()
         foreign = known.keys.keys() if was_empty or set(person.chains) < set(known.chains) else ()
@@ -621,14 +742,21 @@ class History:
         ran, events = self._do(person, *words, kind="import", foreign=foreign)
         if ran.code == 1 and not is_bold and "--rename" in ran.err:
             self._must(not events, "a refused import wrote", str(events[:3]))
-            ran, events = self._do(person, "import", file, "--rename", kind="import", foreign=foreign)
+            ran, events = self._do(
+                person, "import", file, "--rename", kind="import", foreign=foreign
+            )
         if ran.is_killed and not events:
             return self._import_file(person, file, other)
-        self._must(ran.code in (0, -9), "an import failed", f"{person.name} imports {other.name}: {ran.err}")
+        self._must(
+            ran.code in (0, -9),
+            "an import failed",
+            f"{person.name} imports {other.name}: {ran.err}",
+        )
         is_recorded = any(event.type == "ledger.merged" for event in events)
         if is_recorded:
             person.own.append(Group("import", frozenset({f"import {self.number}"}), {}))
-        elif events and other.name == person.name:  # its own later state, as it was before a restore
+        # its own later state, as it was before a restore
+        elif events and other.name == person.name:
             person.own, person.undone = known.own, known.undone
         if was_empty:
             person.view, person.keys = known.view, known.keys
@@ -648,14 +776,18 @@ class History:
         for row in person.machine.rows():
             if row.name in names:
                 continue
-            fitting = [key for key in play.bullets if key not in named and play.text(key) == row.text]
+            fitting = [
+                key for key in play.bullets if key not in named and play.text(key) == row.text
+            ]
             fitting.sort(key=lambda key: (theirs.get(key) != row.name, key))
             if fitting:
                 names[row.name] = fitting[0]
                 named.add(fitting[0])
 
     def _exchange(self) -> None:
-        """Let every machine import every other one until nothing is new, and compare all of them."""
+        """Let every machine import every other one until nothing is new, and compare all of
+        them.
+        """
         self.script.append("# all machines import each other until nothing is new")
         pairs = [(one, other) for one in self.people for other in self.people if one is not other]
         self.chance.shuffle(pairs)
@@ -689,7 +821,9 @@ class History:
         if not holds:
             raise Broken(kind, details[:1500])
 
-    def _expect(self, ran: Ran, events: list[Recorded], wanted: list[tuple[str, dict[str, object]]]) -> None:
+    def _expect(
+        self, ran: Ran, events: list[Recorded], wanted: list[tuple[str, dict[str, object]]]
+    ) -> None:
         """A command did what it was asked for, all of it or nothing."""
         own = [event for event in events if event.actor == "human" and "merged" not in event.meta]
         if ran.is_killed and not own:
@@ -702,15 +836,22 @@ class History:
         self._must(is_so, "a command did something else", f"{wanted}: {own}")
 
     def _compare(self, person: Person, *, is_exchanged: bool = False) -> None:
-        """The machine shows what the model says; between exchanges, a count that a merge stated may wait for the next
-        merge (team.md, How a merge decides)."""
+        """The machine shows what the model says; between exchanges, a count that a merge stated may
+        wait for the next merge (team.md, How a merge decides).
+        """
         self._catch_up(person)
         plays = [Play(self.acts, person.view, unites_texts=unites) for unites in (False, True)]
         play = plays[0]
         rows = person.machine.rows()
         text = {row.name: row.text for row in rows}
         told = sorted(
-            (r.section, r.text, r.status, text.get(r.into or "", "") if r.status == "merged" else "", *r.counters)
+            (
+                r.section,
+                r.text,
+                r.status,
+                text.get(r.into or "", "") if r.status == "merged" else "",
+                *r.counters,
+            )
             for r in rows
         )
         self.figures["compared with the model"] += 1
@@ -722,8 +863,14 @@ class History:
             return
         if not is_exchanged and [one[:4] for one in told] == [one[:4] for one in play.holdings()]:
             events = person.machine.events()
-            stated = [e.position for e in events if e.meta.get("restated") and e.type == "bullet.recounted"]
-            if stated and any(e.type == "evidence.retracted" and e.position > stated[0] for e in events):
+            stated = [
+                e.position
+                for e in events
+                if e.meta.get("restated") and e.type == "bullet.recounted"
+            ]
+            if stated and any(
+                e.type == "evidence.retracted" and e.position > stated[0] for e in events
+            ):
                 self.figures["counts that wait for the next merge"] += 1
                 return
         raise Broken("other than the model", f"{person.name}: {_difference(told, play.holdings())}")
@@ -738,7 +885,9 @@ def _advice(file: Path) -> list[tuple[str, str, str]]:
     """What a playbook.json says, apart from counters."""
     sections = json.loads(file.read_text())["sections"] if file.exists() else {}
     return sorted(
-        (one.get("name", ""), section, one["text"]) for section, bullets in sections.items() for one in bullets
+        (one.get("name", ""), section, one["text"])
+        for section, bullets in sections.items()
+        for one in bullets
     )
 
 
@@ -750,7 +899,12 @@ def _difference(told: Sequence[object], wanted: Sequence[object]) -> str:
 def lines(history: History) -> Iterator[str]:
     """The history as a script of a shell."""
     yield f"# seed {history.seed}"
-    yield 'F=$(mktemp -d); cd "$F"; mkdir -p transcripts ' + " ".join(f"{name}/.claude home-{name}" for name in NAMES)
+    yield 'F=$(mktemp -d); cd "$F"; mkdir -p transcripts ' + " ".join(
+        f"{name}/.claude home-{name}" for name in NAMES
+    )
     for name in NAMES:
-        yield f'{name}() {{ (cd "$F/{name}" && HOME="$F/home-{name}" CLAUDE_PROJECT_DIR="$F/{name}" reflector "$@"); }}'
+        yield (
+            f'{name}() {{ (cd "$F/{name}" && HOME="$F/home-{name}" '
+            f'CLAUDE_PROJECT_DIR="$F/{name}" reflector "$@"); }}'
+        )
     yield from (line.replace(str(history.folder), "$F") for line in history.script)

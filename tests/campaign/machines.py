@@ -122,25 +122,38 @@ class Machine:
 
     # Commands
 
-    def run(self, *words: str, kill_at: int = 0, is_spawned: bool = False, quiet: bool = False) -> Ran:
-        """Run a command in a process of its own; with `kill_at`, killed right before so many of its calls."""
+    def run(
+        self, *words: str, kill_at: int = 0, is_spawned: bool = False, quiet: bool = False
+    ) -> Ran:
+        """Run a command in a process of its own; with `kill_at`, killed right before so many of
+        its calls.
+        """
         if is_spawned and not kill_at:
             process = subprocess.run(
-                [*REFLECTOR, *words], cwd=self.project, env=self.environ(), capture_output=True, timeout=_PATIENCE,
-                stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
+                [*REFLECTOR, *words],
+                cwd=self.project,
+                env=self.environ(),
+                capture_output=True,
+                timeout=_PATIENCE,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
             ran = Ran(process.returncode, process.stdout.decode(), process.stderr.decode())
         else:
             ran = self._forked(lambda: run([*words]), kill_at)
         if not quiet:
             note = (
-                f"  # killed before its call {kill_at}" if ran.is_killed else f"  # exit {ran.code}" * (ran.code != 0)
+                f"  # killed before its call {kill_at}"
+                if ran.is_killed
+                else f"  # exit {ran.code}" * (ran.code != 0)
             )
             self.said(f"{self.name} {' '.join(map(_quoted, words))}{note}")
         return ran
 
     def runs(self, commands: Sequence[Sequence[str]]) -> list[Ran]:
-        """Run commands that only read one after the other in one process, and return their answers."""
+        """Run commands that only read one after the other in one process, and return their
+        answers.
+        """
 
         def answers() -> list[Any]:
             return [_answer(words) for words in commands]
@@ -194,7 +207,8 @@ class Machine:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         sys.stdin = io.TextIOWrapper(os.fdopen(0, "rb", closefd=False), "utf-8")
         sys.stdout, sys.stderr = (
-            io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), "utf-8", newline="") for number in (1, 2)
+            io.TextIOWrapper(os.fdopen(number, "wb", closefd=False), "utf-8", newline="")
+            for number in (1, 2)
         )
 
     # What is in its ledger, read without the program
@@ -206,8 +220,13 @@ class Machine:
 
     def events(self, after: int = 0) -> list[Recorded]:
         """The events after a position."""
-        columns = "position, event_id, type, actor, session_id, reflection_id, target_id, data, meta, chain"
-        found = self._rows(f"SELECT {columns} FROM event WHERE position > {after} ORDER BY position")
+        columns = (
+            "position, event_id, type, actor, session_id, reflection_id, target_id, data, "
+            "meta, chain"
+        )
+        found = self._rows(
+            f"SELECT {columns} FROM event WHERE position > {after} ORDER BY position"
+        )
         return [Recorded(*row[:7], _json(row[7]), _json(row[8]), row[9]) for row in found]
 
     def rows(self) -> list[Row]:
@@ -217,7 +236,10 @@ class Machine:
 
     def _wait_for_the_server(self) -> None:
         """Wait until the server has noticed that its client is gone: it may still be committing."""
-        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        others = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+            "pid <> pg_backend_pid()"
+        )
         until = time.monotonic() + _PATIENCE
         while self._rows(f"{others} AND backend_type = 'client backend'")[0][0]:
             assert time.monotonic() < until, "the server keeps a client that was killed"

@@ -1,11 +1,14 @@
-"""What a machine's playbook should be, computed from what people and judges did, by docs/counting.md and machines.md.
+"""What a machine's playbook should be, computed from what people and judges did, by
+docs/counting.md and machines.md.
 
-Nothing of `reflector` is imported, and nothing is read from a merge: a machine knows acts, an import adds those of the
-other machine, and the playbook is what all known acts come to in the order in which they were first done anywhere. As
-one program plays all machines one step after the other, that order is the order of the steps.
+Nothing of `reflector` is imported, and nothing is read from a merge: a machine knows acts, an
+import adds those of the other machine, and the playbook is what all known acts come to in the order
+in which they were first done anywhere. As one program plays all machines one step after the other,
+that order is the order of the steps.
 
-A bullet is known by its birth. Two births under one name with one text are one bullet, that of the first. So are two
-births with one text under different names, if both bullets were live with that text when one ledger met the other.
+A bullet is known by its birth. Two births under one name with one text are one bullet, that of the
+first. So are two births with one text under different names, if both bullets were live with that
+text when one ledger met the other.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ class Act:
 
 @dataclass
 class View:
-    """What one machine knows: each act with the step at which it was first done, as far as the machine knows."""
+    """What one machine knows: each act with the step at which it was first done, as far as the
+    machine knows.
+    """
 
     acts: dict[str, int] = field(default_factory=dict)
     births: dict[str, Birth] = field(default_factory=dict)
@@ -78,8 +83,8 @@ class View:
 class Bullet:
     """A bullet at the end of a play.
 
-    since  the step from which verdicts count; `held` is the step up to which a count set by hand holds what came from
-           bullets that were merged into it
+    since  the step from which verdicts count; `held` is the step up to which a count set by hand
+           holds what came from bullets that were merged into it
     """
 
     birth: Birth
@@ -119,7 +124,10 @@ class Play:
         self._course = [acts[key] for key, _ in sorted(view.acts.items(), key=lambda item: item[1])]
         self._same = self._twins(view, unites_texts=unites_texts)
         self._erased = {
-            (key, act.data["text"]) for act in self._course if act.kind == "redact" for key in act.data["acts"]
+            (key, act.data["text"])
+            for act in self._course
+            if act.kind == "redact"
+            for key in act.data["acts"]
         }
         self._out = {act.target: act.key for act in self._course if act.kind == "retract"}
         self._completed = {act.reflection: act for act in self._course if act.kind == "completed"}
@@ -132,7 +140,9 @@ class Play:
         return self._same.get(birth, birth)
 
     def holdings(self, decision: str = "all") -> list[Holding]:
-        """Every bullet with its counters, where people's verdicts on one citation met as `decision` says."""
+        """Every bullet with its counters, where people's verdicts on one citation met as
+        `decision` says.
+        """
         dropped = self._dropped(decision)
         return sorted(self._holding(key, dropped) for key in self.bullets)
 
@@ -191,7 +201,10 @@ class Play:
         elif act.kind == "merge":
             for source in map(self.bullet_of, act.data["sources"]):
                 if self.bullets[source].status == "live" and self.bullets[source] is not bullet:
-                    self.bullets[source].status, self.bullets[source].heir = "merged", bullet.birth.key
+                    self.bullets[source].status, self.bullets[source].heir = (
+                        "merged",
+                        bullet.birth.key,
+                    )
         elif act.kind == "unmerge":
             for source in self._sources(bullet.birth.key):
                 source.status, source.heir = "removed" if source.was_removed else "live", ""
@@ -199,7 +212,9 @@ class Play:
                 bullet.status = "removed"
 
     def _left_of(self, act: Act, text: str) -> str:
-        """A text as redactions left it, which are about what was recorded, not about what is recorded later."""
+        """A text as redactions left it, which are about what was recorded, not about what is
+        recorded later.
+        """
         return ERASED if (act.key, text) in self._erased else text
 
     def _recount(self, bullet: Bullet, act: Act, step: int) -> None:
@@ -225,13 +240,18 @@ class Play:
             if act.kind != "tag" or act.data["tag"] not in VERDICTS or not act.data["bullet"]:
                 continue
             done = self._completed.get(act.reflection)
-            if not any(self._is_out(key) for key in (act.key, done.key if done else "", done.target if done else "")):
+            if not any(
+                self._is_out(key)
+                for key in (act.key, done.key if done else "", done.target if done else "")
+            ):
                 bullet, step = self.bullet_of(act.data["bullet"]), self._steps[act.key]
                 own = act.session, act.reflection, act.is_by_person
                 yield Verdict(act.key, bullet, act.data["tag"], step, *own)
 
     def _dropped(self, decision: str) -> frozenset[str]:
-        """The verdicts of people that another person's verdict on the same citation takes the place of."""
+        """The verdicts of people that another person's verdict on the same citation takes the
+        place of.
+        """
         if decision == "all":
             return frozenset()
         met: dict[tuple[str, str], list[Verdict]] = {}
@@ -239,15 +259,25 @@ class Play:
             if act.kind == "tag" and act.is_by_person:
                 done = self._completed[act.reflection]
                 if not any(self._is_out(key) for key in (act.key, done.key, done.target)):
-                    verdict = Verdict(act.key, "", "", self._steps[act.key], act.session, act.reflection, True)
-                    met.setdefault((act.session, self.bullet_of(act.data["bullet"])), []).append(verdict)
+                    verdict = Verdict(
+                        act.key, "", "", self._steps[act.key], act.session, act.reflection, True
+                    )
+                    met.setdefault((act.session, self.bullet_of(act.data["bullet"])), []).append(
+                        verdict
+                    )
         keep = 0 if decision == "first" else -1
-        return frozenset(one.key for together in met.values() for one in together if one is not together[keep])
+        return frozenset(
+            one.key for together in met.values() for one in together if one is not together[keep]
+        )
 
-    def _gathered(self, key: str) -> tuple[dict[str, Verdict], dict[str, tuple[tuple[int, int], int]]]:
+    def _gathered(
+        self, key: str
+    ) -> tuple[dict[str, Verdict], dict[str, tuple[tuple[int, int], int]]]:
         """The verdicts and baselines that count for a bullet, those of its sources included."""
         bullet = self.bullets[key]
-        verdicts = {one.key: one for one in self._verdicts if one.bullet == key and one.step > bullet.since}
+        verdicts = {
+            one.key: one for one in self._verdicts if one.bullet == key and one.step > bullet.since
+        }
         baselines = {key: (bullet.baseline, bullet.since)}
         for source in self._sources(key):
             theirs, there = self._gathered(source.birth.key)
@@ -260,9 +290,13 @@ class Play:
         verdicts, baselines = self._gathered(key)
         totals = []
         for number, kind in enumerate(VERDICTS):
-            of_kind = [one for one in verdicts.values() if one.kind == kind and one.key not in dropped]
+            of_kind = [
+                one for one in verdicts.values() if one.kind == kind and one.key not in dropped
+            ]
             members = {self._member(one) for one in of_kind}
-            totals.append(sum(counters[number] for counters, _ in baselines.values()) + len(members))
+            totals.append(
+                sum(counters[number] for counters, _ in baselines.values()) + len(members)
+            )
         heir = self.bullets[bullet.heir].text if bullet.status == "merged" else ""
         return SECTIONS[bullet.section], bullet.text, bullet.status, heir, totals[0], totals[1]
 

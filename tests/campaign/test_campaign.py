@@ -28,7 +28,9 @@ def _play(seed: int, folder: Path, urls: tuple[str, str, str] = ("", "", "")) ->
 
 
 @pytest.mark.parametrize(
-    "seed", [*_FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in _SLOW)], ids=lambda seed: f"seed {seed}"
+    "seed",
+    [*_FAST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in _SLOW)],
+    ids=lambda seed: f"seed {seed}",
 )
 def test_three_machines_agree_after_any_history(tmp_path: Path, seed: int) -> None:
     history = _play(seed, tmp_path)

@@ -1,4 +1,6 @@
-"""Changes by hand: each shows what it does and how it is undone, and the command that `log` prints undoes it."""
+"""Changes by hand: each shows what it does and how it is undone, and the command that `log`
+prints undoes it.
+"""
 
 import json
 import shlex
@@ -29,13 +31,18 @@ def agent(agent: Agent) -> Agent:
 
 
 def said(agent: Agent) -> Counter[tuple[str, str, int, int]]:
-    return Counter((b["section"], b["text"], b["helpful"], b["harmful"]) for b in agent.json("list"))
+    return Counter(
+        (b["section"], b["text"], b["helpful"], b["harmful"]) for b in agent.json("list")
+    )
 
 
 def edits(agent: Agent, tmp_path: Path, script: str) -> None:
     """Make the editor a script of Python, which has the text in `text` and writes it back."""
     editor = tmp_path / "editor"
-    body = f"import sys, pathlib, subprocess\nfile = pathlib.Path(sys.argv[1])\ntext = file.read_text()\n{script}\n"
+    body = (
+        "import sys, pathlib, subprocess\nfile = pathlib.Path(sys.argv[1])\ntext = "
+        f"file.read_text()\n{script}\n"
+    )
     editor.write_text(f"#!{sys.executable} -IS\n{body}file.write_text(text)\n")
     editor.chmod(0o755)
     agent.environ["EDITOR"] = str(editor)
@@ -50,7 +57,11 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
     ):
         head = agent.call("ledger", "head").out
         shown = agent.json(*command, "--dry-run")
-        assert (shown["applied"], shown["undo"], agent.call("ledger", "head").out) == (False, None, head)
+        assert (shown["applied"], shown["undo"], agent.call("ledger", "head").out) == (
+            False,
+            None,
+            head,
+        )
         lines = agent.call(*command, "--dry-run").out
         done = agent.json(*command)
         nowhere = {"position": None, "event_id": None}
@@ -63,7 +74,9 @@ def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
 def _proposed(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         change = Change("revise", "pat-001", text="Test first.")
-        one = propose(ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent")
+        one = propose(
+            ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent"
+        )
     agent.call("proposals", "approve", one.id)
 
 
@@ -83,7 +96,8 @@ def _judged(agent: Agent) -> None:
     agent.counted("pat-001", "harmful", id="s-9")
 
 
-#: What makes an event of each type that changes bullets or counts, after what has to be there first.
+#: What makes an event of each type that changes bullets or counts, after what has to be there
+#: first.
 MADE: dict[str, tuple[list[list[str]], Any]] = {
     ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
     ev.BULLET_REVISED: ([], ["revise", "pat-001", "Test first."]),
@@ -96,7 +110,9 @@ MADE: dict[str, tuple[list[list[str]], Any]] = {
     ev.PLAYBOOK_IMPORTED: ([], _imported),
     ev.CHANGE_APPROVED: ([], _proposed),
     ev.EVIDENCE_RETRACTED: ([], ["undo", "s-0", "--why", "a test"]),
-    **dict.fromkeys((ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED), ([], _judged)),
+    **dict.fromkeys(
+        (ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED), ([], _judged)
+    ),
     ev.POLICY_ADOPTED: ([], ["ledger", "policy", "once_per_session", "--why", "x"]),
 }
 
@@ -109,7 +125,9 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
     before = said(agent)
     make(agent) if callable(make) else agent.call(*make)
     after = said(agent)
-    assert (after == before) == (type_ in (ev.POLICY_ADOPTED, ev.BULLET_UNMERGED) and after == before)
+    assert (after == before) == (
+        type_ in (ev.POLICY_ADOPTED, ev.BULLET_UNMERGED) and after == before
+    )
     (event,) = agent.json("log", "--type", type_, "-n", "1")
     program, *words = shlex.split(event["undo"])
     assert program == "reflector"
@@ -132,7 +150,10 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
     assert agent.counters()["pat-001"] == (helpful + 1, harmful)
     steps = agent.json("blame", "pat-001")
     assert [step["disposition"] for step in steps][-4:] == ["counted", "undone", "counted", "undo"]
-    assert (steps[-1]["helpful"], steps[-3]["uncounted_by"]["position"]) == (helpful + 1, steps[-1]["position"])
+    assert (steps[-1]["helpful"], steps[-3]["uncounted_by"]["position"]) == (
+        helpful + 1,
+        steps[-1]["position"],
+    )
     agent.call(*shlex.split(again)[1:])
     assert agent.counters()["pat-001"] == (10, harmful)
     agent.call("undo")
@@ -141,23 +162,39 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
     assert agent.call("verify").out == ""
 
 
-def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(agent: Agent, tmp_path: Path) -> None:
+def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
+    agent: Agent, tmp_path: Path
+) -> None:
     git(agent.project, "init")
     agent.call("install", "--git")
     commit(agent.project)
-    meanwhile = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, capture_output=True)\n"
-    edits(agent, tmp_path, meanwhile + f"text = text.replace({FIRST!r}, 'Test first.').replace({SECOND!r}, 'Small.')")
+    meanwhile = (
+        f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, "
+        "capture_output=True)\n"
+    )
+    edits(
+        agent,
+        tmp_path,
+        meanwhile
+        + (f"text = text.replace({FIRST!r}, 'Test first.').replace({SECOND!r}, 'Small.')"),
+    )
     done = agent.call("edit")
     assert done.out == "bullet.revised  pat-001: Test first.\nbullet.revised  pat-002: Small.\n"
     texts = {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
-    assert (texts["pat-001"], texts["pat-002"], texts["ctx-001"]) == ("Test first.", "Small.", "The cart.")
+    assert (texts["pat-001"], texts["pat-002"], texts["ctx-001"]) == (
+        "Test first.",
+        "Small.",
+        "The cart.",
+    )
     agent.call(*shlex.split(done.err.partition("Undo: ")[2])[1:])
     assert {bullet["text"] for bullet in agent.json("list")} >= {FIRST, SECOND, "The cart."}
     edits(agent, tmp_path, "")
     assert "Nothing was changed" in agent.call("edit").err
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(agent: Agent, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(
+    agent: Agent, tmp_path: Path
+) -> None:
     edits(agent, tmp_path, f"text = text.replace({FIRST!r} + '\"', 'Test first.')")
     told = agent.call("edit", code=1).err
     assert "is not JSON" in told

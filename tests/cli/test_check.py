@@ -1,4 +1,6 @@
-"""`reflector check` in a project without hooks, about sessions that are there, by a judge that answers by a script."""
+"""`reflector check` in a project without hooks, about sessions that are there, by a judge that
+answers by a script.
+"""
 
 import json
 import re
@@ -42,7 +44,9 @@ _TURN = re.compile(r'^\{"turn": (\d+), .*$', re.M)
 _LINE = re.compile(r"^\[(\w+-\d+)\] helpful=0 harmful=0 :: (.*)$", re.M)
 
 
-def judged(script: dict[str, tuple[str, str, str]], *proposals: dict[str, Any]) -> Callable[[Asked], Behaviour]:
+def judged(
+    script: dict[str, tuple[str, str, str]], *proposals: dict[str, Any]
+) -> Callable[[Asked], Behaviour]:
     """A judge that answers about the lines of a script which the session shows."""
 
     def answer(asked: Asked) -> Behaviour:
@@ -53,7 +57,8 @@ def judged(script: dict[str, tuple[str, str, str]], *proposals: dict[str, Any]) 
             return {"turn": turn or 1, "quote": words, "sure": "sure"}
 
         tags = [
-            {"name": name, "relevant": True, "followed": followed, "rationale": "seen", "tag": tag} | quoted(words)
+            {"name": name, "relevant": True, "followed": followed, "rationale": "seen", "tag": tag}
+            | quoted(words)
             for name, text in _LINE.findall(asked.text)
             if (found := script.get(text)) is not None
             for words, followed, tag in [found]
@@ -77,7 +82,9 @@ def fresh(tmp_path: Path, api: Api) -> Agent:
 
 def session(id: str) -> Session:
     made = Session(id).user("Fix the total of the cart.").agent("I use a mock for the database.")
-    made.user("No, don't mock the database. We have a fixture.").runs("pytest -q", "1 passed in 0.10s")
+    made.user("No, don't mock the database. We have a fixture.").runs(
+        "pytest -q", "1 passed in 0.10s"
+    )
     return made.agent("Done.").user("Thanks. Ask me before you add a dependency.")
 
 
@@ -95,11 +102,15 @@ def lines(agent: Agent, *more: str, code: int | None = 0) -> dict[str, dict[str,
 
 
 def files(agent: Agent) -> dict[str, str]:
-    every = (one for one in agent.project.rglob("*") if one.is_file() and "reflector" not in one.parts)
+    every = (
+        one for one in agent.project.rglob("*") if one.is_file() and "reflector" not in one.parts
+    )
     return {str(one): sha256(one.read_bytes()).hexdigest() for one in every}
 
 
-def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_quotes(fresh: Agent, api: Api) -> None:
+def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_quotes(
+    fresh: Agent, api: Api
+) -> None:
     before = files(fresh)
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
@@ -107,7 +118,12 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     assert 'line 3 "This repository holds the shop."' in ran.err
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
-    assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [4, 4, 0, "too few to tell"]
+    assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [
+        4,
+        4,
+        0,
+        "too few to tell",
+    ]
     assert (tests["followed"]["yes"], tests["helped"]["yes"]) == (4, 4)
     assert (mock["followed"]["no"], mock["helped"]["yes"], mock["helped"]["no"]) == (4, 0, 0)
     assert found["Keep the changelog in step"]["result"] == "not seen in 4 sessions"
@@ -119,7 +135,9 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     assert fresh.call("verify").out == ""
 
 
-def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(fresh: Agent, api: Api) -> None:
+def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(
+    fresh: Agent, api: Api
+) -> None:
     fresh.call("check", "--yes")
     first = lines(fresh)
     for path in (fresh.home / ".claude/projects").rglob("*.jsonl"):
@@ -132,12 +150,16 @@ def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(fr
     leave(fresh, "s-9")
     assert lines(fresh, "--yes")["Never mock the database"]["relevant"] == 5
     assert len(api.asked) == 5
-    (fresh.project / "CLAUDE.md").write_text(ADVICE.replace("Keep the changelog in", "Keep the changelog in good"))
+    (fresh.project / "CLAUDE.md").write_text(
+        ADVICE.replace("Keep the changelog in", "Keep the changelog in good")
+    )
     reworded = lines(fresh, "--yes")["Keep the changelog in good step"]
     assert (reworded["name"], len(api.asked)) == (first["Keep the changelog in step"]["name"], 5)
 
 
-def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(fresh: Agent, api: Api) -> None:
+def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(
+    fresh: Agent, api: Api
+) -> None:
     killed, appends = 0, cycle((3, 4, 5))
     while fresh.dies(next(appends), "check", "--yes"):
         killed += 1
@@ -148,7 +170,9 @@ def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_agai
     assert fresh.call("verify").out == ""
 
 
-def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(fresh: Agent, api: Api) -> None:
+def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
+    fresh: Agent, api: Api
+) -> None:
     fresh.environ = {"PATH": str(fresh.home)}
     ran = fresh.call("check")
     unseen = {row.split()[0] for row in ran.out.splitlines() if "not mentioned" in row}
@@ -159,15 +183,21 @@ def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(fr
     assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
     (fresh.home / "claude").touch(0o755)
     assert "Next: reflector install --judge" in fresh.call("check").err
-    assert "No session of this folder is where agents leave theirs" in fresh.call("check", "--since", "2999-01-01").err
+    assert ("No session of this folder is where agents leave theirs") in fresh.call(
+        "check", "--since", "2999-01-01"
+    ).err
     assert not (fresh.project / ".claude").exists()
     fresh.environ = api.environ()
     for more in ((), ("--dry-run", "--yes")):  # nobody can be asked, or nobody is to be
-        assert "Anthropic's API would get 4 questions, at most about" in fresh.call("check", *more).err
+        assert ("Anthropic's API would get 4 questions, at most about") in fresh.call(
+            "check", *more
+        ).err
     assert (api.asked, (fresh.project / ".claude").exists()) == ([], False)
 
 
-def test_one_who_cannot_be_asked_is_named_once_and_the_rest_is_asked_the_next_time(fresh: Agent, api: Api) -> None:
+def test_one_who_cannot_be_asked_is_named_once_and_the_rest_is_asked_the_next_time(
+    fresh: Agent, api: Api
+) -> None:
     api.does = [error(401)]
     assert "401" in fresh.call("check", "--yes", code=1).err
     assert len(api.asked) == 1
@@ -176,7 +206,9 @@ def test_one_who_cannot_be_asked_is_named_once_and_the_rest_is_asked_the_next_ti
     assert lines(fresh)["Never mock the database"]["relevant"] == 4
 
 
-def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(fresh: Agent) -> None:
+def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
+    fresh: Agent,
+) -> None:
     (fresh.project / ".claude").mkdir()
     fresh.call("check", "--yes")
     assert "6 bullets imported" in fresh.call("import", fresh.project / "CLAUDE.md").out
@@ -209,9 +241,14 @@ def _texts(agent: Agent) -> dict[str, str]:
     return {one["name"]: one["text"] for one in agent.json("list", "--all")}
 
 
-def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(fresh: Agent) -> None:
+def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(
+    fresh: Agent,
+) -> None:
     fresh.call("check", "--yes")
-    for content, there in ((ADVICE.replace("- Run the tests before you commit\n", ""), False), (ADVICE, True)):
+    for content, there in (
+        (ADVICE.replace(("- Run the tests before you commit\n"), ""), False),
+        (ADVICE, True),
+    ):
         (fresh.project / "CLAUDE.md").write_text(content)
         leave(fresh, f"s-{there}")
         fresh.call("check", "--yes")
@@ -220,11 +257,27 @@ def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when
     assert (len(_texts(fresh)), fresh.json("list")) == (6, [])
 
 
-def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -> None:
-    ask = {"kind": "add", "section": "pref", "text": "Ask before you add a dependency.", "why": "asked for"}
-    failed = {"kind": "add", "section": "ctx", "text": "The tests of the cart run with pytest -q.", "why": "it ran"}
+def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
+    fresh: Agent, api: Api
+) -> None:
+    ask = {
+        "kind": "add",
+        "section": "pref",
+        "text": ("Ask before you add a dependency."),
+        "why": "asked for",
+    }
+    failed = {
+        "kind": "add",
+        "section": "ctx",
+        "text": "The tests of the cart run with pytest -q.",
+        "why": "it ran",
+    }
     said = "Ask me before you add a dependency"
-    proposals = (failed | {"quote": "1 passed in 0.10s"}, ask | {"quote": said}, ask | {"quote": "made up, all"})
+    proposals = (
+        failed | {"quote": "1 passed in 0.10s"},
+        ask | {"quote": said},
+        ask | {"quote": "made up, all"},
+    )
     api.else_ = judged(SCRIPT, *proposals)
     fresh.call("check", "--yes", "--learn")
     first, second = fresh.json("proposals")
@@ -248,7 +301,9 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
-def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(fresh: Agent, tmp_path: Path) -> None:
+def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
+    fresh: Agent, tmp_path: Path
+) -> None:
     other = Agent.bare(tmp_path / "other", fresh.environ)
     (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
     for number in (3, 4, 5):
@@ -269,20 +324,33 @@ def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
     assert len(_texts(fresh)) == len(_texts(other)) == 6
 
 
-def test_the_sessions_of_other_agents_are_found_where_they_leave_them(fresh: Agent, api: Api) -> None:
-    kinds = (agents.Codex, agents.Gemini, agents.GeminiDocument, agents.Copilot, agents.OpenCode, agents.Pi)
+def test_the_sessions_of_other_agents_are_found_where_they_leave_them(
+    fresh: Agent, api: Api
+) -> None:
+    kinds = (
+        agents.Codex,
+        agents.Gemini,
+        agents.GeminiDocument,
+        agents.Copilot,
+        agents.OpenCode,
+        agents.Pi,
+    )
     for number, kind in enumerate(kinds):
         leave_anothers(fresh, kind(f"{number}{agents.SESSION[1:]}"))
     assert sum(fresh.json("check", "--dry-run")["sessions"].values()) == 10
     for _ in range(2):
         fresh.call("check", "--yes")
-        assert (lines(fresh)["Never mock the database"]["followed"]["no"], len(api.asked)) == (10, 10)
+        assert (lines(fresh)["Never mock the database"]["followed"]["no"], len(api.asked)) == (
+            10,
+            10,
+        )
 
 
 def leave_anothers(agent: Agent, made: agents.Session) -> None:
     made.person("Fix the cart.").model("I mock it.").person("No, don't mock the database, please.")
     text = made.content().replace(b"/home/ada/shop", str(agent.project).encode())
-    text = text.replace(b"00.000Z", f"00.00{made.id[0]}Z".encode())  # no two sessions say the same at the same time
+    # no two sessions say the same at the same time
+    text = text.replace(b"00.000Z", f"00.00{made.id[0]}Z".encode())
     text = text.replace(b"ab" * 32, project_hash(agent.project).encode())
     places = {
         "codex": f".codex/sessions/2026/09/01/rollout-x-{made.id}.jsonl",
@@ -298,7 +366,13 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
 
 @pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_narrow_terminal_shows_each_result_whole(fresh: Agent, columns: int) -> None:
-    assert sum("not mentioned" in line for line in fresh.sent(columns, "check", "--dry-run").splitlines()) == 6
+    assert (
+        sum(
+            "not mentioned" in line
+            for line in fresh.sent(columns, "check", "--dry-run").splitlines()
+        )
+        == 6
+    )
     fresh.call("check", "--yes")
     told = fresh.sent(columns, "check")
     assert ("not seen in 4 sessions, " in told, told.count("too few to tell")) == (True, 2)
@@ -309,10 +383,20 @@ def test_what_is_against_a_line_stands_first_and_what_nobody_saw_before_what_is_
         said = Answered(0, 0, 0.0, 1.0, evidence)
         numbers = dict.fromkeys("left_out unseen earlier dropped tokens".split(), 0)
         texts = dict.fromkeys("name section text status file".split(), "")
-        more = {"sessions": 9, "relevant": relevant, "followed": said, "helped": said, "result": result}
+        more = {
+            "sessions": 9,
+            "relevant": relevant,
+            "followed": said,
+            "helped": said,
+            "result": result,
+        }
         return LineJson("", "", "", 0, None, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
 
-    results = ("harmful 13 of 14", 14, 78.0), ("followed 19 of 20", 20, 2496.6), ("not seen in 9 sessions", 0, 0.0)
+    results = (
+        ("harmful 13 of 14", 14, 78.0),
+        ("followed 19 of 20", 20, 2496.6),
+        ("not seen in 9 sessions", 0, 0.0),
+    )
     unclear, *rest = reversed(wanted := [line(*one) for one in (*results, (TOO_FEW, 2, 1.0))])
     assert sorted([unclear, *rest], key=_order) == wanted
 
@@ -332,7 +416,9 @@ def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
 
 def test_rule_for_some_files_is_not_counted_at_each_start(agent: Agent) -> None:
     (agent.claude / "rules").mkdir(parents=True)
-    (agent.claude / "rules/ts.md").write_text("---\npaths: src/**/*.ts\n---\n- Prefer const over let\n")
+    (agent.claude / "rules/ts.md").write_text(
+        "---\npaths: src/**/*.ts\n---\n- Prefer const over let\n"
+    )
     ran = agent.call("check", "--dry-run")
     assert re.search(r"rules/ts.md: 1 line, about \d+ tokens only for src/\*\*/\*.ts", ran.err)
     assert agent.json("check", "--dry-run")["scopes"] == {".claude/rules/ts.md": ["src/**/*.ts"]}

@@ -1,4 +1,6 @@
-"""`reflector config`: settings are shown with their origin, and changed without harm to the rest of a file."""
+"""`reflector config`: settings are shown with their origin, and changed without harm to the rest
+of a file.
+"""
 
 from pathlib import Path
 
@@ -52,7 +54,9 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
     ],
 )
-def test_a_refused_value_leaves_the_file_as_it_was(agent: Agent, arguments: tuple[str, ...], wanted: str) -> None:
+def test_a_refused_value_leaves_the_file_as_it_was(
+    agent: Agent, arguments: tuple[str, ...], wanted: str
+) -> None:
     own(agent).write_text("idle_minutes = 5\n")
     assert wanted in " ".join(agent.call("config", "set", *arguments, code=2).err.split())
     assert own(agent).read_text() == "idle_minutes = 5\n"
@@ -65,7 +69,9 @@ def test_a_key_is_kept_from_others_and_never_shown(agent: Agent) -> None:
     assert Path(listed["origin"]).stat().st_mode & 0o077 == 0
 
 
-def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(agent: Agent, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(
+    agent: Agent, tmp_path: Path
+) -> None:
     target = tmp_path / "elsewhere.toml"
     target.write_text("idle_minutes = 5\n")
     own(agent).symlink_to(target)

@@ -1,4 +1,6 @@
-"""Help, exit codes, errors, what a question leaves behind, and the user's own playbook beside the project's."""
+"""Help, exit codes, errors, what a question leaves behind, and the user's own playbook beside
+the project's.
+"""
 
 import fcntl
 import os
@@ -18,8 +20,25 @@ from tests.cli.conftest import tamper
 from tests.road.agent import REFLECTOR, Agent
 
 QUESTIONS = (
-    *("list", "log", "status", "show pat-001", "blame pat-001", "show s-1", "export", "verify", "rebuild --check"),
-    *("double-counts", "stats", "diff 0..", "list --counting once_per_session", "ledger policy", "ledger head"),
+    *(
+        "list",
+        "log",
+        "status",
+        "show pat-001",
+        "blame pat-001",
+        "show s-1",
+        "export",
+        "verify",
+        "rebuild --check",
+    ),
+    *(
+        "double-counts",
+        "stats",
+        "diff 0..",
+        "list --counting once_per_session",
+        "ledger policy",
+        "ledger head",
+    ),
     "sql SELECT(1)",
 )
 
@@ -44,7 +63,9 @@ def test_a_command_has_help_for_every_option_and_accepts_its_own_examples(
             assert parameter.opts[-1] in told
     assert told.rstrip().endswith(f"reflector {name} {examples[-1]}".rstrip())
     assert " RANGE" not in told
-    assert [line for line in told.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")] == []
+    assert [
+        line for line in told.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")
+    ] == []
 
     monkeypatch.chdir(tmp_path)
     for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
@@ -92,7 +113,9 @@ def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
         (["revise", "pat-002"], "TEXT or --section SECTION"),
     ],
 )
-def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, arguments: list[str], wanted: str) -> None:
+def test_a_usage_error_exits_2_and_says_what_would_be_right(
+    agent: Agent, arguments: list[str], wanted: str
+) -> None:
     ran = agent.call(*arguments, code=2)
     assert ran.out == ""
     assert wanted in ran.err
@@ -100,7 +123,9 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(agent: Agent, argume
 
 
 @pytest.mark.parametrize(("gone", "now"), FORMER.items())
-def test_a_former_name_exits_2_and_says_the_new_one(capsys: pytest.CaptureFixture[str], gone: str, now: str) -> None:
+def test_a_former_name_exits_2_and_says_the_new_one(
+    capsys: pytest.CaptureFixture[str], gone: str, now: str
+) -> None:
     assert run([*gone.split(), "x"]) == 2
     assert f"`reflector {gone}` is now `reflector {now}`" in capsys.readouterr().err
     name, *rest = now.removeprefix("--user ").split()
@@ -120,10 +145,18 @@ def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agen
     assert len(agent.counters()) == 3
 
 
-def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(agent: Agent) -> None:
+def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(
+    agent: Agent,
+) -> None:
     agent.counted()
     anchor = agent.call("ledger", "head").out.strip()
-    for quiet in (["verify"], ["verify", "--anchor", anchor], ["rebuild", "--check"], ["rebuild"], ["drain"]):
+    for quiet in (
+        ["verify"],
+        ["verify", "--anchor", anchor],
+        ["rebuild", "--check"],
+        ["rebuild"],
+        ["drain"],
+    ):
         ran = agent.call(*quiet)
         assert (ran.out, ran.err) == ("", "")
     tamper(agent)
@@ -149,7 +182,9 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
         fcntl.flock(lock, fcntl.LOCK_EX)
         told = agent.call("list")
         assert told.out.count("\n") == 4
-        assert told.err == "reflector: another command is at work on this playbook; ask again in a moment\n"
+        assert told.err == (
+            "reflector: another command is at work on this playbook; ask again in a moment\n"
+        )
         assert "Another drain is running" in agent.call("drain", "--background").err
         agent.ended()
         questions = ("list", "show pat-001", "log", "status", "stats")
@@ -158,7 +193,9 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
             assert re.search("reflector: a session is (still )?being processed", told.err), question
     assert agent.json("list")[0]["helpful"] == 1
     assert agent.deliveries() == []
-    assert not [question for question in questions if "processed" in agent.call(*question.split()).err]
+    assert not [
+        question for question in questions if "processed" in agent.call(*question.split()).err
+    ]
     agent.ended(id="s-2")
     agent.environ = {"REFLECTOR_BACKEND": "anthropic"}
     assert agent.call("list").err == "reflector: 1 session window waits for the model's verdicts\n"
@@ -171,13 +208,22 @@ def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_is_for_the_shell_and_knows_the_commands(agent: Agent, shell: str) -> None:
+def test_the_completion_script_is_for_the_shell_and_knows_the_commands(
+    agent: Agent, shell: str
+) -> None:
     script = agent.call("completion", shell).out
     assert "_REFLECTOR_COMPLETE" in script
     if shell == "bash":
-        assert subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode == 0
+        assert (
+            subprocess.run(["bash", "-n"], input=script.encode(), capture_output=True).returncode
+            == 0
+        )
     word = "m" if shell == "fish" else "2"
-    asked = {"_REFLECTOR_COMPLETE": f"{shell}_complete", "COMP_WORDS": "reflector add m", "COMP_CWORD": word}
+    asked = {
+        "_REFLECTOR_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": "reflector add m",
+        "COMP_CWORD": word,
+    }
     done = subprocess.run(REFLECTOR, env=agent.env(**asked), capture_output=True, text=True)
     assert ("mis" in done.stdout, done.stderr) == (True, "")
 
@@ -212,7 +258,9 @@ def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -
         assert named in told.out + told.err, asked
 
 
-def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(agent: Agent, tmp_path: Path) -> None:
+def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(
+    agent: Agent, tmp_path: Path
+) -> None:
     shop = tmp_path / "my shop"
     (shop / ".claude").mkdir(parents=True)
     undo = agent.json("--project", shop, "add", "pat", "Read the log first.")["undo"]
@@ -220,32 +268,47 @@ def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(agent
     assert agent.json("--project", shop, "list") == []
 
 
-def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_none(agent: Agent) -> None:
+def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_none(
+    agent: Agent,
+) -> None:
     ran = agent.call("help", "anchor")
     assert "help:\n  verify --anchor" in ran.out
     pages = ran.out.partition("pages:\n")[2].splitlines()
-    assert [line for line in pages if line.startswith("  trust.md: Verify with an anchor")] == pages[:1]
+    assert [
+        line for line in pages if line.startswith("  trust.md: Verify with an anchor")
+    ] == pages[:1]
     assert "the pages are in" in ran.err
     both = agent.call("help", "ERASE", "customer").out  # not what has only one of them
     assert ("redact" in both, len(both) < len(agent.call("help", "erase").out)) == (True, True)
-    assert "\n  undo " in agent.call("help", "zzzz", "undo").out  # where nothing has all, what has any
+    # where nothing has all, what has any
+    assert "\n  undo " in agent.call("help", "zzzz", "undo").out
     assert "neither help nor pages have 'zzzz'" in agent.call("help", "zzzz", code=1).err
     assert agent.call("help").out == agent.call("--help").out
 
 
-def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address(agent: Agent) -> None:
+def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address(
+    agent: Agent,
+) -> None:
     """An audit hook of the interpreter sees every connection, of whatever library."""
     agent.call("install")
-    others = "add pat x|status|doctor --report|import-history --dry-run|drain|help anchor".split("|")
+    others = ("add pat x|status|doctor --report|import-history --dry-run|drain|help anchor").split(
+        "|"
+    )
     typed = [one.split() for one in (*others, *QUESTIONS)]
     program = (
-        "import sys; from reflector.cli.app import run; seen = set(); sys.addaudithook(lambda one, _: seen.add(one))\n"
+        "import sys; from reflector.cli.app import run; seen = set(); sys.addaudithook(lambda "
+        "one, _: seen.add(one))\n"
         f"for words in {typed!r}: run(['--project', {str(agent.project)!r}, *words])\n"
         "print(*seen, file=sys.stderr)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], env=agent.env(), capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=agent.env(), capture_output=True, text=True
+    )
     seen = {*ran.stderr.splitlines()[-1].split()}
-    assert ({"open", "import"} - seen, seen & {"socket.connect", "socket.getaddrinfo"}) == (set(), set())
+    assert ({"open", "import"} - seen, seen & {"socket.connect", "socket.getaddrinfo"}) == (
+        set(),
+        set(),
+    )
 
 
 def test_on_windows_the_first_word_is_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:

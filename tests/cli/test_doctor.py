@@ -41,7 +41,11 @@ def found(agent: Agent, name: str, *, code: int | None = None) -> list[dict[str,
 
 
 def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
-    return {check["name"]: check["mend"] for check in agent.json("doctor", code=code) if check["state"] != "ok"}
+    return {
+        check["name"]: check["mend"]
+        for check in agent.json("doctor", code=code)
+        if check["state"] != "ok"
+    }
 
 
 def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent: Agent) -> None:
@@ -52,18 +56,24 @@ def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent:
     assert ("error" in told, "→" in told) == (False, False)
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
     assert agent.call("doctor", "--fix").err == "nothing that --fix can fix\n"
-    assert {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()
+    } == before
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
-    assert [one["mend"] for one in agent.json("doctor", code=1) if one["state"] == "error"] == ["reflector install"]
+    assert [one["mend"] for one in agent.json("doctor", code=1) if one["state"] == "error"] == [
+        "reflector install"
+    ]
     assert list(agent.project.iterdir()) == []
 
 
 def _lose_the_program(agent: Agent) -> None:
     command = json.loads(settings(agent).read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
-    settings(agent).write_text(settings(agent).read_text().replace(command.split()[0], "/gone/bin/python"))
+    settings(agent).write_text(
+        settings(agent).read_text().replace(command.split()[0], "/gone/bin/python")
+    )
 
 
 def _edit(path: Path, *lost: str, **said: Any) -> None:
@@ -106,8 +116,18 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         ("spool", "warning", "1 delivery failed", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
-        ("settings", "warning", "judgement_weights is not a setting any more", "remove judgement_weights"),
-        ("playbook", "warning", "is missing", "write it again from the ledger with `reflector reflect`"),
+        (
+            "settings",
+            "warning",
+            "judgement_weights is not a setting any more",
+            "remove judgement_weights",
+        ),
+        (
+            "playbook",
+            "warning",
+            "is missing",
+            "write it again from the ledger with `reflector reflect`",
+        ),
     ):
         named = [one for one in checks if (one["name"], one["state"]) == (name, state)]
         assert any(text in one["text"] and mend in one["mend"] for one in named), (text, named)
@@ -125,17 +145,23 @@ def test_a_command_that_mends_a_path_with_a_space_can_be_typed(tmp_path: Path) -
     assert mends["permissions"] == f"chmod -R go= '{agent.state}'"
 
 
-def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(agent: Agent) -> None:
+def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(
+    agent: Agent,
+) -> None:
     secret = {"name": "ctx-001", "text": f"Push with ghp_{'a1B2' * 9}.", "helpful": 0, "harmful": 0}
     agent.write_playbook({**BULLETS, "PROJECT CONTEXT": [secret]})
     told = agent.call("doctor", code=1).out
     assert "bullet ctx-001: the text holds what looks like a secret" in told
     assert "a1B2" not in told
     agent.playbook.write_text('{"bad"')
-    assert "line 1, column 7: is not JSON: Expecting ':' delimiter" in agent.call("doctor", code=1).out
+    assert ("line 1, column 7: is not JSON: Expecting ':' delimiter") in agent.call(
+        "doctor", code=1
+    ).out
 
 
-def test_hooks_that_codex_trusts_are_no_trouble_and_a_models_key_is_never_shown(agent: Agent) -> None:
+def test_hooks_that_codex_trusts_are_no_trouble_and_a_models_key_is_never_shown(
+    agent: Agent,
+) -> None:
     agent.call("install", "--agent", "codex")
     noted = f'[hooks.state."{agent.home}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:0"\n'
     (agent.home / ".codex/config.toml").write_text(noted)
@@ -146,7 +172,9 @@ def test_hooks_that_codex_trusts_are_no_trouble_and_a_models_key_is_never_shown(
 
 def _mended(agent: Agent, told: str) -> None:
     """What `doctor` says that --fix does, --fix does and says, and nothing is left to mend."""
-    fixes = {check["name"]: check["fix"] for check in agent.json("doctor", code=None) if check["fix"]}
+    fixes = {
+        check["name"]: check["fix"] for check in agent.json("doctor", code=None) if check["fix"]
+    }
     assert told in fixes.values()
     said = agent.call("doctor", "--fix", code=None).err
     assert {f"{name}: {fix}" for name, fix in fixes.items()} <= set(said.splitlines())
@@ -161,7 +189,11 @@ def test_fix_takes_our_files_from_others_and_follows_no_link(agent: Agent, tmp_p
     agent.state.chmod(0o755)
     agent.ledger.chmod(0o644)
     _mended(agent, "takes them, and all below, from everybody but you")
-    assert [path for path in agent.state.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o077] == []
+    assert [
+        path
+        for path in agent.state.rglob("*")
+        if not path.is_symlink() and path.stat().st_mode & 0o077
+    ] == []
     assert outside.stat().st_mode & 0o777 == 0o644
     assert agent.playbook.stat().st_mode & 0o044
 
@@ -180,9 +212,13 @@ def test_fix_renews_our_hooks_and_leaves_everything_else(agent: Agent) -> None:
 def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
     shared = agent.claude / "settings.json"
-    shared.write_text(HookList(EVENTS).install("", "/gone/bin/python -I -S /gone/reflector/hooks/fast.py"))
+    shared.write_text(
+        HookList(EVENTS).install("", ("/gone/bin/python -I -S /gone/reflector/hooks/fast.py"))
+    )
     handler = {"type": "command", "command": "/gone/tool && reflector hook"}
-    (agent.claude / "settings.local.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
+    (agent.claude / "settings.local.json").write_text(
+        json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}})
+    )
     checks = found(agent, "hooks", code=1)
     assert {check["fix"] for check in checks} == {None}
     mends = {check["mend"] for check in checks if str(shared) in check["text"]}
@@ -195,7 +231,9 @@ def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agen
     assert f"hooks: not fixed: {settings(agent)}: hooks.PreCompact is not an array" in said
 
 
-def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_settings_are_read(agent: Agent) -> None:
+def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_settings_are_read(
+    agent: Agent,
+) -> None:
     agent.ended("mis-001", id="s-2")
     (delivery,) = agent.spool.glob("*.json")
     came, _, rest = delivery.name.partition("-")
@@ -214,17 +252,26 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
 def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:
     git(agent.project, "init", "-q")
     agent.call("install", "--git")
-    for words in (["--unset", "merge.reflector.driver"], ["merge.reflector.driver", "/gone/python -I -m x %O %A %B"]):
+    for words in (
+        ["--unset", "merge.reflector.driver"],
+        ["merge.reflector.driver", "/gone/python -I -m x %O %A %B"],
+    ):
         git(agent.project, "config", "--local", *words)
         assert found(agent, "git")[0]["mend"] == "reflector install --git"
         _mended(agent, "sets the merge driver in this clone's git configuration")
 
 
-def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_checked(agent: Agent) -> None:
+def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_checked(
+    agent: Agent,
+) -> None:
     path = agent.claude / "reflector.toml"
     path.write_text("idle_minuts = 5\n")
     first, *checks = agent.json("doctor", code=1)
-    assert (first["name"], first["state"], first["mend"]) == ("settings", "error", "did you mean 'idle_minutes'?")
+    assert (first["name"], first["state"], first["mend"]) == (
+        "settings",
+        "error",
+        "did you mean 'idle_minutes'?",
+    )
     assert f"{path}: idle_minuts is not a setting" in first["text"]
     names = {one["name"] for one in checks}
     assert {"python", "sqlite", "project", "permissions", "spool", "hooks"} <= names
@@ -232,24 +279,41 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
     assert [one for one in checks if one["state"] == "error"] == []
 
 
-def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agent: Agent, tmp_path: Path) -> None:
+def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(
+    agent: Agent, tmp_path: Path
+) -> None:
     agent.call("add", "pat", "Ask Jane at Initech first.")
     other = Agent(tmp_path / "merger-of-initech", agent.home)
     other.project.mkdir()
     other.call("add", "pat", "Nobody may know.")
     shutil.rmtree(other.project)
-    agent.playbook.write_text(agent.playbook.read_text("utf-8").replace('"section"', '"Jane" "section"', 1) + "Initech")
+    agent.playbook.write_text(
+        agent.playbook.read_text("utf-8").replace('"section"', '"Jane" "section"', 1) + "Initech"
+    )
     config = agent.home / ".config/reflector/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text('base_url = "https://llm.initech.example/v1"\nidle_minutes = 7\nplaybook = "default"\n')
+    config.write_text(
+        'base_url = "https://llm.initech.example/v1"\nidle_minutes = 7\nplaybook = "default"\n'
+    )
     (tmp_path / "initech.jsonl").write_text("not a transcript of Jane")
     agent.hook("SessionEnd", session_id="jane", transcript_path=str(tmp_path / "initech.jsonl"))
     agent.call("drain", code=1)
     agent.environ |= {**MODEL, "REFLECTOR_LEDGER_URL": "", "REFLECTOR_MODEL": "initech-large"}
     told = agent.call("doctor", "--report", code=1).out
-    for kept in ("Jane", "nitech", "sk-ant", "https", str(agent.home), str(agent.project), "Nobody"):
+    for kept in (
+        "Jane",
+        "nitech",
+        "sk-ant",
+        "https",
+        str(agent.home),
+        str(agent.project),
+        "Nobody",
+    ):
         assert kept not in told
-    assert "\nwindows completed: 1, proposals: 0, deliveries pending: 0, waiting: 0, failed: 1, broken: 0, " in told
+    assert (
+        "\nwindows completed: 1, proposals: 0, deliveries pending: 0, waiting: 0, failed: 1, "
+        "broken: 0, "
+    ) in told
     settings = "setting base_url (user)\n|setting model (environment)\n|idle_minutes (user) = 7"
     for said in ("reflector 1.", "sqlalchemy 2.", "ANOTHER is gone", *settings.split("|")):
         assert said in told
@@ -260,7 +324,13 @@ def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(agen
 
 
 def test_a_report_says_no_quoted_word_no_address_and_no_secret_of_a_check(tmp_path: Path) -> None:
-    check = Check("x", f"'Jane' said \"no\" to https://initech.example/a in {tmp_path}/b, API_KEY=Zx9-q7Lm2_Pw8Rt4")
+    check = Check(
+        "x",
+        (
+            f"'Jane' said \"no\" to https://initech.example/a in {tmp_path}/b, "
+            "API_KEY=Zx9-q7Lm2_Pw8Rt4"
+        ),
+    )
     assert report(Project(tmp_path, Config()), [check], None).splitlines()[-1] == (
         "ok       x: '…' said '…' to URL in PROJECT/b, API_KEY=[redacted:api-key]"
     )

@@ -14,8 +14,12 @@ from tests.transcripts.agents import SESSION, Codex
 
 @pytest.fixture
 def agent(agent: Agent, tmp_path: Path) -> Agent:
-    """A project with a playbook, and a client that still has three of its sessions and one of another."""
-    for number, (day, place) in enumerate([(3, agent.project), (1, agent.project / "src"), (2, agent.project)]):
+    """A project with a playbook, and a client that still has three of its sessions and one of
+    another.
+    """
+    for number, (day, place) in enumerate(
+        [(3, agent.project), (1, agent.project / "src"), (2, agent.project)]
+    ):
         put(agent, f"s-{number}", f"2026-01-0{day}", place)
     put(agent, "other", "2026-01-01", tmp_path / "other")
     return agent
@@ -25,11 +29,16 @@ def folder(agent: Agent) -> Path:
     return agent.home / ".claude" / "projects" / "x"
 
 
-def put(agent: Agent, name: str, day: str, cwd: Path | str | None = None, session: Session | None = None) -> None:
+def put(
+    agent: Agent, name: str, day: str, cwd: Path | str | None = None, session: Session | None = None
+) -> None:
     """Put a session into the client's folder that worked in a folder, or in the agent's project."""
     session = session or Session(name).cites("pat-001", "helpful")
     for record in session.records:
-        record |= {"cwd": str(agent.project if cwd is None else cwd), "timestamp": day + record["timestamp"][10:]}
+        record |= {
+            "cwd": str(agent.project if cwd is None else cwd),
+            "timestamp": day + record["timestamp"][10:],
+        }
     session.write(folder(agent) / f"{name}.jsonl")
 
 
@@ -42,12 +51,19 @@ def within(agent: Agent, name: str) -> Agent:
 
 
 def sessions(agent: Agent) -> list[str]:
-    return [event["session_id"] for event in agent.json("log", "--type", "session.recorded", "-n", "0")]
+    return [
+        event["session_id"] for event in agent.json("log", "--type", "session.recorded", "-n", "0")
+    ]
 
 
 def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) -> None:
     (dry,) = agent.json("import-history", "--dry-run")
-    assert (dry["files"], dry["from"], dry["to"], dry["recorded"]) == (3, "2026-01-01", "2026-01-03", None)
+    assert (dry["files"], dry["from"], dry["to"], dry["recorded"]) == (
+        3,
+        "2026-01-01",
+        "2026-01-03",
+        None,
+    )
     assert not agent.ledger.exists()
     agent.call("import-history", "--since", "2026-01-02")
     assert sessions(agent) == ["s-2", "s-0"]
@@ -60,7 +76,9 @@ def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) 
         assert agent.counters()["pat-001"] == (3, 0)
 
 
-def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(agent: Agent) -> None:
+def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(
+    agent: Agent,
+) -> None:
     inner = within(agent, "src")
     commit(agent.project)
     worktree = agent.project / ".claude" / "worktrees" / "fix"
@@ -70,31 +88,50 @@ def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_fol
     shutil.rmtree(worktree)
     agent.call("import-history")
     inner.call("import-history")
-    assert sessions(agent) == ["s-2", "s-0"]  # what a folder with a playbook of its own has is not the outer one's
+    # what a folder with a playbook of its own has is not the outer one's
+    assert sessions(agent) == ["s-2", "s-0"]
     assert sessions(inner) == ["s-1", "there"]
 
 
 def test_a_file_that_cannot_be_taken_in_is_named_and_stops_nothing(agent: Agent) -> None:
-    (folder(agent) / "bad.jsonl").write_text(json.dumps({"cwd": str(agent.project), "kind": "nobody's"}) + "\n")
+    (folder(agent) / "bad.jsonl").write_text(
+        json.dumps({"cwd": str(agent.project), "kind": "nobody's"}) + "\n"
+    )
     (done,) = agent.json("import-history", code=1)
-    assert (done["recorded"], ["bad.jsonl" in one["error"] for one in done["failed"]]) == (3, [True])
+    assert (done["recorded"], ["bad.jsonl" in one["error"] for one in done["failed"]]) == (
+        3,
+        [True],
+    )
 
 
-def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next(agent: Agent, tmp_path: Path) -> None:
+def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next(
+    agent: Agent, tmp_path: Path
+) -> None:
     agent.call("import-history", "--since", "2026-01-03")
     shown = agent.call("import-history", "--dry-run").out.splitlines()
     assert [line.split()[1:4] for line in shown] == [["files", "new", "cites"], ["3", "2", "2"]]
-    assert ", 2 bullets cited, 0 changes asked for\nNext: reflector list\n" in agent.call("import-history").err
+    assert (", 2 bullets cited, 0 changes asked for\nNext: reflector list\n") in agent.call(
+        "import-history"
+    ).err
     bare = Agent(tmp_path / "bare", agent.home)
     bare.claude.mkdir(parents=True)
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
     assert bare.call("import-history").err.splitlines() == [
-        "Sessions from before you had a playbook cite no bullet: they can bring proposals, but change no counter.",
+        (
+            "Sessions from before you had a playbook cite no bullet: they can bring proposals, but "
+            "change no counter."
+        ),
         "bare: 1 of 1 file had something new; 2 records, 0 bullets cited, 0 changes asked for",
         "Next: reflector check (1 line in AGENTS.md)",
     ]
-    put(bare, "wish", "2026-01-02", None, Session("wish").user("Always run the linter before you push.").agent("Done."))
+    put(
+        bare,
+        "wish",
+        "2026-01-02",
+        None,
+        Session("wish").user("Always run the linter before you push.").agent("Done."),
+    )
     assert "1 change asked for\nNext: reflector proposals\n" in bare.call("import-history").err
 
 
@@ -107,7 +144,9 @@ def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent:
         del agent.environ["REFLECTOR_BACKEND"]
         agent.call("import-history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert "0 of 3 files had something new; 0 records, 0 bullets cited" in agent.call("import-history").err
+    assert ("0 of 3 files had something new; 0 records, 0 bullets cited") in agent.call(
+        "import-history"
+    ).err
 
 
 def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent) -> None:
@@ -118,7 +157,9 @@ def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent) ->
     assert told == f"Nothing to import: no sessions of this project lie in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
     told = agent.call("import-history").err
-    assert told.startswith(f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, ")
+    assert told.startswith(
+        f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, "
+    )
     assert not agent.ledger.exists()
 
 
@@ -135,7 +176,10 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     assert len(agent.json("log", "--since", day, "--until", day, "--type", "bullet.tagged")) == 2
     recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "recent"))
     assert (recent, never) == ("pat-001", "pat-002")
-    for moment, names in (((), {"pat-001", "pat-002", "mis-001"}), (("--as-of", "2026-01-10"), {"pat-002"})):
+    for moment, names in (
+        ((), {"pat-001", "pat-002", "mis-001"}),
+        (("--as-of", "2026-01-10"), {"pat-002"}),
+    ):
         assert {one["name"] for one in agent.json("list", "--stale", "30", *moment)} == names
 
 
@@ -149,7 +193,9 @@ def codex_at(agent: Agent, place: str, id: str) -> Path:
 def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) -> None:
     codex_at(agent, "archived_sessions", SESSION)
     squeezed = codex_at(agent, "sessions/2026/11/01", SESSION.replace("a", "b")).rename
-    path = squeezed(agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst")
+    path = squeezed(
+        agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst"
+    )
     done = agent.call("import-history", "--agent", "codex")
     assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
     assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]

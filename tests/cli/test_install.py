@@ -27,7 +27,9 @@ def file_of(agent: Agent, name: str = "claude", scope: str = "user") -> Path:
     return AGENTS[name].paths(agent.project)[scope]  # type: ignore[index]
 
 
-def put(agent: Agent, content: bytes, name: str = "claude", scope: str = "user", mode: int = 0o644) -> Path:
+def put(
+    agent: Agent, content: bytes, name: str = "claude", scope: str = "user", mode: int = 0o644
+) -> Path:
     path = file_of(agent, name, scope)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -40,7 +42,11 @@ def seen(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
         str(path.relative_to(folder)): (
             stat.S_IMODE(path.lstat().st_mode),
-            os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b"",
+            os.fsencode(path.readlink())
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else b"",
         )
         for path in folder.rglob("*")
         if path.relative_to(folder).parts[0] != ".local"  # what is known of ledgers
@@ -53,14 +59,23 @@ def backup_of(path: Path) -> Path:
 
 def commands(path: Path, name: str = "claude") -> dict[str, str]:
     """The command of each event of ours in a settings file."""
-    return {one.event: one.command for one in AGENTS[name].form.handlers(path.read_text("utf-8-sig"))}
+    return {
+        one.event: one.command for one in AGENTS[name].form.handlers(path.read_text("utf-8-sig"))
+    }
 
 
 def fire(agent: Agent, command: str, **fields: Any) -> tuple[str, str]:
     """Run a hook as the agent does: by a shell, with the payload on stdin."""
     payload = json.dumps({"cwd": str(agent.project), **fields})
     environ = agent.env(REFLECTOR_NO_SPAWN="1")
-    done = subprocess.run(["sh", "-c", command], input=payload, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", command],
+        input=payload,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0
     return done.stdout, done.stderr
 
@@ -78,9 +93,15 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(backup_of(path).stat().st_mode) == 0o640
-    assert path.read_bytes().startswith(b"\xef\xbb\xbf") == SHAPES[shape].startswith(b"\xef\xbb\xbf")
-    out, err = fire(agent, commands(path)["SessionStart"], hook_event_name="SessionStart", source="startup")
+    assert (
+        stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(backup_of(path).stat().st_mode) == 0o640
+    )
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf") == SHAPES[shape].startswith(
+        b"\xef\xbb\xbf"
+    )
+    out, err = fire(
+        agent, commands(path)["SessionStart"], hook_event_name="SessionStart", source="startup"
+    )
     assert ("[pat-002] helpful=3 harmful=1 :: Keep functions small." in out, err) == (True, "")
     agent.call("uninstall")
     assert seen(agent.home) == before
@@ -91,12 +112,18 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
     [
         ("claude", lambda path: path.write_bytes(REFUSED["comment"][0]), REFUSED["comment"][1]),
         ("claude", lambda path: path.write_bytes(REFUSED["UTF-16"][0]), REFUSED["UTF-16"][1]),
-        ("pi", lambda path: path.write_bytes(b"export default () => {}\n"), "this file is not reflector's"),
+        (
+            "pi",
+            lambda path: path.write_bytes(b"export default () => {}\n"),
+            "this file is not reflector's",
+        ),
         ("claude", os.mkfifo, "not a regular file"),
         ("claude", lambda path: path.symlink_to(path.parent / "gone" / "settings.json"), "gone"),
     ],
 )
-def test_what_cannot_hold_hooks_is_refused(agent: Agent, name: str, made: Callable[[Path], object], words: str) -> None:
+def test_what_cannot_hold_hooks_is_refused(
+    agent: Agent, name: str, made: Callable[[Path], object], words: str
+) -> None:
     path = file_of(agent, name)
     path.parent.mkdir(parents=True)
     made(path)
@@ -107,7 +134,9 @@ def test_what_cannot_hold_hooks_is_refused(agent: Agent, name: str, made: Callab
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
-def test_missing_files_and_folders_are_created_and_removed_again(tmp_path: Path, name: str, scope: str) -> None:
+def test_missing_files_and_folders_are_created_and_removed_again(
+    tmp_path: Path, name: str, scope: str
+) -> None:
     agent = Agent.bare(tmp_path)
     where = ("--agent", name, "--scope", scope)
     assert agent.call("install", *where, "--dry-run").out.startswith("--- /dev/null\n+++ ")
@@ -116,7 +145,9 @@ def test_missing_files_and_folders_are_created_and_removed_again(tmp_path: Path,
     path = file_of(agent, name, scope)
     assert commands(path, name) == dict.fromkeys(AGENTS[name].events, hook_command())
     assert stat.S_IMODE(path.stat().st_mode) == (0o600 if scope == "user" else 0o644)
-    options = ("" if name == "claude" else f" --agent {name}") + ("" if scope == "user" else f" --scope {scope}")
+    options = ("" if name == "claude" else f" --agent {name}") + (
+        "" if scope == "user" else f" --scope {scope}"
+    )
     assert f"reflector uninstall{options}\n" in told
     before = seen(path.parent)
     assert "has the hooks already" in agent.call("install", *where).out
@@ -126,11 +157,14 @@ def test_missing_files_and_folders_are_created_and_removed_again(tmp_path: Path,
     assert list(agent.home.iterdir()) == list(agent.project.iterdir()) == []
 
 
-def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_usage_error(agent: Agent) -> None:
+def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_usage_error(
+    agent: Agent,
+) -> None:
     paths = {scope: put(agent, OPUS, scope=scope) for scope in ("user", "project", "local")}
     agent.call("install", "--scope", "local")
     assert [scope for scope, path in paths.items() if path.read_bytes() != OPUS] == ["local"]
-    (agent.claude / "reflector.toml").write_text("backned = 1")  # a wrong setting of ours stops neither
+    # a wrong setting of ours stops neither
+    (agent.claude / "reflector.toml").write_text("backned = 1")
     told = agent.call("uninstall")
     assert f"{paths['local']} still calls us: reflector uninstall --scope local\n" in told.err
     assert "has no hook of ours" in told.out
@@ -149,8 +183,24 @@ BY_HAND = install(OPUS.decode(), "reflector hook").encode()
 @pytest.mark.parametrize(
     ("file", "backup", "kept", "spoilt", "after", "left"),
     [
-        pytest.param(install(ODD.decode(), OLD).encode(), ODD, ODD, None, ODD, None, id="an older installation"),
-        pytest.param(install("", OLD).encode(), None, None, None, None, None, id="an older one that made the file"),
+        pytest.param(
+            install(ODD.decode(), OLD).encode(),
+            ODD,
+            ODD,
+            None,
+            ODD,
+            None,
+            id="an older installation",
+        ),
+        pytest.param(
+            install("", OLD).encode(),
+            None,
+            None,
+            None,
+            None,
+            None,
+            id="an older one that made the file",
+        ),
         pytest.param(BY_HAND, None, BY_HAND, None, OPUS, BY_HAND, id="written by hand"),
         pytest.param(OPUS, b'{"model": "haiku"}', OPUS, None, OPUS, None, id="of an earlier file"),
         pytest.param(OPUS, OPUS, OPUS, None, OPUS, None, id="of a killed uninstallation"),
@@ -181,10 +231,14 @@ def test_a_file_stays_its_persons_though_root_installs(agent: Agent) -> None:
     path = put(agent, OPUS)
     os.chown(path, 4_711, 4_712)
     agent.call("install")
-    assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, backup_of(path))} == {(4_711, 4_712)}
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, backup_of(path))} == {
+        (4_711, 4_712)
+    }
 
 
-def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(agent: Agent, tmp_path: Path) -> None:
+def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(
+    agent: Agent, tmp_path: Path
+) -> None:
     target = tmp_path / "dotfiles" / "claude.json"
     target.parent.mkdir()
     target.write_bytes(SHAPES["tabs"])
@@ -202,7 +256,9 @@ def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(agent: Agent,
 
 @pytest.mark.parametrize(("name", "scope"), [one for one in EVERY_FILE if one[1] != "user"])
 @pytest.mark.parametrize("linked", ["file", "missing", "folder"])
-def test_a_link_of_a_repository_leads_no_hook_out_of_it(agent: Agent, name: str, scope: str, linked: str) -> None:
+def test_a_link_of_a_repository_leads_no_hook_out_of_it(
+    agent: Agent, name: str, scope: str, linked: str
+) -> None:
     path = file_of(agent, name, scope)
     outside = agent.home / "mine" / path.name
     outside.parent.mkdir()
@@ -223,7 +279,9 @@ def test_a_link_of_a_repository_leads_no_hook_out_of_it(agent: Agent, name: str,
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(agent: Agent, command: str) -> None:
+def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
+    agent: Agent, command: str
+) -> None:
     path = put(agent, ODD)
     clean = seen(agent.home)
     agent.call("install")
@@ -252,7 +310,9 @@ def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent) -> None:
     assert seen(agent.home) == before
 
 
-def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_of_another_program_meanwhile_is_not_lost(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put(agent, OPUS)
     edits = iter([None, b'{"model": "haiku"}'])  # the first is the look before it writes
 
@@ -269,10 +329,18 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(agent: Agent, monkeypa
     assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
 
 
-def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch_of_all_hooks(agent: Agent) -> None:
+def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch_of_all_hooks(
+    agent: Agent,
+) -> None:
     off = put(agent, b'{"hooksConfig": {"enabled": false}}', "gemini", "project")
-    assert any(line.startswith(f"reflector: {off} has ") for line in notes(agent, "--agent", "gemini"))
-    put(agent, b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}', scope="project")
+    assert any(
+        line.startswith(f"reflector: {off} has ") for line in notes(agent, "--agent", "gemini")
+    )
+    put(
+        agent,
+        (b'{"enabledPlugins": {"reflector@house": true, "other@house": true}}'),
+        scope="project",
+    )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
     assert notes(agent) == [plugin.format("calls us, too; keep one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls us")
@@ -280,12 +348,19 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     assert notes(agent) == []
 
 
-def test_what_else_calls_us_is_reported_with_what_ends_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapped = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}}
+def test_what_else_calls_us_is_reported_with_what_ends_it(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped = {
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
+    }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
     assert notes(agent) == [f"reflector: {path} calls us, too; keep one of the two: edit it"]
     agent.call("install", "--agent", "codex")
-    assert "names your own interpreter" in agent.call("install", "--agent", "codex", "--scope", "project").err
+    assert (
+        "names your own interpreter"
+        in agent.call("install", "--agent", "codex", "--scope", "project").err
+    )
     told = agent.call("uninstall").err
     assert f"{file_of(agent, 'codex')} still calls us: reflector uninstall --agent codex\n" in told
     passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
@@ -295,9 +370,13 @@ def test_what_else_calls_us_is_reported_with_what_ends_it(agent: Agent, monkeypa
 
 def test_a_subagent_of_copilot_gets_it_although_its_event_has_no_name(agent: Agent) -> None:
     agent.environ["COPILOT_PROJECT_DIR"] = str(agent.project)
-    out, _ = fire(agent, hook_command(), sessionId="s-1", agentName="general-purpose", agent_id="a-1")
+    out, _ = fire(
+        agent, hook_command(), sessionId="s-1", agentName="general-purpose", agent_id="a-1"
+    )
     assert "[pat-002]" in json.loads(out)["additionalContext"]
-    agent.hook("Stop", session_id="a-1", agent_id="a-1", parent_agent_id="s-1", transcript_path="/t.jsonl")
+    agent.hook(
+        "Stop", session_id="a-1", agent_id="a-1", parent_agent_id="s-1", transcript_path="/t.jsonl"
+    )
     assert agent.deliveries() == []
 
 

@@ -1,5 +1,7 @@
-"""The JSON of each command is what its schema says, key by key and type by type: `Agent.json` compares them. What
-`list` finds and sorts, an export of a moment, and the first question after an upgrade."""
+"""The JSON of each command is what its schema says, key by key and type by type: `Agent.json`
+compares them. What `list` finds and sorts, an export of a moment, and the first question after an
+upgrade.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -26,17 +28,33 @@ def test_each_command_that_prints_json_has_a_type_and_no_other() -> None:
             yield name
 
     context = click.Context(reflector)
-    of = {name: reflector.get_command(context, name) for name in COMMANDS if name not in ("session", "outcome", "head")}
+    of = {
+        name: reflector.get_command(context, name)
+        for name in COMMANDS
+        if name not in ("session", "outcome", "head")
+    }
     found = {name for top, command in of.items() if command for name in printing(command, top)}
-    without = {name for name in found if not any(f"{one} ".startswith(f"{name} ") for one in ANSWERS)}
-    assert not without, f"add the type of their JSON to ANSWERS in tests/schemas.py: {', '.join(sorted(without))}"
-    assert {one for one in ANSWERS if not any(f"{one} ".startswith(f"{name} ") for name in found)} == set()
+    without = {
+        name for name in found if not any(f"{one} ".startswith(f"{name} ") for one in ANSWERS)
+    }
+    assert not without, (
+        f"add the type of their JSON to ANSWERS in tests/schemas.py: {', '.join(sorted(without))}"
+    )
+    assert {
+        one for one in ANSWERS if not any(f"{one} ".startswith(f"{name} ") for name in found)
+    } == set()
 
 
 def test_a_key_more_a_key_less_another_order_and_another_type_are_noticed(agent: Agent) -> None:
     (first, *_) = agent.json("list")
     fewer = {key: value for key, value in first.items() if key != "told"}
-    wrongs = ({**first, "more": 1}, fewer, {"told": True, **fewer}, {**first, "told": "yes"}, {**first, "text": None})
+    wrongs = (
+        {**first, "more": 1},
+        fewer,
+        {"told": True, **fewer},
+        {**first, "told": "yes"},
+        {**first, "text": None},
+    )
     for wrong in wrongs:
         with pytest.raises(ValidationError):
             check("list", [wrong])
@@ -53,8 +71,12 @@ def test_what_is_said_of_a_bullet_is_the_same_wherever_it_is_asked(lived_in: Age
     rows = lived_in.json("sql", "SELECT * FROM bullets ORDER BY ordinal")
     shared = [key for key in bullets[0] if key in rows[0]]
     assert len(shared) == 9
-    assert [[row[key] for key in shared] for row in rows] == [[one[key] for key in shared] for one in bullets]
-    assert all(isinstance(lived_in.json("sql", f"SELECT * FROM {view}"), list) for view in VIEWS[1:])
+    assert [[row[key] for key in shared] for row in rows] == [
+        [one[key] for key in shared] for one in bullets
+    ]
+    assert all(
+        isinstance(lived_in.json("sql", f"SELECT * FROM {view}"), list) for view in VIEWS[1:]
+    )
     assert lived_in.call("export").out.encode() == lived_in.playbook.read_bytes()
 
 
@@ -62,19 +84,30 @@ def test_status_says_what_each_start_costs(lived_in: Agent) -> None:
     text = lived_in.hook("SessionStart", source="startup")
     told = lived_in.json("status", code=1)["told"]
     assert told["characters"] == len(text)
-    assert (told["bullets"], told["tokens"]) == (text.count("helpful="), -(-told["characters"] // 4))
+    assert (told["bullets"], told["tokens"]) == (
+        text.count("helpful="),
+        -(-told["characters"] // 4),
+    )
     said = f"in {told['characters']:,} characters, about {told['tokens']:,} tokens"
     assert said in lived_in.call("status", code=1).out
 
 
 def test_values_that_are_missing_are_null(lived_in: Agent, tmp_path: Path) -> None:
     (baseline, *_) = lived_in.json("blame", "pat-002")
-    lacking = "session_id reflection_id tag backend model prompt_sha256 template_sha256 evidence uncounted_by"
+    lacking = (
+        "session_id reflection_id tag backend model prompt_sha256 template_sha256 evidence "
+        "uncounted_by"
+    )
     assert [key for key in lacking.split() if baseline[key] is not None] == []
     (added,) = [one for one in lived_in.json("diff", "1..")["bullets"] if one["name"] == "ctx-001"]
     (unused,) = [one for one in lived_in.json("list") if one["name"] == "mis-001"]
     (then, *_) = lived_in.json("list", "--as-of", "1")
-    nulls = (added["before"], unused["last_used"], then["told"], lived_in.json("stats", "--as-of", "1")["month"])
+    nulls = (
+        added["before"],
+        unused["last_used"],
+        then["told"],
+        lived_in.json("stats", "--as-of", "1")["month"],
+    )
     assert nulls == (None,) * 4
     nothing = Agent(tmp_path, tmp_path).json("--project", tmp_path, "status")
     assert (nothing["ledger"], nothing["user"]) == (None, None)
@@ -132,5 +165,9 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
 def test_an_upgrade_is_said_once(agent: Agent) -> None:
     agent.call("list")
     with closing(sqlite3.connect(agent.ledger, isolation_level=None)) as connection:
-        connection.execute("UPDATE projection SET code_version = ? WHERE name = 'tables'", (CODE_VERSION - 1,))
-    assert ["the ledger was upgraded; to go back, run" in agent.call("list").err for _ in range(2)] == [True, False]
+        connection.execute(
+            ("UPDATE projection SET code_version = ? WHERE name = 'tables'"), (CODE_VERSION - 1,)
+        )
+    assert [
+        "the ledger was upgraded; to go back, run" in agent.call("list").err for _ in range(2)
+    ] == [True, False]

@@ -1,4 +1,6 @@
-"""`reflector judge`: what nothing decided waits for a person, whose word then counts instead of others'."""
+"""`reflector judge`: what nothing decided waits for a person, whose word then counts instead of
+others'.
+"""
 
 import random
 
@@ -14,7 +16,9 @@ WORTH = {"helpful": (1, 0), "harmful": (0, 1), "neutral": (0, 0)}
 @pytest.fixture
 def agent(agent: Agent) -> Agent:
     """A project with a citation that nothing decided, and two that are."""
-    for number, (name, verdict) in enumerate([("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]):
+    for number, (name, verdict) in enumerate(
+        [("pat-001", None), ("mis-001", "helpful"), ("pat-001", "harmful")]
+    ):
         agent.counted(name, verdict, id=f"s-{number}")
     return agent
 
@@ -23,10 +27,14 @@ def undecided(agent: Agent, *more: str) -> list[tuple[str, str, str | None]]:
     return [(row["session_id"], row["name"], row["verdict"]) for row in agent.json("judge", *more)]
 
 
-def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_may_take_that_back(agent: Agent) -> None:
+def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_may_take_that_back(
+    agent: Agent,
+) -> None:
     agent.call("undo", "s-0", "--why", "a test run")
     assert undecided(agent) == []
-    agent.call("undo", str(agent.events("evidence.retracted")[-1]["position"]), "--why", "it was none")
+    agent.call(
+        "undo", str(agent.events("evidence.retracted")[-1]["position"]), "--why", "it was none"
+    )
     assert undecided(agent) == [("s-0", "pat-001", "neutral")]
     agent.call("judge", "s-0", "pat-001", "helpful", "--why", "it found the bug")
     assert undecided(agent) == []
@@ -40,13 +48,23 @@ def test_a_citation_without_a_verdict_waits_until_a_person_judges_it_once_and_ma
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-@pytest.mark.parametrize("seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))])
-def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_says(agent: Agent, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [14, 25, 43, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(60))]
+)
+def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_says(
+    agent: Agent, seed: int
+) -> None:
     chance, said = random.Random(seed), []
-    session, at_first = Session("s-9").cites("mis-001", chance.choice([None, "helpful", "harmful"])), (1, 0)
+    session, at_first = (
+        Session("s-9").cites("mis-001", chance.choice([None, "helpful", "harmful"])),
+        (1, 0),
+    )
     agent.call("ingest", session.write(agent.home / "s-9.jsonl"))
     for _ in range(8):
-        what, verdict = chance.choice(["window", "judge", "undo"]), chance.choice(["helpful", "harmful", "neutral"])
+        what, verdict = (
+            chance.choice(["window", "judge", "undo"]),
+            chance.choice(["helpful", "harmful", "neutral"]),
+        )
         if what == "window":
             session.cites("mis-001", verdict)
             agent.call("ingest", session.write(agent.home / "s-9.jsonl"))
@@ -56,14 +74,21 @@ def test_the_last_word_of_a_person_that_was_not_taken_back_is_what_a_session_say
             said.append((tags[-1]["event_id"], verdict))
         elif said:
             agent.call("undo", said.pop()[0])
-        helpful, harmful = (now - then for now, then in zip(agent.counters()["mis-001"], at_first, strict=True))
+        helpful, harmful = (
+            now - then for now, then in zip(agent.counters()["mis-001"], at_first, strict=True)
+        )
         assert (helpful, harmful) == WORTH[said[-1][1]] if said else helpful + harmful <= 1
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_come_back_by_undo(agent: Agent) -> None:
+def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_come_back_by_undo(
+    agent: Agent,
+) -> None:
     assert ("s-1", "mis-001", "helpful") in undecided(agent, "--all")
-    assert agent.call("judge", "s-1", "mis-001", "harmful").err.splitlines()[0] == "mis-001 harmful in session s-1."
+    assert (
+        agent.call("judge", "s-1", "mis-001", "harmful").err.splitlines()[0]
+        == "mis-001 harmful in session s-1."
+    )
     assert agent.counters()["mis-001"] == (0, 1)
     assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
     assert "All counting policies agree" in agent.call("double-counts").out
@@ -88,6 +113,8 @@ def test_one_key_judges_and_the_evidence_is_shown(agent: Agent) -> None:
 
 
 def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent) -> None:
-    assert "no session 'x' is recorded" in agent.call("judge", "x", "pat-001", "helpful", code=2).err
+    assert (
+        "no session 'x' is recorded" in agent.call("judge", "x", "pat-001", "helpful", code=2).err
+    )
     assert "it could be s-0, s-1, s-2" in agent.call("judge", "s", "pat-001", "helpful", code=2).err
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err

@@ -12,7 +12,9 @@ def ids(agent: Agent) -> list[str]:
     with agent.open_ledger() as ledger:
         more = {"actor": "engine", "task": "api", "mistake": "forgot auth", "tags": ["web"]}
         first = record_lesson(ledger, "mistake", "Add \x1b[31mauth middleware", **more)  # type: ignore[arg-type]
-        second = record_lesson(ledger, "reflection", "Look at the file first", actor="erl", issue="guessed the path")
+        second = record_lesson(
+            ledger, "reflection", "Look at the file first", actor="erl", issue="guessed the path"
+        )
         third = record_lesson(ledger, "summary", "we talked about tests", actor="agent")
         for why in ("it passes", "it passes again"):
             observe_outcome(ledger, first, "success", why, source="tests")
@@ -25,7 +27,11 @@ def test_lessons_are_listed_with_their_worth_now_and_then(agent: Agent, ids: lis
     assert ids[0][:8] in agent.call("lessons").out
     found = agent.json("lessons")
     assert [one["id"] for one in found] == ids
-    assert (found[0]["effectiveness"], found[0]["worth"], found[0]["times_applied"]) == (0.68, [0.6, 0.68], 1)
+    assert (found[0]["effectiveness"], found[0]["worth"], found[0]["times_applied"]) == (
+        0.68,
+        [0.6, 0.68],
+        1,
+    )
     assert [one["due"] for one in found] == [True, False, False]
     then = agent.json("lessons", "--as-of", str(agent.json("show", ids[0])["position"]))
     assert [one["id"] for one in then] == ids[:1]
@@ -40,7 +46,9 @@ def test_a_lesson_shows_its_whole_life(agent: Agent, ids: list[str]) -> None:
     assert "no session 'zz' is recorded" in agent.call("show", "zz", code=2).err
 
 
-def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(agent: Agent, ids: list[str]) -> None:
+def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(
+    agent: Agent, ids: list[str]
+) -> None:
     told = agent.call("lessons", "outcome", ids[0][:8], "bad", "--why", "it was too slow").out
     assert "worth 0.68 → 0.54, confidence 0.86 → 0.74, active" in told
     outcome = agent.json("show", ids[0])["events"][-1]
@@ -49,7 +57,9 @@ def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(agent: Agen
     assert "worth 0.544 → 0.68" in told.out
     assert "No counter moved" not in told.out + told.err
     assert agent.json("show", ids[0])["effectiveness"] == 0.68
-    assert "no lesson's id begins with 'zz'" in agent.call("lessons", "outcome", "zz", "good", "--why", "x", code=2).err
+    assert ("no lesson's id begins with 'zz'") in agent.call(
+        "lessons", "outcome", "zz", "good", "--why", "x", code=2
+    ).err
 
 
 def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: list[str]) -> None:
@@ -57,5 +67,9 @@ def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: lis
     assert [one["state"] for one in agent.json("lessons")] == ["active", "retracted", "active"]
     agent.call("redact", ids[0][:12], "--why", "a customer is named", "--yes")
     one = agent.json("show", ids[0])
-    assert (one["data"]["text"], one["data"]["mistake"], one["effectiveness"]) == ("[redacted]", "[redacted]", 0.68)
+    assert (one["data"]["text"], one["data"]["mistake"], one["effectiveness"]) == (
+        "[redacted]",
+        "[redacted]",
+        0.68,
+    )
     agent.call("verify")

@@ -1,4 +1,6 @@
-"""The agent's tools: the official client talks to the server in this process; a real one has pipes."""
+"""The agent's tools: the official client talks to the server in this process; a real one has
+pipes.
+"""
 
 import json
 import os
@@ -21,11 +23,18 @@ from reflector.lessons.recording import record_lesson
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-ADVICE = {"kind": "add", "section": "pat", "text": "Run the linter before the tests.", "reason": "seen twice"}
+ADVICE = {
+    "kind": "add",
+    "section": "pat",
+    "text": ("Run the linter before the tests."),
+    "reason": "seen twice",
+}
 
 
 def talk(agent: Agent, conversation: Callable[[Client], Awaitable[Any]], *arguments: str) -> Any:
-    """What came of a conversation with a server in this process, which sees the agent's environment alone."""
+    """What came of a conversation with a server in this process, which sees the agent's
+    environment alone.
+    """
 
     async def run() -> Any:
         server = MCPServer("reflector", log_level="WARNING")
@@ -62,7 +71,9 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so(agent: Agent) -> None:
+def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so(
+    agent: Agent,
+) -> None:
     listed = talk(agent, lambda client: client.list_tools()).tools
     assert {tool.name: tool.annotations.read_only_hint for tool in listed} == {
         "search_playbook": True,
@@ -74,7 +85,9 @@ def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so
     rows = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", page, re.MULTILINE))
     schemas = {tool.name: tool.input_schema for tool in listed}
     assert rows == {
-        name: ", ".join(key if key in schema.get("required", ()) else f"{key}?" for key in schema["properties"])
+        name: ", ".join(
+            key if key in schema.get("required", ()) else f"{key}?" for key in schema["properties"]
+        )
         for name, schema in schemas.items()
     }
 
@@ -87,14 +100,20 @@ def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -
     assert names(ask(agent, "search_playbook", query="failing", section="pref")) == ["pref-9001"]
     assert ask(agent, "search_playbook", query="zebra") == []
     assert names(ask(agent, "search_playbook", query=""))[0] == "pat-002"
-    bullets = [{"name": f"oth-{n:03d}", "text": f"advice {n}", "helpful": 0, "harmful": 0} for n in range(1, 100)]
+    bullets = [
+        {"name": f"oth-{n:03d}", "text": f"advice {n}", "helpful": 0, "harmful": 0}
+        for n in range(1, 100)
+    ]
     agent.write_playbook({"OTHERS": bullets})
     assert len(ask(agent, "search_playbook", query="advice")) == 20
 
 
 def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -> None:
     agent.call("--user", "add", "pref", "Be brief.")
-    agent.call("ingest", Session().cites("pat-001").cites("pref-9001", "harmful").write(tmp_path / "1.jsonl"))
+    agent.call(
+        "ingest",
+        Session().cites("pat-001").cites("pref-9001", "harmful").write(tmp_path / "1.jsonl"),
+    )
     for name, verdict, counts in (("pat-001", "helpful", (1, 0)), ("pref-9001", "harmful", (0, 1))):
         answer = ask(agent, "why", name=f"[{name}]")
         (step,) = answer["steps"]
@@ -103,8 +122,14 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
     assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
-def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(agent: Agent) -> None:
-    info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
+    agent: Agent,
+) -> None:
+    info = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
     asked = {"name": "search_playbook", "arguments": {"query": "test \U0001f600"}}
     lines: list[dict[str, Any]] = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": info},
@@ -128,7 +153,9 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
     assert "is unchanged, and counting continues" in err
 
 
-def test_without_the_extra_the_way_to_it_is_told(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_way_to_it_is_told(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     ran = agent.call("mcp", code=1)
     assert (ran.out, "-m pip install 'mcp" in ran.err) == ("", True)
@@ -137,14 +164,32 @@ def test_without_the_extra_the_way_to_it_is_told(agent: Agent, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("tool", "arguments", "wanted"),
     [
-        ("search_playbook", {"query": "x", "section": "habits"}, "'habits' is not a section; the sections are pat"),
-        ("propose_change", {**ADVICE, "text": "Log in with ghp_" + "a1B2" * 9}, "looks like a secret"),
+        (
+            "search_playbook",
+            {"query": "x", "section": "habits"},
+            "'habits' is not a section; the sections are pat",
+        ),
+        (
+            "propose_change",
+            {**ADVICE, "text": "Log in with ghp_" + "a1B2" * 9},
+            "looks like a secret",
+        ),
         ("propose_change", {**ADVICE, "kind": "move"}, "must be one of add, revise, merge, remove"),
-        ("propose_change", {**ADVICE, "kind": "revise"}, "names has 0 names; revise needs the name of one bullet"),
-        ("lesson_outcome", {"lesson": "x", "outcome": "fine", "why": "x"}, "it must be one of good, bad"),
+        (
+            "propose_change",
+            {**ADVICE, "kind": "revise"},
+            "names has 0 names; revise needs the name of one bullet",
+        ),
+        (
+            "lesson_outcome",
+            {"lesson": "x", "outcome": "fine", "why": "x"},
+            "it must be one of good, bad",
+        ),
     ],
 )
-def test_a_wrong_value_gets_one_readable_line(agent: Agent, tool: str, arguments: dict[str, str], wanted: str) -> None:
+def test_a_wrong_value_gets_one_readable_line(
+    agent: Agent, tool: str, arguments: dict[str, str], wanted: str
+) -> None:
     said = refused(agent, tool, **arguments)
     assert wanted in said
     assert "\n" not in said.strip()
@@ -153,10 +198,14 @@ def test_a_wrong_value_gets_one_readable_line(agent: Agent, tool: str, arguments
 
 def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
-        id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api_design")
+        id = record_lesson(
+            ledger, "mistake", "Add auth middleware", actor="engine", task="api_design"
+        )
     answer = ask(agent, "lesson_outcome", lesson=id[:8], outcome="good", why="the test passes")
     assert answer == {"lesson": id[:8], "effectiveness": 0.6, "confidence": 0.74, "state": "active"}
-    assert "no lesson's id begins with 'zz'" in refused(agent, "lesson_outcome", lesson="zz", outcome="bad", why="x")
+    assert ("no lesson's id begins with 'zz'") in refused(
+        agent, "lesson_outcome", lesson="zz", outcome="bad", why="x"
+    )
 
 
 def test_a_setting_that_changes_while_the_server_runs_holds_for_the_next_call(agent: Agent) -> None:
@@ -165,7 +214,9 @@ def test_a_setting_that_changes_while_the_server_runs_holds_for_the_next_call(ag
         path = agent.home / ".config" / "reflector" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('proposals = "accept"\n')
-        second = await client.call_tool("propose_change", ADVICE | {"text": "Read the whole error first."})
+        second = await client.call_tool(
+            "propose_change", ADVICE | {"text": "Read the whole error first."}
+        )
         return [answer_of(one)["state"] for one in (first, second)]
 
     assert talk(agent, conversation) == ["waiting", "approved"]

@@ -1,4 +1,6 @@
-"""A ledger moved from the command line: to another folder, another engine, into a backup, and back."""
+"""A ledger moved from the command line: to another folder, another engine, into a backup, and
+back.
+"""
 
 import shlex
 from pathlib import Path
@@ -27,22 +29,34 @@ def other(tmp_path: Path) -> Agent:
 
 
 def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_path: Path) -> None:
-    other.write_playbook({"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]})
+    other.write_playbook(
+        {"OTHERS": [{"name": "pat-001", "text": "Mine.", "helpful": 9, "harmful": 0}]}
+    )
     mine = other.playbook.read_text()
     wrong = tmp_path / "wrong.ndjson"
     wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
-    assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == ("", mine, True)
+    assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == (
+        "",
+        mine,
+        True,
+    )
     loaded = other.json("import", tmp_path / "ledger.ndjson")
-    assert other.call("ledger", "head").out == f"{loaded['head']}\n" == told.call("ledger", "head").out
+    assert (
+        other.call("ledger", "head").out == f"{loaded['head']}\n" == told.call("ledger", "head").out
+    )
     assert other.playbook.read_bytes() == told.playbook.read_bytes()
     (kept,) = (other.state / "kept").iterdir()
     assert (kept.read_text(), loaded["kept"]) == (mine, str(kept))
-    assert "Nothing new: every event of the file is here." in other.call("import", tmp_path / "ledger.ndjson").err
+    assert ("Nothing new: every event of the file is here.") in other.call(
+        "import", tmp_path / "ledger.ndjson"
+    ).err
 
 
 @pytest.mark.postgres
-def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres: Postgres, tmp_path: Path) -> None:
+def test_a_ledger_goes_to_a_server_and_back_with_its_chain(
+    told: Agent, postgres: Postgres, tmp_path: Path
+) -> None:
     export = told.call("export", "--format", "ndjson").out
     with postgres.database(empty=True) as url:
         assert told.call("ledger", "copy", url).out == told.call("ledger", "head").out
@@ -60,17 +74,27 @@ def test_a_ledger_goes_to_a_server_and_back_with_its_chain(told: Agent, postgres
     assert (tmp_path / "back.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(told: Agent, other: Agent, tmp_path: Path) -> None:
-    urls = ("postgresql://me:s3cret@localhost:1/x", "postgresql://me:s3cret@localhost:1/x?password=s3cret")
+def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(
+    told: Agent, other: Agent, tmp_path: Path
+) -> None:
+    urls = (
+        "postgresql://me:s3cret@localhost:1/x",
+        "postgresql://me:s3cret@localhost:1/x?password=s3cret",
+    )
     for url in (*urls, "mysql://me:s3cret@localhost/x"):
         assert "s3cret" not in (refused := told.call("ledger", "copy", url, code=1).err)
         assert url not in urls or "localhost" in refused
-    for command, target in (("copy", f"sqlite:///{tmp_path / 'x.db'}"), ("backup", tmp_path / "x.db")):
+    for command, target in (
+        ("copy", f"sqlite:///{tmp_path / 'x.db'}"),
+        ("backup", tmp_path / "x.db"),
+    ):
         assert "no ledger" in other.call("ledger", command, target, code=2).err
     assert not (tmp_path / "x.db").exists()
 
 
-def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook(tmp_path: Path) -> None:
+def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook(
+    tmp_path: Path,
+) -> None:
     agent, rules = Agent.bare(tmp_path), tmp_path / "rules.md"
     rules.write_text("- Use tabs always.\n")
     assert "1 bullet would be imported" in agent.call("import", rules, "--dry-run").out
@@ -79,9 +103,13 @@ def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook
     assert "`reflector ingest FILE` records" in agent.call("import", transcript, code=2).err
 
 
-def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Agent, tmp_path: Path) -> None:
+def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
+    agent: Agent, tmp_path: Path
+) -> None:
     rules = tmp_path / "rules.md"
-    rules.write_text("# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n")
+    rules.write_text(
+        "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
+    )
     dry = agent.call("import", rules, "--dry-run")
     assert "line 5: pat-002 says this already" in dry.err
     assert "Undo" not in dry.err
@@ -98,8 +126,13 @@ def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(agent: Ag
     assert "… and 8 more that bullets say already" in agent.call("import", rules).err
 
 
-def test_a_playbook_of_the_project_is_adopted_as_it_is_with_the_same_text_twice(tmp_path: Path) -> None:
-    twice = {"PATTERNS & APPROACHES": [{"text": "Read the log."}], "PROJECT CONTEXT": [{"text": "Read the log."}]}
+def test_a_playbook_of_the_project_is_adopted_as_it_is_with_the_same_text_twice(
+    tmp_path: Path,
+) -> None:
+    twice = {
+        "PATTERNS & APPROACHES": [{"text": "Read the log."}],
+        "PROJECT CONTEXT": [{"text": "Read the log."}],
+    }
     assert len(Agent.in_folder(tmp_path, twice).json("list")) == 2
 
 
@@ -112,7 +145,9 @@ def kept(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_again(kept: Agent, tmp_path: Path) -> None:
+def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_again(
+    kept: Agent, tmp_path: Path
+) -> None:
     assert "--force" in kept.call("ledger", "restore", tmp_path / "b.db", code=1).err
     assert kept.counters()["pat-001"] == (2, 0)
     told = kept.call("ledger", "restore", "--force", tmp_path / "b.db").err
@@ -126,7 +161,9 @@ def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_agai
     kept.call("rebuild", "--check")
 
 
-def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(tmp_path: Path) -> None:
+def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(
+    tmp_path: Path,
+) -> None:
     agent = Agent.in_folder(tmp_path / "my work")
     agent.call("add", "pat", "Read the log.")
     agent.call("ledger", "backup", tmp_path / "b.db")

@@ -1,4 +1,6 @@
-"""Heads are published, in a file or in git, and prove later that nothing before them was changed."""
+"""Heads are published, in a file or in git, and prove later that nothing before them was
+changed.
+"""
 
 from pathlib import Path
 
@@ -20,7 +22,9 @@ def lived(agent: Agent) -> Agent:
 
 @pytest.fixture
 def in_git(lived: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """A project under version control whose heads were committed and tagged, and are gone from the folder."""
+    """A project under version control whose heads were committed and tagged, and are gone from
+    the folder.
+    """
     project = lived.project
     (project / "docs").mkdir()
     for path, form in ((".claude/playbook.head.json", ["--json"]), ("docs/published.txt", [])):
@@ -55,7 +59,9 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
         assert "[anchor]" in verify(in_git, ref, code=1).out, ref
 
 
-def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option_or_command(in_git: Agent) -> None:
+def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option_or_command(
+    in_git: Agent,
+) -> None:
     (in_git.project / "large.txt").write_text("#\n" * 2**23)
     commit(in_git.project, "large.txt")
     for ref, told in (
@@ -66,7 +72,8 @@ def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option
         ("v1.2:.claude/playbook.json", "--anchor"),
         ("HEAD:large.txt", "bytes, more than"),
         *dict.fromkeys(
-            ("--help", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned"), "--anchor"
+            ("--help", "--upload-pack=touch pwned", "--output=pwned:x", "HEAD;touch pwned"),
+            "--anchor",
         ).items(),
     ):
         assert told in verify(in_git, ref, code=2).err, ref
@@ -76,12 +83,21 @@ def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option
     assert "with one of .claude/playbook.head.json" in verify(in_git, "main", code=2).err
 
 
-def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(in_git: Agent, tmp_path: Path) -> None:
+def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(
+    in_git: Agent, tmp_path: Path
+) -> None:
     below = Agent(in_git.project / "below", in_git.home)
     below.claude.mkdir(parents=True)
     below.write_playbook({})
-    below.call("--project", below.project, "ingest", Session("b").cites("pat-001").write(tmp_path / "b.jsonl"))
-    (below.claude / "playbook.head").write_text(below.call("--project", below.project, "ledger", "head").out)
+    below.call(
+        "--project",
+        below.project,
+        "ingest",
+        Session("b").cites("pat-001").write(tmp_path / "b.jsonl"),
+    )
+    (below.claude / "playbook.head").write_text(
+        below.call("--project", below.project, "ledger", "head").out
+    )
     commit(below.project, ".claude/playbook.head")
     verify(below, "main")
 
@@ -107,10 +123,17 @@ def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived
         assert verify(lived, anchor).out == ""
     position, chain = heads[0].split(":", 1)
     assert lived.call("ledger", "head", "--as-of", position).out == lines[0]
-    assert lived.json("verify", "--anchor", heads[0])["anchors"] == [{"position": int(position), "chain": chain}]
-    signed = "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n"
+    assert lived.json("verify", "--anchor", heads[0])["anchors"] == [
+        {"position": int(position), "chain": chain}
+    ]
+    signed = (
+        "example.com/demo\n13\n6zB3v6IU=\nhash-chain pl1\n\n\N{EM DASH} example.com/demo nUGHoiBH\n"
+    )
     for text, told in (
-        *((text, "--anchor") for text in ("", "# nothing\n", "hello", "3:pl1:abc", "{}", "{", "\0")),
+        *(
+            (text, "--anchor")
+            for text in ("", "# nothing\n", "hello", "3:pl1:abc", "{}", "{", "\0")
+        ),
         (f"{lines[0]}and more\n", "'and more'"),
         (signed, "a signed note of an earlier version"),
         (f"{lines[0]}\N{EM DASH} x y\n", "a signed note of an earlier version"),
@@ -123,25 +146,38 @@ def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived
 
 def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent) -> None:
     raw = lived.ledger.read_bytes()
-    header, schema = b"no ledger at all" + raw[16:], raw.replace(b"CREATE TABLE event", b"CREATE TABLE \xff\xfe\xfdnt")
+    header, schema = (
+        b"no ledger at all" + raw[16:],
+        raw.replace(b"CREATE TABLE event", b"CREATE TABLE \xff\xfe\xfdnt"),
+    )
     for damaged in (header, schema, raw[:5000], raw[:100] + bytes(4000) + raw[4100:]):
         lived.ledger.write_bytes(damaged)
         found = lived.json("verify", code=1)["findings"]
         assert found
-        assert all(finding["message"] and "restore a backup" in finding["remedy"] for finding in found)
+        assert all(
+            finding["message"] and "restore a backup" in finding["remedy"] for finding in found
+        )
 
 
 def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(agent: Agent) -> None:
     agent.call("add", "pat", "Read the log first.")
     with Ledger.open_file(agent.ledger) as ledger:
         ledger.append([moved("sqlite:///nowhere")])
-        ahead = "UPDATE projection SET code_version = 99 WHERE name = 'tables'", "UPDATE projection SET position = 99"
+        ahead = (
+            "UPDATE projection SET code_version = 99 WHERE name = 'tables'",
+            "UPDATE projection SET position = 99",
+        )
         sql.run(ledger, *ahead)
         end = ledger.head().position
     assert "written by a newer reflector" in agent.call("list", code=1).err
     for words in (["--why", "x"], ["--mend", "--why", " "]):
         agent.call("rebuild", *words, code=2)
-    told = agent.call("rebuild", "--mend", "--why", "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx")
+    told = agent.call(
+        "rebuild",
+        "--mend",
+        "--why",
+        "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx",
+    )
     assert f"the ledger.moved at position {end} is put aside" in told.err
     agent.call("add", "pat", "It goes on.")
     assert "Eve appended it" in (log := agent.call("log").out)

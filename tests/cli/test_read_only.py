@@ -1,4 +1,6 @@
-"""Questions in a project that can only be read, asked by a process that permissions hold, be it root's."""
+"""Questions in a project that can only be read, asked by a process that permissions hold, be it
+root's.
+"""
 
 import ctypes
 import os
@@ -16,8 +18,26 @@ from tests.road.agent import REFLECTOR
 #: Of prctl: drop a capability; those with which root passes by permissions.
 _DROP, _CAPABILITIES = 24, (1, 2)
 QUESTIONS = (
-    *("list", "blame pat-001", "show pat-001", "log", "status", "stats", "proposals", "trial status", "trial plan"),
-    *("double-counts", "diff 0..", "lessons", "verify", "export", "export --format ndjson", "rebuild --check"),
+    *(
+        "list",
+        "blame pat-001",
+        "show pat-001",
+        "log",
+        "status",
+        "stats",
+        "proposals",
+        "trial status",
+        "trial plan",
+    ),
+    *(
+        "double-counts",
+        "diff 0..",
+        "lessons",
+        "verify",
+        "export",
+        "export --format ndjson",
+        "rebuild --check",
+    ),
     *("ledger head", "check --dry-run", "sql SELECT(1)"),
 )
 
@@ -40,7 +60,11 @@ class Project:
         assert self.run("add pat first").returncode == 0
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.folder / "home"), "REFLECTOR_NO_SPAWN": "1"}
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder / "home"),
+            "REFLECTOR_NO_SPAWN": "1",
+        }
         return subprocess.run(
             [*REFLECTOR, "--project", str(self.root), *command.split()],
             env=env,
@@ -67,7 +91,9 @@ def project(tmp_path: Path) -> Iterator[Project]:
 def mounted(project: Project) -> None:
     """Mount the project read-only over itself, or skip the test where that is refused."""
     for options in (["--bind"], ["-o", "remount,ro,bind"]):
-        if subprocess.run(["mount", *options, str(project.root), str(project.root)], capture_output=True).returncode:
+        if subprocess.run(
+            ["mount", *options, str(project.root), str(project.root)], capture_output=True
+        ).returncode:
             pytest.skip("nothing can be mounted here")
 
 
@@ -106,8 +132,10 @@ def test_what_a_killed_process_left_is_read(project: Project) -> None:
     checkout, ledger = str(Path(__file__).parents[2]), str(project.ledger)
     program = (
         f"import os, sys; sys.path.insert(0, {checkout!r})\n"
-        "from pathlib import Path; from reflector.ledger.store import Ledger; from tests.ledger.events import added\n"
-        f"one = Ledger.open_file(Path({ledger!r})); one.append([added('pat-777', 'after a kill')])\n"
+        "from pathlib import Path; from reflector.ledger.store import Ledger; from "
+        "tests.ledger.events import added\n"
+        f"one = Ledger.open_file(Path({ledger!r})); one.append([added('pat-777', 'after a "
+        "kill')])\n"
         "os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True)

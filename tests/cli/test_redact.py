@@ -23,9 +23,13 @@ SECRET = "the customer is Erika Mustermann of Köln"
 @pytest.fixture
 def told(agent: Agent, tmp_path: Path) -> Agent:
     """A playbook with the secret in a bullet of its own, in an imported one and in a reflection."""
-    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", f"Keep {SECRET} small."))
+    agent.playbook.write_text(
+        agent.playbook.read_text().replace("Keep functions small.", f"Keep {SECRET} small.")
+    )
     session = Session("s-1").cites("pat-001", None)
-    session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent(f"You are right. [pat-001 wrong: {SECRET}]")
+    session.user(f"No, that is wrong, {SECRET}. Please revert it.").agent(
+        f"You are right. [pat-001 wrong: {SECRET}]"
+    )
     agent.call("ingest", session.write(tmp_path / "1.jsonl"))
     agent.call("add", "ctx", f"Remember that {SECRET}!")
     return agent
@@ -34,7 +38,12 @@ def told(agent: Agent, tmp_path: Path) -> Agent:
 def holding(agent: Agent) -> list[str]:
     """Every file of the project, and of what is kept of it at home, in which the secret stands."""
     forms = [SECRET.encode(), SECRET.replace("ö", "\\u00f6").encode()]
-    files = [path for folder in (agent.project, agent.home) for path in folder.rglob("*") if path.is_file()]
+    files = [
+        path
+        for folder in (agent.project, agent.home)
+        for path in folder.rglob("*")
+        if path.is_file()
+    ]
     return sorted(path.name for path in files if any(form in path.read_bytes() for form in forms))
 
 
@@ -43,18 +52,26 @@ def position(agent: Agent, type_: str) -> str:
 
 
 def _reader(path: Path) -> Any:
-    # Of the ledger's own SQLite: two copies of the library in one process do not see each other's locks.
+    # Of the ledger's own SQLite: two copies of the library in one process do not see each other's
+    # locks.
     return engines.sqlite_module().connect(path, isolation_level=None)
 
 
 def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None:
     at = position(told, "reflection.completed")
     answer = position(told, "reflection.answered")
-    assert f"reflector redact {answer}" in told.call("redact", at, "--why", "a customer", "--yes").err
-    assert f"reflector redact {at}" not in told.call("redact", answer, "--why", "a customer", "--yes").err
+    assert (
+        f"reflector redact {answer}" in told.call("redact", at, "--why", "a customer", "--yes").err
+    )
+    assert (
+        f"reflector redact {at}"
+        not in told.call("redact", answer, "--why", "a customer", "--yes").err
+    )
 
 
-def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refused(told: Agent) -> None:
+def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refused(
+    told: Agent,
+) -> None:
     tag, added_ = position(told, "bullet.tagged"), position(told, "bullet.added")
     for what, reason, code, wanted in (
         ([tag], "x", 1, "holds no text of its own"),
@@ -69,19 +86,26 @@ def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refus
     assert told.events("event.redacted") == []
 
 
-def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(told: Agent, tmp_path: Path) -> None:
+def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(
+    told: Agent, tmp_path: Path
+) -> None:
     counters = told.counters()
     assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
     assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
-    assert not any(SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "--session", "s-1"))
+    assert not any(
+        SECRET in json.dumps(event, ensure_ascii=False)
+        for event in told.json("log", "--session", "s-1")
+    )
     assert "\n  said wrong  pat-001 [redacted]\n" in told.call("show", "s-1").out
     assert told.counters() == counters
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
-def test_a_proposal_that_says_what_an_erased_session_said_is_named(told: Agent, tmp_path: Path) -> None:
+def test_a_proposal_that_says_what_an_erased_session_said_is_named(
+    told: Agent, tmp_path: Path
+) -> None:
     session = Session("s-2").user("Always tell Jane Doe at the bank before you deploy.")
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
@@ -98,12 +122,16 @@ def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent) -> None:
 
 
 def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
-    shown = told.sent(80, "redact", position(told, "bullet.added"), "--why", "a customer", typed=b"y\n")
+    shown = told.sent(
+        80, "redact", position(told, "bullet.added"), "--why", "a customer", typed=b"y\n"
+    )
     assert SECRET in " ".join(shown.split())
     assert len(told.events("event.redacted")) == 1
 
 
-def test_a_reader_that_keeps_old_content_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_keeps_old_content_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 100)
     path = tmp_path / "ledger.db"
     with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:
@@ -118,10 +146,14 @@ def test_a_reader_that_keeps_old_content_is_told_of(tmp_path: Path, monkeypatch:
         again = planned(event)
         (answer,) = erase(ledger, again, "a customer")
         assert (again.texts, answer.position, answer.added) == ((), 2, False)
-        assert not [p for p in tmp_path.iterdir() if p.is_file() and SECRET.encode() in p.read_bytes()]
+        assert not [
+            p for p in tmp_path.iterdir() if p.is_file() and SECRET.encode() in p.read_bytes()
+        ]
 
 
-def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(told: Agent) -> None:
+def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(
+    told: Agent,
+) -> None:
     counters = told.counters()
     assert {"ledger.db", "playbook.json", "injection.txt", "events.ndjson"} <= set(holding(told))
     shown = told.call("redact", "--where", SECRET, "--why", "names a customer", code=2)
@@ -135,13 +167,21 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
     assert holding(told) == []
     assert len(told.events("event.redacted")) == len(found) > 3
     assert told.counters() == counters
-    assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {"pat-002", "ctx-001"}
+    assert {b["name"] for b in told.json("list") if b["text"] == "[redacted]"} == {
+        "pat-002",
+        "ctx-001",
+    }
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
     assert "customer is" not in told.call("export", "--format", "ndjson").out
-    assert "Nothing holds this text" in told.call("redact", "--where", SECRET, "--why", "again", "--yes").err
+    assert (
+        "Nothing holds this text"
+        in told.call("redact", "--where", SECRET, "--why", "again", "--yes").err
+    )
 
 
-def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_be_read_goes(told: Agent) -> None:
+def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_be_read_goes(
+    told: Agent,
+) -> None:
     notes = told.claude / "notes.md"
     notes.write_text(f"Remember that {SECRET}!")
     unread = told.spool / "waiting" / "s-9.json"
@@ -156,9 +196,13 @@ def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_b
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
-def test_a_session_that_waits_loses_the_text_and_is_counted(told: Agent, tmp_path: Path, event: str) -> None:
+def test_a_session_that_waits_loses_the_text_and_is_counted(
+    told: Agent, tmp_path: Path, event: str
+) -> None:
     transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
-    told.hook(event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET)
+    told.hook(
+        event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET
+    )
     helpful, harmful = told.counters()["pat-001"]
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
     assert "1 waiting session kept without the text" in ran.out
@@ -187,7 +231,9 @@ def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
     (told.own / ".events.ndjson.tmp").mkdir()
     assert (
         "could not be written again"
-        in told.call("redact", position(told, "bullet.added"), "--why", "a customer", "--yes", code=1).err
+        in told.call(
+            "redact", position(told, "bullet.added"), "--why", "a customer", "--yes", code=1
+        ).err
     )
 
 

@@ -1,4 +1,6 @@
-"""Reflections by hand: failed ones are listed, tried, let go, and read again without asking again."""
+"""Reflections by hand: failed ones are listed, tried, let go, and read again without asking
+again.
+"""
 
 import json
 from pathlib import Path
@@ -18,7 +20,10 @@ SAID = answer(("pat-001", "helpful"))
 @pytest.fixture
 def agent(agent: Agent, tmp_path: Path) -> Agent:
     """A project whose reflector answers from a file, with one session that cites pat-001."""
-    agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": str(tmp_path / "answers.jsonl")}
+    agent.environ |= {
+        "REFLECTOR_BACKEND": "fixtures",
+        "REFLECTOR_FIXTURES": str(tmp_path / "answers.jsonl"),
+    }
     (tmp_path / "answers.jsonl").touch()
     agent.ended()
     agent.call("drain", code=1)
@@ -53,7 +58,11 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     agent.call("reflect", "--give-up", "s-1", "--why", "the file is lost")
     agent.call("drain", "--retry-failed")
     (failure,) = agent.json("status", code=1)["failures"]
-    assert (failure["state"], failure["stage"], failure["message"]) == ("given_up", "given up", "the file is lost")
+    assert (failure["state"], failure["stage"], failure["message"]) == (
+        "given_up",
+        "given up",
+        "the file is lost",
+    )
     assert failure["next_try"] is None
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
@@ -71,26 +80,38 @@ def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent)
     assert agent.json("status", code=1) == before
 
 
-def test_an_unreadable_answer_is_read_by_a_better_parser(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_answer_is_read_by_a_better_parser(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(agent, "pat-001 was helpful, I think.")
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["stage"] == "parse"
     assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["unreadable"]
     better = answers.parse_answer
-    monkeypatch.setattr(answers, "parse_answer", lambda text: better(SAID if "I think" in text else text))
+    monkeypatch.setattr(
+        answers, "parse_answer", lambda text: better(SAID if "I think" in text else text)
+    )
     assert len(agent.json("reflect", "--reparse", "--dry-run")) == 1
     assert agent.counters()["pat-001"] == (0, 0)
     (read,) = agent.json("reflect", "--reparse")
-    assert (read["reading"], read["before"], read["after"]) == ("read", [], [["pat-001", "helpful"]])
+    assert (read["reading"], read["before"], read["after"]) == (
+        "read",
+        [],
+        [["pat-001", "helpful"]],
+    )
     assert agent.counters()["pat-001"] == (1, 0)
     assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
 
 
-def test_another_reading_takes_the_place_of_the_old_one(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_reading_takes_the_place_of_the_old_one(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(agent, SAID)
     agent.call("drain")
     old = answers.parse_answer
-    monkeypatch.setattr(answers, "parse_answer", lambda text: old(text.replace("helpful", "harmful")))
+    monkeypatch.setattr(
+        answers, "parse_answer", lambda text: old(text.replace("helpful", "harmful"))
+    )
     assert "pat-001 harmful" in agent.call("reflect", "--reparse", "s-1").out
     assert agent.counters()["pat-001"] == (0, 1)
     assert (agent.call("verify").out, len(agent.events("reflection.answered"))) == ("", 1)

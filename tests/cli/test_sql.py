@@ -1,4 +1,6 @@
-"""Questions in SQL: docs/machines.md is executed, nothing can be changed, whatever is asked, on both engines."""
+"""Questions in SQL: docs/machines.md is executed, nothing can be changed, whatever is asked, on
+both engines.
+"""
 
 import json
 import re
@@ -36,7 +38,9 @@ def ask(demo: Agent, *arguments: str, code: int = 0, typed: str | None = None) -
 
 def test_the_page_tells_of_every_view_each_column_and_its_type(ledger: Ledger) -> None:
     for view in VIEWS[1:]:
-        rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", section("views.md", f"`{view}`"), re.MULTILINE)
+        rows = re.findall(
+            r"^\| `(\w+)` \| (\w+) \|", section("views.md", f"`{view}`"), re.MULTILINE
+        )
         with asking(ledger) as asker:
             answer = asker.ask(f"SELECT * FROM {view}")
             assert list(answer.columns) == [name for name, _ in rows]
@@ -85,7 +89,11 @@ def test_every_query_that_would_write_is_refused_and_nothing_changed(ledger: Led
     ]
 
     def content() -> list[tuple[object, ...]]:
-        return sql.content(ledger) + sql.rows(ledger, "SELECT * FROM tag") + sql.rows(ledger, "SELECT * FROM bullet")
+        return (
+            sql.content(ledger)
+            + sql.rows(ledger, "SELECT * FROM tag")
+            + sql.rows(ledger, "SELECT * FROM bullet")
+        )
 
     ledger.append(history())
     for number, query in enumerate(queries):
@@ -101,7 +109,10 @@ def test_even_a_function_that_writes_changes_nothing_on_a_server(ledger: Ledger)
     if not sql.is_postgres(ledger):
         pytest.skip("SQLite has no functions of its own in a database")
     ledger.append(history())
-    sql.run(ledger, "CREATE FUNCTION sly() RETURNS int LANGUAGE sql AS $$ DELETE FROM tag; SELECT 1 $$")
+    sql.run(
+        ledger,
+        "CREATE FUNCTION sly() RETURNS int LANGUAGE sql AS $$ DELETE FROM tag; SELECT 1 $$",
+    )
     with asking(ledger) as asker, pytest.raises(NotAQuestion, match="read-only transaction"):
         asker.ask("SELECT sly()")
     assert sql.rows(ledger, "SELECT count(*) FROM tag") != [(0,)]
@@ -113,14 +124,19 @@ def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_aft
         with asking(ledger) as asker:
             with pytest.raises(NotAQuestion):
                 asker.ask("WITH x AS (SELECT 1) DELETE FROM tag")
-            assert [row for page in asker.ask("SELECT count(*) FROM tags").pages for row in page] == [(6,)]
+            assert [
+                row for page in asker.ask("SELECT count(*) FROM tags").pages for row in page
+            ] == [(6,)]
         ledger.append([added("oth-001")])
 
 
 def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
         ("SELECT * FRM bullets", "does not answer the query: .*(syntax error|near)"),
-        ("SELECT * FROM nothing", "nothing.*`reflector sql` takes one statement that only reads, and lists the views"),
+        (
+            "SELECT * FROM nothing",
+            "nothing.*`reflector sql` takes one statement that only reads, and lists the views",
+        ),
         ("SELECT nothing FROM bullets", "nothing"),
         ("", "the query is empty; try: reflector sql"),
         (" -- only words", "the query is empty"),
@@ -133,7 +149,8 @@ def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -
 
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:
     process = demo.start("sql", ENDLESS)
-    # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as long as a test may.
+    # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as
+    # long as a test may.
     for _ in range(40):
         with suppress(subprocess.TimeoutExpired):
             process.wait(1.5)
@@ -146,20 +163,33 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
 
 @pytest.mark.parametrize(
     ("query", "told"),
-    [(["DELETE FROM event"], "`reflector add`, `undo`"), (["--csv", "--json", "SELECT 1"], "leave one of them out")],
+    [
+        (["DELETE FROM event"], "`reflector add`, `undo`"),
+        (["--csv", "--json", "SELECT 1"], "leave one of them out"),
+    ],
 )
-def test_a_write_and_two_forms_at_once_are_refused_with_the_way_out(demo: Agent, query: list[str], told: str) -> None:
+def test_a_write_and_two_forms_at_once_are_refused_with_the_way_out(
+    demo: Agent, query: list[str], told: str
+) -> None:
     assert told in ask(demo, *query, code=2)[1]
 
 
 def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> None:
-    query = "SELECT 1 AS a, 2 AS a, 2.5 AS b, NULL AS c, x'00ff' AS d, 9e999 AS e, char(27, 8238) || '<' AS f"
+    query = (
+        "SELECT 1 AS a, 2 AS a, 2.5 AS b, NULL AS c, x'00ff' AS d, 9e999 AS e, char(27, 8238) "
+        "|| '<' AS f"
+    )
     out, _ = ask(demo, "--json", query)
     assert "\x1b" not in out
     assert "\u202e" not in out
-    assert json.loads(out) == [{"a": 1, "a_2": 2, "b": 2.5, "c": None, "d": "00ff", "e": "inf", "f": "\x1b\u202e<"}]
+    assert json.loads(out) == [
+        {"a": 1, "a_2": 2, "b": 2.5, "c": None, "d": "00ff", "e": "inf", "f": "\x1b\u202e<"}
+    ]
     assert json.loads(ask(demo, "--json", "SELECT 1 AS a WHERE 0")[0]) == []
-    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) SELECT i FROM n"
+    many = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) SELECT "
+        "i FROM n"
+    )
     assert [row["i"] for row in json.loads(ask(demo, "--json", many)[0])] == list(range(1, 2501))
     assert ask(demo, "--csv", many)[0].split() == ["i", *map(str, range(1, 2501))]
     out, err = ask(demo, many)
@@ -170,7 +200,9 @@ def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> 
 def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> None:
     out, _ = ask(demo, "SELECT char(27) || '[31mred' AS a, 'two' || char(10) || 'lines' AS b")
     assert ("\x1b" in out, len(out.splitlines())) == (False, 2)
-    assert ask(demo, "--csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0] == "a,b,c\r\n'=1+1,-1,\r\n"
+    assert (
+        ask(demo, "--csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0] == "a,b,c\r\n'=1+1,-1,\r\n"
+    )
 
 
 def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:

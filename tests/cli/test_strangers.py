@@ -1,4 +1,6 @@
-"""Projects without a playbook, and projects whose playbook.json is another tool's, stay as they are."""
+"""Projects without a playbook, and projects whose playbook.json is another tool's, stay as they
+are.
+"""
 
 import json
 from pathlib import Path
@@ -9,9 +11,29 @@ from tests.road.agent import Agent
 
 VERIFY = '{"verify": "npm test"}\n'
 COMMANDS = (
-    *("reflect", "reflect 5f2a91c0", "reflect --dry-run", "reflect --reparse", "reflect --learn", "drain"),
-    *("reflect --give-up abc --why x", "drain --retry-failed", "drain --background", "proposals", "proposals decide"),
-    *("proposals approve abc", "proposals reject abc", "proposals find", "edit", "rebuild", "rebuild --check"),
+    *(
+        "reflect",
+        "reflect 5f2a91c0",
+        "reflect --dry-run",
+        "reflect --reparse",
+        "reflect --learn",
+        "drain",
+    ),
+    *(
+        "reflect --give-up abc --why x",
+        "drain --retry-failed",
+        "drain --background",
+        "proposals",
+        "proposals decide",
+    ),
+    *(
+        "proposals approve abc",
+        "proposals reject abc",
+        "proposals find",
+        "edit",
+        "rebuild",
+        "rebuild --check",
+    ),
     *(
         "rebuild --mend --why x",
         "undo",
@@ -21,10 +43,35 @@ COMMANDS = (
         "judge",
         "trial stop",
     ),
-    *("merge pat-001 pat-002", "redact 3 --why x --yes", "redact --where words --why x --yes", "trial stop"),
-    *("outcome abc good --why x", "lessons promote abc", "ledger assert pat-001 0/0", "ledger take --yes", "status"),
-    *("ingest /nonexistent", "ingest {}/note.md", "import {}/note.md", "uninstall --mirror AGENTS.md", "doctor"),
-    *("install --mirror note.txt", "check --dry-run", "import-history --yes", "list", "log", "stats", "export"),
+    *(
+        "merge pat-001 pat-002",
+        "redact 3 --why x --yes",
+        "redact --where words --why x --yes",
+        "trial stop",
+    ),
+    *(
+        "outcome abc good --why x",
+        "lessons promote abc",
+        "ledger assert pat-001 0/0",
+        "ledger take --yes",
+        "status",
+    ),
+    *(
+        "ingest /nonexistent",
+        "ingest {}/note.md",
+        "import {}/note.md",
+        "uninstall --mirror AGENTS.md",
+        "doctor",
+    ),
+    *(
+        "install --mirror note.txt",
+        "check --dry-run",
+        "import-history --yes",
+        "list",
+        "log",
+        "stats",
+        "export",
+    ),
     "trial start --yes",
 )
 
@@ -60,7 +107,11 @@ def test_a_command_leaves_a_strangers_file_alone(stranger: Agent, command: str) 
 @pytest.mark.parametrize("question", ["list", "log", "proposals", "status"])
 def test_a_person_reads_one_line_about_a_strangers_file(stranger: Agent, question: str) -> None:
     ran = stranger.call(question)
-    assert [line for line in ran.err.splitlines() if "left alone" in line and str(stranger.playbook) in line]
+    assert [
+        line
+        for line in ran.err.splitlines()
+        if "left alone" in line and str(stranger.playbook) in line
+    ]
     assert ran.err.count(str(stranger.playbook)) == 1
 
 
@@ -97,7 +148,12 @@ def test_a_file_that_replaces_ours_is_named_as_trouble(agent: Agent) -> None:
 def test_an_ace_playbook_in_place_is_adopted(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     agent.claude.mkdir()
-    bullet = {"id": "a-1", "content": "Keep functions small.", "helpful_count": 3, "harmful_count": 1}
+    bullet = {
+        "id": "a-1",
+        "content": "Keep functions small.",
+        "helpful_count": 3,
+        "harmful_count": 1,
+    }
     agent.playbook.write_text(json.dumps({"sections": {"ARCHITECTURE": {"bullets": [bullet]}}}))
     assert [(one["text"], one["helpful"], one["harmful"]) for one in agent.json("list")] == [
         ("Keep functions small.", 3, 1)

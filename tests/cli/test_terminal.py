@@ -16,11 +16,20 @@ from tests.road.sessions import Session
 
 #: What a terminal obeys or hides, besides a line feed.
 OBEYED = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ufeff\U000e0000-\U000e007f]"
 )
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
 COMMANDS = (
-    *("list --all", "log -n 0", "show pat-001", "blame pat-001", "show s-1", "status", "export --format md"),
+    *(
+        "list --all",
+        "log -n 0",
+        "show pat-001",
+        "blame pat-001",
+        "show s-1",
+        "status",
+        "export --format md",
+    ),
     *("export --format csv", "verify", "double-counts", "stats", "diff 0..", "ledger policy"),
 )
 
@@ -47,7 +56,9 @@ def hostile(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Agent, tmp_path: Path) -> None:
+def test_foreign_text_never_brings_control_characters_to_a_terminal(
+    hostile: Agent, tmp_path: Path
+) -> None:
     path = tmp_path / "a\x1b[31m\u202eb.jsonl"
     hostile.call("add", "oth", "Wide and tall:\n日本語のテキスト\n\tand tabs")
     commands = [command.split() for command in COMMANDS]
@@ -59,12 +70,17 @@ def test_foreign_text_never_brings_control_characters_to_a_terminal(hostile: Age
         if "csv" in command:  # a cell may have lines and tabs
             shown = shown.replace("\r\n", "\n").replace("\t", " ")
         assert not OBEYED.search(shown), (command, ran)
-    for command in (*([*command, "--json"] for command in commands[:6]), ["export", "--format", "ndjson"]):
+    for command in (
+        *([*command, "--json"] for command in commands[:6]),
+        ["export", "--format", "ndjson"],
+    ):
         assert not OBEYED.search(hostile.call(*command, code=None).out), command
 
 
 def on_terminal(agent: Agent, columns: int, *arguments: str) -> list[str]:
-    """The lines that a terminal of so many columns is sent; our own bold and colours are taken off."""
+    """The lines that a terminal of so many columns is sent; our own bold and colours are taken
+    off.
+    """
     return plain(agent.sent(columns, *arguments)).splitlines()
 
 
@@ -102,26 +118,41 @@ SWEPT = {
 def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, columns: int) -> None:
     with Ledger.open_file(lived_in.ledger) as ledger:
         more = {"actor": "engine", "task": "a type of task with a long name"}
-        id = record_lesson(ledger, "reflection", "Look at the file first, and only then say what is in it", **more)
+        id = record_lesson(
+            ledger,
+            "reflection",
+            "Look at the file first, and only then say what is in it",
+            **more,
+        )
         for key in range(12):
             observe_outcome(ledger, id, "success", source="tests", key=[key])
     for asked in SWEPT:
         printed = plain(lived_in.sent(columns, *shlex.split(asked), code=None, errors=False))
         # A bullet's own line, and a path, are broken by the terminal, which copies them whole.
-        lines = [line for line in printed.splitlines() if not line.startswith("[") and "/" not in line]
+        lines = [
+            line for line in printed.splitlines() if not line.startswith("[") and "/" not in line
+        ]
         assert lines, asked
         assert max(map(width, lines)) <= columns, asked
         answer = lived_in.json(*shlex.split(asked), code=None)
         for value in identifying(answer, SWEPT[asked].split()):
-            assert re.search(rf"(?<!\S){re.escape(value)}(?![\w…])", printed), (asked, value, printed)
+            assert re.search(rf"(?<!\S){re.escape(value)}(?![\w…])", printed), (
+                asked,
+                value,
+                printed,
+            )
 
 
-def test_a_narrow_table_leaves_out_this_year_and_the_hours_of_other_years(agent: Agent, tmp_path: Path) -> None:
+def test_a_narrow_table_leaves_out_this_year_and_the_hours_of_other_years(
+    agent: Agent, tmp_path: Path
+) -> None:
     for year in (2025, datetime.now().year):
         session = Session(f"s-{year}").cites("pat-001").write(tmp_path / f"{year}.jsonl")
         session.write_text(re.sub(r"\b20\d\d(?=-\d\d-\d\dT)", str(year), session.read_text()))
         agent.call("ingest", session)
-    times = {line.split()[1] for line in on_terminal(agent, 80, "log") if " session.recorded " in line}
+    times = {
+        line.split()[1] for line in on_terminal(agent, 80, "log") if " session.recorded " in line
+    }
     assert [bool(re.fullmatch(r"2025-\d\d-\d\d|\d\d-\d\d", time)) for time in times] == [True, True]
     for time in times:
         assert agent.json("log", "--since", time)
@@ -135,7 +166,9 @@ def identifying(document: object, keys: list[str]) -> set[str]:
         return set()
     found = {value for one in document.values() for value in identifying(one, keys)}
     own = {key: document[key] for key in keys if document.get(key) is not None}
-    return found | {str(value)[:8] if key in ("session_id", "id") else str(value) for key, value in own.items()}
+    return found | {
+        str(value)[:8] if key in ("session_id", "id") else str(value) for key, value in own.items()
+    }
 
 
 def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent: Agent) -> None:
@@ -148,8 +181,13 @@ def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent:
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_reason_is_told_whole_on_a_terminal_of_any_width(agent: Agent, tmp_path: Path, columns: int) -> None:
-    said = "No, that is wrong. Please don't change the 合計 there, revert it and think about the reducer first."
+def test_a_reason_is_told_whole_on_a_terminal_of_any_width(
+    agent: Agent, tmp_path: Path, columns: int
+) -> None:
+    said = (
+        "No, that is wrong. Please don't change the 合計 there, revert it and think about the "
+        "reducer first."
+    )
     session = Session().cites("pat-001", None).user(said).agent("You are right.")
     agent.call("ingest", session.write(tmp_path / "1.jsonl"))
     (step,) = agent.json("blame", "pat-001")

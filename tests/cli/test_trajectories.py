@@ -23,9 +23,13 @@ GOOD: dict[str, Any] = {
 
 @pytest.fixture
 def agent(agent: Agent, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """A project whose dataset `sums` has one bullet, in whose folder commands are typed; a model calls it harmful."""
+    """A project whose dataset `sums` has one bullet, in whose folder commands are typed; a model
+    calls it harmful.
+    """
     monkeypatch.chdir(tmp_path)
-    api.else_ = lambda asked: sound(verdict("harmful") if "<bullet id=" in asked.text else insights("Add b."))
+    api.else_ = lambda asked: sound(
+        verdict("harmful") if "<bullet id=" in asked.text else insights("Add b.")
+    )
     agent.environ |= api.environ(REFLECTOR_BACKEND="anthropic")
     sums(agent, "add", "pat", "Subtract b.")
     return agent
@@ -41,7 +45,9 @@ def lab(agent: Agent, *arguments: str | Path, code: int = 0) -> Ran:
 
 def write(name: str, *entries: object) -> Path:
     path = Path(name)
-    path.write_text("\n".join(entry if isinstance(entry, str) else json.dumps(entry) for entry in entries))
+    path.write_text(
+        "\n".join(entry if isinstance(entry, str) else json.dumps(entry) for entry in entries)
+    )
     return path
 
 
@@ -56,7 +62,13 @@ def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent
     lines = write("lines.jsonl", {**GOOD, "query": "4"}, "", {**GOOD, "query": "5"})
     told = lab(agent, one, several, lines)
     assert [line.split("  ")[0] for line in told.out.splitlines()[1:]] == [
-        *("one.json", "several.json, item 1", "several.json, item 2", "lines.jsonl, line 1", "lines.jsonl, line 3")
+        *(
+            "one.json",
+            "several.json, item 1",
+            "several.json, item 2",
+            "lines.jsonl, line 1",
+            "lines.jsonl, line 3",
+        )
     ]
     assert log(agent).count("trajectory.recorded") == 5
     (own,) = agent.json("--dataset", "sums", "list")
@@ -76,7 +88,10 @@ def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agen
         refused = "cannot be the name of a dataset"
         assert refused in lab(agent, "--dataset", dataset, write("t.json", GOOD), code=2).err
         assert refused in agent.call("--dataset", dataset, "list", code=2).err
-        assert "t.jsonl, line 1" in lab(agent, write("t.jsonl", {**GOOD, "dataset": dataset}, GOOD), code=1).err
+        assert (
+            "t.jsonl, line 1"
+            in lab(agent, write("t.jsonl", {**GOOD, "dataset": dataset}, GOOD), code=1).err
+        )
     assert log(agent).count("trajectory.recorded") == 1
     assert [path.name for path in (agent.state / "datasets").iterdir()] == ["sums"]
 
@@ -91,7 +106,9 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
         ("[" * 100_000, "is not JSON"),
         ({"generated_answer": "x" * (5 << 20)}, "the trajectory cannot be recorded: its answer is"),
     ]
-    path = write("t.jsonl", *(one if isinstance(one, str) else {**GOOD, **one} for one, _ in bad), GOOD)
+    path = write(
+        "t.jsonl", *(one if isinstance(one, str) else {**GOOD, **one} for one, _ in bad), GOOD
+    )
     told = lab(agent, "gone.json", agent.project, path, code=1).err
     for number, (_, wanted) in enumerate(bad, 1):
         assert re.search(rf"t.jsonl, line {number}: .*{re.escape(wanted)}", told), number
@@ -99,7 +116,9 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
     assert log(agent).count("trajectory.recorded") == 1
 
 
-def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(agent: Agent) -> None:
+def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(
+    agent: Agent,
+) -> None:
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
     path = write("t.json", GOOD)
     Path("answers.jsonl").touch()

@@ -1,4 +1,6 @@
-"""Bad days: no space, no permission, no database, and files that are not what they should be or that others put."""
+"""Bad days: no space, no permission, no database, and files that are not what they should be or
+that others put.
+"""
 
 import errno
 import fcntl
@@ -20,11 +22,15 @@ from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
 ID = "d41aab57-908c-4dea-8826-6bc3d5f161e6"
-AS_BYTES = pytest.mark.skipif(not os.supports_bytes_environ or sys.platform == "darwin", reason="names are text there")
+AS_BYTES = pytest.mark.skipif(
+    not os.supports_bytes_environ or sys.platform == "darwin", reason="names are text there"
+)
 
 
 def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: int = 1) -> str:
-    """The command fails with one message that names the thing; the way out stands behind a semicolon."""
+    """The command fails with one message that names the thing; the way out stands behind a
+    semicolon.
+    """
     ran = agent.call(*arguments, code=code)
     assert str(about) in ran.err
     assert ";" in ran.err
@@ -32,14 +38,22 @@ def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: i
     return ran.err
 
 
-def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(agent: Agent, tmp_path: Path) -> None:
+def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(
+    agent: Agent, tmp_path: Path
+) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
     assert_told(agent, "import", bad[1], about=bad[1])
-    bad[2].write_text('{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}')
+    bad[2].write_text(
+        '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}'
+    )
     good = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
     told = agent.call("ingest", good[0], *bad, good[1], code=1).err.splitlines()
-    assert [line for line, path in zip(told, bad, strict=True) if not line.startswith(f"reflector: {path}")] == []
+    assert [
+        line
+        for line, path in zip(told, bad, strict=True)
+        if not line.startswith(f"reflector: {path}")
+    ] == []
     assert agent.counters()["pat-001"] == (2, 0)
 
 
@@ -47,10 +61,14 @@ def _noted(agent: Agent, **more: int) -> None:
     """As if the failed delivery had been tried long ago, and so often."""
     (note,) = (agent.spool / "failed").glob("*.error")
     told = json.loads(note.read_bytes())
-    note.write_text(json.dumps({**told, "failed_at_ns": told["failed_at_ns"] - 86_400 * 10**9, **more}))
+    note.write_text(
+        json.dumps({**told, "failed_at_ns": told["failed_at_ns"] - 86_400 * 10**9, **more})
+    )
 
 
-def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_hand(agent: Agent) -> None:
+def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_hand(
+    agent: Agent,
+) -> None:
     path = agent.ended()
     whole = path.read_bytes()
     path.unlink()
@@ -69,21 +87,35 @@ def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_
     assert agent.json("status")["spool"]["failed"] == []
 
 
-def test_a_stop_that_was_heard_while_the_clock_was_ahead_waits_for_nothing(agent: Agent, tmp_path: Path) -> None:
+def test_a_stop_that_was_heard_while_the_clock_was_ahead_waits_for_nothing(
+    agent: Agent, tmp_path: Path
+) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     agent.hook("Stop", session_id="s-1", transcript_path=str(path))
     (stop,) = (agent.spool / "waiting").iterdir()
     record = json.loads(stop.read_bytes())
-    stop.write_text(json.dumps(record | {"received_at_ns": record["received_at_ns"] + 86_400 * 10**9}))
+    stop.write_text(
+        json.dumps(record | {"received_at_ns": record["received_at_ns"] + 86_400 * 10**9})
+    )
     agent.call("drain")
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])
 
 
 def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(tmp_path / "empty.jsonl"), reason="other")
+    agent.hook(
+        "SessionEnd",
+        session_id="s-1",
+        transcript_path=str(tmp_path / "empty.jsonl"),
+        reason="other",
+    )
     agent.hook("SessionEnd", session_id="s-1", reason="other")
-    agent.hook("SubagentStop", session_id="s-1", agent_id="a-1", agent_transcript_path=str(tmp_path / "a.jsonl"))
+    agent.hook(
+        "SubagentStop",
+        session_id="s-1",
+        agent_id="a-1",
+        agent_transcript_path=str(tmp_path / "a.jsonl"),
+    )
     agent.call("drain")
     assert [name.partition("/")[0] for name in agent.deliveries()] == ["silent"]
     assert "1 ended without a word or a transcript" in agent.call("status").out
@@ -103,20 +135,32 @@ def test_a_state_folder_that_is_none_and_a_path_that_is_too_long_are_named(agent
         assert str(agent.state) in ran.out + ran.err
     below = agent.project.joinpath(*["d" * 100] * 5)
     below.mkdir(parents=True)
-    assert "SQLite opens none of more than 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
+    assert (
+        "SQLite opens none of more than 500"
+        in agent.call("--project", below, "add", "pat", "x", code=1).err
+    )
 
 
 def _opened_and_left(agent: Agent) -> Path:
-    """What Claude Code 2.1.329 hands over when it is quit at once: a transcript that it never writes."""
+    """What Claude Code 2.1.329 hands over when it is quit at once: a transcript that it never
+    writes.
+    """
     path = agent.home / f".claude/projects/-home-ada-shop/{ID}.jsonl"
     session = {"session_id": ID, "transcript_path": str(path), "cwd": str(agent.project)}
     agent.hook("SessionStart", **session, source="startup", model="claude-sonnet-4-6")
-    agent.hook("SessionEnd", **session, reason="prompt_input_exit", prompt_id="fc5ce539-3185-4901-b7ff-69dc5b042324")
+    agent.hook(
+        "SessionEnd",
+        **session,
+        reason="prompt_input_exit",
+        prompt_id="fc5ce539-3185-4901-b7ff-69dc5b042324",
+    )
     return path
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "Stop"])
-def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(agent: Agent, tmp_path: Path, event: str) -> None:
+def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(
+    agent: Agent, tmp_path: Path, event: str
+) -> None:
     said = Session(ID).cites("pat-001").write(tmp_path / "moved.jsonl")
     agent.hook(event, session_id=ID, transcript_path=str(said))
     agent.call("drain")
@@ -134,23 +178,31 @@ def test_what_the_client_writes_after_the_end_is_taken_in_too(agent: Agent) -> N
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(agent: Agent, tmp_path: Path) -> None:
+def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(
+    agent: Agent, tmp_path: Path
+) -> None:
     secrets = github, password = "ghp_" + "a1B2" * 9, "hunter2-correct-horse"
     words = f"token {github}, DB_PASSWORD={password}"
     session = Session().user(f"Fix it with {words}").agent(f"As [pat-001] says, I use {words}.")
     session.runs(f"curl -H 'Authorization: Bearer {github}'", f"error: bad {words}", is_error=True)
-    session.user(f"No, please revert this, it should not be in here and you know it: {words}").agent(
-        f"Sorry, I take back {words}."
-    )
+    session.user(
+        f"No, please revert this, it should not be in here and you know it: {words}"
+    ).agent(f"Sorry, I take back {words}.")
     session.agent("Then [pat-002].").user(f"Perfect, that works. Thanks! {words}").agent("Fine.")
-    agent.hook("SessionEnd", session_id="s-1", transcript_path=str(session.write(tmp_path / "t.jsonl")))
+    agent.hook(
+        "SessionEnd", session_id="s-1", transcript_path=str(session.write(tmp_path / "t.jsonl"))
+    )
     agent.call("drain")
     assert agent.counters()["pat-001"] != (0, 0)
     kept = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert [(path.name, one) for path in kept for one in secrets if one.encode() in kept[path]] == []
+    assert [
+        (path.name, one) for path in kept for one in secrets if one.encode() in kept[path]
+    ] == []
 
 
-def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(agent: Agent, tmp_path: Path) -> None:
+def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(
+    agent: Agent, tmp_path: Path
+) -> None:
     agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl"))
     counted = agent.counters()
     agent.ledger.unlink()
@@ -165,7 +217,9 @@ def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(ag
 
 @pytest.fixture
 def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
-    """A project on a file system on which no file can be locked, as some that come over a network are."""
+    """A project on a file system on which no file can be locked, as some that come over a
+    network are.
+    """
     real = fcntl.flock
 
     def flock(fd: int, operation: int) -> None:
@@ -177,7 +231,9 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return agent
 
 
-def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(no_locks: Agent) -> None:
+def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(
+    no_locks: Agent,
+) -> None:
     no_locks.ended()
     told = assert_told(no_locks, "drain", about=no_locks.ledger)
     assert ("No locks available" in told, "ledger_url" in told) == (True, True)
@@ -186,7 +242,9 @@ def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery
 
 
 @pytest.mark.postgres
-def test_without_locks_a_servers_ledger_does_everything(no_locks: Agent, tmp_path: Path, postgres: Postgres) -> None:
+def test_without_locks_a_servers_ledger_does_everything(
+    no_locks: Agent, tmp_path: Path, postgres: Postgres
+) -> None:
     agent = no_locks
     agent.ended()
     with postgres.database() as url:
@@ -199,9 +257,12 @@ def test_without_locks_a_servers_ledger_does_everything(no_locks: Agent, tmp_pat
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(agent: Agent) -> None:
+def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(
+    agent: Agent,
+) -> None:
     agent.call("drain")
-    for path in (agent.spool, agent.home / ".local" / "state"):  # a file in its place: root may write anywhere else
+    # a file in its place: root may write anywhere else
+    for path in (agent.spool, agent.home / ".local" / "state"):
         path.write_text("")
     agent.ended()
     for path in (agent.spool, agent.home / ".local" / "state"):
@@ -213,7 +274,9 @@ def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_file
 
 
 @pytest.mark.parametrize("made", ["open to others", "a link"])
-def test_a_temporary_folder_that_is_not_this_users_is_not_used(agent: Agent, tmp_path: Path, made: str) -> None:
+def test_a_temporary_folder_that_is_not_this_users_is_not_used(
+    agent: Agent, tmp_path: Path, made: str
+) -> None:
     path = outside = tmp_path / f"reflector-{os.geteuid()}"
     if made == "a link":
         outside = tmp_path / "outside"
@@ -235,11 +298,19 @@ def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path)
     folder = tmp_path / os.fsdecode(b"bad\xff")
     folder.mkdir()
     agent = Agent.in_folder(folder)
-    assert len(assert_told(agent, "list", about="is not UTF-8; rename the folder").splitlines()) == 1
+    assert (
+        len(assert_told(agent, "list", about=("is not UTF-8; rename the folder")).splitlines()) == 1
+    )
     agent = Agent.in_folder(tmp_path / "caf\xe9")
     command = [sys.executable, "-I", "-X", "utf8=0", "-m", "reflector", "list"]
-    ran = subprocess.run(command, cwd=agent.project, env=agent.env(LC_ALL="C"), capture_output=True, text=True)
-    assert (ran.returncode, "PYTHONUTF8=1" in ran.stderr, len(ran.stderr.splitlines())) == (1, True, 1)
+    ran = subprocess.run(
+        command, cwd=agent.project, env=agent.env(LC_ALL="C"), capture_output=True, text=True
+    )
+    assert (ran.returncode, "PYTHONUTF8=1" in ran.stderr, len(ran.stderr.splitlines())) == (
+        1,
+        True,
+        1,
+    )
 
 
 GIGABYTE = 1 << 30
@@ -266,8 +337,14 @@ def told(agent: Agent, *arguments: str | Path, code: int) -> str:
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_a_file_that_never_ends_is_told_and_never_waited_for(agent: Agent, tmp_path: Path, what: str) -> None:
-    theirs, ours, settings = tmp_path / "theirs.json", tmp_path / "ledger.db", agent.claude / "reflector.toml"
+def test_a_file_that_never_ends_is_told_and_never_waited_for(
+    agent: Agent, tmp_path: Path, what: str
+) -> None:
+    theirs, ours, settings = (
+        tmp_path / "theirs.json",
+        tmp_path / "ledger.db",
+        agent.claude / "reflector.toml",
+    )
     for path in (theirs, ours):
         ENDLESS[what](path)
     assert str(theirs) in told(agent, "import", theirs, code=1)
@@ -282,7 +359,9 @@ def test_a_file_that_never_ends_is_told_and_never_waited_for(agent: Agent, tmp_p
     assert str(agent.playbook) in told(agent, "list", code=1)
     assert str(agent.playbook) in agent.call("status", code=1).out
     start = {"hook_event_name": "SessionStart", "cwd": str(agent.project)}
-    done = subprocess.run(HOOK, input=json.dumps(start).encode(), env=agent.env(), capture_output=True, timeout=120)
+    done = subprocess.run(
+        HOOK, input=json.dumps(start).encode(), env=agent.env(), capture_output=True, timeout=120
+    )
     assert done.stdout == b"" or b"the file: is too large" in done.stdout
     assert b"playbook.json" in done.stdout + done.stderr
     assert not agent.playbook.is_file() or agent.playbook.stat().st_size > GIGABYTE
@@ -292,7 +371,9 @@ def small_files_only() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
 
-def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(agent: Agent, tmp_path: Path) -> None:
+def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(
+    agent: Agent, tmp_path: Path
+) -> None:
     paths = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
     agent.call("ingest", paths[0])
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[1]))

@@ -106,11 +106,16 @@ def test_adoption_that_nobody_typed_is_passed_over(agent: Agent) -> None:
 def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     agent.call("add", "pat", "Added before.")
     file = tmp_path / "more.json"
-    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}}))
+    file.write_text(
+        json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}})
+    )
     agent.call("import", file)
     before = live(agent)
     said = agent.call("undo", code=2)
-    assert "your newest act is the import at position 3; take it back with `reflector undo 3`" in said.err
+    assert (
+        "your newest act is the import at position 3; take it back with `reflector undo 3`"
+        in said.err
+    )
     assert live(agent) == before
     agent.call("undo", "3", "--yes")
     assert "One." not in live(agent).values()
@@ -138,7 +143,9 @@ def test_another_homes_act_is_passed_over(agent: Agent, tmp_path: Path) -> None:
 
 def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) -> None:
     file = tmp_path / "more.json"
-    file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}}))
+    file.write_text(
+        json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}})
+    )
     agent.call("import", file)
     before = live(agent)
     said = agent.call("undo", "2", code=2)

@@ -1,10 +1,11 @@
 """Install the real clients and run their scenarios where nothing but loopback can be reached.
 
-`python -m tests.client [claude] [codex] [gemini] [copilot] [opencode] [pi] [pytest's arguments]`, or `make test-claude`
-and `make test-clients`; without a name all of them. The clients come from the npm registry into
-$REFLECTOR_CLIENT_CACHE, else a folder of the user's cache, one folder a version; they stay there.
-$REFLECTOR_CLAUDE_VERSIONS and the same variables of the others name other versions than the latest. What is missing
-here is told, and nothing is run of it: that is a failure under CI only.
+`python -m tests.client [claude] [codex] [gemini] [copilot] [opencode] [pi] [pytest's arguments]`,
+or `make test-claude` and `make test-clients`; without a name all of them. The clients come from the
+npm registry into $REFLECTOR_CLIENT_CACHE, else a folder of the user's cache, one folder a version;
+they stay there. $REFLECTOR_CLAUDE_VERSIONS and the same variables of the others name other versions
+than the latest. What is missing here is told, and nothing is run of it: that is a failure under CI
+only.
 """
 
 import os
@@ -51,7 +52,14 @@ def main(arguments: list[str]) -> int:
         return 1 if os.environ.get("CI") == "true" else 0
     os.environ["REFLECTOR_TEST_CLIENTS"] = os.pathsep.join(map(str, clients))
     named = [argument for argument in arguments if Path(argument.split("::")[0]).exists()]
-    command = [sys.executable, "-m", "pytest", "-m", "client", *(named or [str(Path(__file__).parent)])]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "client",
+        *(named or [str(Path(__file__).parent)]),
+    ]
     command += [argument for argument in arguments if argument not in named]
     return subprocess.run([*namespace, *command], check=False).returncode
 
@@ -72,9 +80,15 @@ def _installed(name: str, version: str) -> Path:
     """The client's executable, installed where it is not there yet."""
     package, besides = _PACKAGES[name]
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reflector-clients"
-    # Newer clients ask for a newer Node than they need: without a version npm would choose an older client.
-    number = _npm("view", f"{package}@{version}", "version").strip() if version == "latest" else version
-    folder = Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or own) / f"{package.rpartition('/')[2]}-{number}"
+    # Newer clients ask for a newer Node than they need: without a version npm would choose an older
+    # client.
+    number = (
+        _npm("view", f"{package}@{version}", "version").strip() if version == "latest" else version
+    )
+    folder = (
+        Path(os.environ.get("REFLECTOR_CLIENT_CACHE") or own)
+        / f"{package.rpartition('/')[2]}-{number}"
+    )
     binary = folder / "node_modules" / ".bin" / name
     if not _runs(binary):
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +103,10 @@ def _installed(name: str, version: str) -> Path:
 def _runs(binary: Path) -> bool:
     environ = {**os.environ, "PATH": f"{binary.parent}{os.pathsep}{os.environ['PATH']}"}
     version = [str(binary), "--version"]
-    return binary.exists() and not subprocess.run(version, capture_output=True, env=environ, check=False).returncode
+    return (
+        binary.exists()
+        and not subprocess.run(version, capture_output=True, env=environ, check=False).returncode
+    )
 
 
 def _npm(*arguments: str) -> str:

@@ -1,8 +1,9 @@
 """Stand-ins on loopback for the APIs that real clients ask.
 
-None holds any state of a conversation: what it answers follows from the request alone. The newest prompt that holds a
-known cue chooses a script, and the model's messages behind that prompt tell which step of it comes next. So a
-subagent, a summary and a resumed session each get their own answers, in whatever order the client asks.
+None holds any state of a conversation: what it answers follows from the request alone. The newest
+prompt that holds a known cue chooses a script, and the model's messages behind that prompt tell
+which step of it comes next. So a subagent, a summary and a resumed session each get their own
+answers, in whatever order the client asks.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ _LAST = step(says("All right."))
 ADVICE = "[pat-001] helpful=0 harmful=0 :: Write the failing test first."
 FIX = "Please fix the total of the cart."
 FIXED = (
-    step(says("I look at the tests."), calls("Bash", command="make test", description="Run the tests")),
+    step(
+        says("I look at the tests."),
+        calls("Bash", command="make test", description="Run the tests"),
+    ),
     step(
         says("As [pat-001] says, the failing test came first."),
         calls("Bash", command="sed -i 's/0/sum(items)/' cart.py", description="Add the items up"),
@@ -74,7 +78,8 @@ TAXED = (step(says("I leave it, [mis-001 wrong: there are no mocks].")),)
 
 
 class Scripted(ABC):
-    """A stand-in. `asked` holds the body of every request that a script answered, in the order in which they came.
+    """A stand-in. `asked` holds the body of every request that a script answered, in the order in
+    which they came.
 
     shell  what the client calls the tool that is `Bash` in a script
     """
@@ -116,7 +121,10 @@ class Scripted(ABC):
         cue, at = self._place(body)
         steps = self._scripts.get(cue, ())
         found = steps[at] if at < len(steps) else _LAST
-        renamed = [{**one, "name": self.shell} if one.get("name") == "Bash" else one for one in found.blocks]
+        renamed = [
+            {**one, "name": self.shell} if one.get("name") == "Bash" else one
+            for one in found.blocks
+        ]
         return Step(tuple(renamed), found.tokens)
 
     def _place(self, body: dict[str, Any]) -> tuple[str, int]:
@@ -147,12 +155,19 @@ class MessagesApi(Scripted):
             yield None if message["role"] == "assistant" else _texts(message["content"])
 
     def text_of(self, body: dict[str, Any]) -> str:
-        return "\n".join(map(_texts, [body.get("system") or "", *(one["content"] for one in body["messages"])]))
+        return "\n".join(
+            map(_texts, [body.get("system") or "", *(one["content"] for one in body["messages"])])
+        )
 
     def _events(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         asked, number = self.answer(body), next(self.serial)
         usage = {"input_tokens": asked.tokens, "output_tokens": 1}
-        message = {"id": f"msg_{number:024d}", "type": "message", "role": "assistant", "model": body["model"]}
+        message = {
+            "id": f"msg_{number:024d}",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+        }
         message |= {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
         for index, block in enumerate(asked.blocks):
@@ -166,14 +181,18 @@ class MessagesApi(Scripted):
                 {"type": "content_block_delta", "index": index, "delta": delta},
                 {"type": "content_block_stop", "index": index},
             ]
-        reason = "tool_use" if any(block["type"] == "tool_use" for block in asked.blocks) else "end_turn"
+        reason = (
+            "tool_use" if any(block["type"] == "tool_use" for block in asked.blocks) else "end_turn"
+        )
         end = {"stop_reason": reason, "stop_sequence": None}
         events.append({"type": "message_delta", "delta": end, "usage": {"output_tokens": 20}})
         return [*events, {"type": "message_stop"}]
 
 
 class ResponsesApi(Scripted):
-    """The streaming Responses API, which Codex CLI asks. `Bash` becomes the shell that the client offers."""
+    """The streaming Responses API, which Codex CLI asks. `Bash` becomes the shell that the
+    client offers.
+    """
 
     def reply(self, path: str, body: dict[str, Any]) -> Reply | None:
         return Reply.stream(self._events(body)) if path.endswith("/responses") else None
@@ -190,7 +209,9 @@ class ResponsesApi(Scripted):
             in_turn = is_models
 
     def text_of(self, body: dict[str, Any]) -> str:
-        said = [_texts(item.get("content", [])) for item in body["input"] if item["type"] == "message"]
+        said = [
+            _texts(item.get("content", [])) for item in body["input"] if item["type"] == "message"
+        ]
         return "\n".join([body.get("instructions") or "", *said])
 
     def _events(self, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -202,17 +223,33 @@ class ResponsesApi(Scripted):
             own = f"{number:028d}{index:04d}"
             if block["type"] == "text":
                 content = [{"type": "output_text", "text": block["text"], "annotations": []}]
-                item: Block = {"type": "message", "id": f"msg_{own}", "role": "assistant", "content": content}
+                item: Block = {
+                    "type": "message",
+                    "id": f"msg_{own}",
+                    "role": "assistant",
+                    "content": content,
+                }
             else:
                 command = block["input"]["command"]
                 name, given = "shell", {"command": ["bash", "-lc", command]}
                 if "exec_command" in offered:
                     name, given = "exec_command", {"cmd": command}
-                item = {"type": "function_call", "id": f"fc_{own}", "call_id": f"call_{own}", "name": name}
+                item = {
+                    "type": "function_call",
+                    "id": f"fc_{own}",
+                    "call_id": f"call_{own}",
+                    "name": name,
+                }
                 item["arguments"] = json.dumps(given)
             done = {**item, "status": "completed"}
-            events.append({"type": "response.output_item.done", "output_index": index, "item": done})
-        usage = {"input_tokens": asked.tokens, "output_tokens": 20, "total_tokens": asked.tokens + 20}
+            events.append(
+                {"type": "response.output_item.done", "output_index": index, "item": done}
+            )
+        usage = {
+            "input_tokens": asked.tokens,
+            "output_tokens": 20,
+            "total_tokens": asked.tokens + 20,
+        }
         usage |= {"input_tokens_details": None, "output_tokens_details": None}
         return [*events, {"type": "response.completed", "response": {**response, "usage": usage}}]
 
@@ -222,8 +259,12 @@ class GenerateApi(Scripted):
 
     def reply(self, path: str, body: dict[str, Any]) -> Reply | None:
         if ":streamGenerateContent" in path:
-            return Reply("text/event-stream", f"data: {json.dumps(self._response(body))}\r\n\r\n".encode())
-        return Reply("application/json", b'{"totalTokens": 1000}') if ":countTokens" in path else None
+            return Reply(
+                "text/event-stream", f"data: {json.dumps(self._response(body))}\r\n\r\n".encode()
+            )
+        return (
+            Reply("application/json", b'{"totalTokens": 1000}') if ":countTokens" in path else None
+        )
 
     def newest_first(self, body: dict[str, Any]) -> Iterator[str | None]:
         for content in reversed(body["contents"]):
@@ -241,9 +282,21 @@ class GenerateApi(Scripted):
             else {"functionCall": {"name": "run_shell_command", "args": block["input"]}}
             for block in asked.blocks
         ]
-        usage = {"promptTokenCount": asked.tokens, "candidatesTokenCount": 20, "totalTokenCount": asked.tokens + 20}
-        candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-        return {"candidates": [candidate], "usageMetadata": usage, "responseId": f"r{next(self.serial)}"}
+        usage = {
+            "promptTokenCount": asked.tokens,
+            "candidatesTokenCount": 20,
+            "totalTokenCount": asked.tokens + 20,
+        }
+        candidate = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": "STOP",
+            "index": 0,
+        }
+        return {
+            "candidates": [candidate],
+            "usageMetadata": usage,
+            "responseId": f"r{next(self.serial)}",
+        }
 
 
 def _texts(content: str | list[Block]) -> str:
@@ -272,7 +325,9 @@ def serving(kind: type[Api]) -> Iterator[Api]:
         do_HEAD = do_GET
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
+            body = json.loads(
+                self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}"
+            )
             reply = api.reply(self.path, body)
             self._send(200 if reply else 404, reply or Reply("application/json", b"{}"))
 
@@ -294,7 +349,9 @@ def serving(kind: type[Api]) -> Iterator[Api]:
 
     with Server(("127.0.0.1", 0), Handler) as server:
         api = kind(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
         thread.start()
         try:
             yield api

@@ -1,7 +1,8 @@
-"""Claude Code, and the other agents, at work in projects of their own, and what its hooks, files and requests came to.
+"""Claude Code, and the other agents, at work in projects of their own, and what its hooks, files
+and requests came to.
 
-Whatever a scenario does, `check` holds afterwards: no hook was refused or failed, every transcript is read to its
-last record, and taking all of it in again counts nothing.
+Whatever a scenario does, `check` holds afterwards: no hook was refused or failed, every transcript
+is read to its last record, and taking all of it in again counts nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tests.road.agent import PATIENCE, Agent
 Done = CompletedProcess[str]
 
 
-#: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that moment.
+#: What stands beside ours in the settings: it keeps each payload with what lay on the disk at that
+#: moment.
 _OBSERVER = """\
 import json, os, sys, time
 payload = json.loads(sys.stdin.buffer.read())
@@ -47,7 +49,10 @@ os.rename(path + ".tmp", path)
 
 
 #: The text of the hook in a request, from the template's first words to its last.
-_TEXT = re.compile(r"This project keeps a playbook: .*? so that the next session knows\.", re.DOTALL)
+_TEXT = re.compile(
+    r"This project keeps a playbook: .*? so that the next session knows\.",
+    re.DOTALL,
+)
 
 
 @dataclass
@@ -66,7 +71,8 @@ class Watched(ABC):
     kept: ClassVar[tuple[str, str]]
     #: What its transcripts say again and again, as a part of how it writes them.
     repeats: ClassVar[frozenset[str]] = frozenset()
-    #: Who says what a session was told: its transcript, where that has an echo of it, else our hook.
+    #: Who says what a session was told: its transcript, where that has an echo of it, else our
+    #: hook.
     teller: ClassVar[str] = "transcript"
     #: Seconds that a run may take.
     patience: ClassVar[float] = PATIENCE
@@ -83,7 +89,9 @@ class Watched(ABC):
         """Hooks, as settings have them, that keep their payloads."""
         self.observed.mkdir(exist_ok=True)
         (self.root / "observer.py").write_text(_OBSERVER)
-        command = shlex.join([sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)])
+        command = shlex.join(
+            [sys.executable, "-I", "-S", str(self.root / "observer.py"), str(self.observed)]
+        )
         handler = {"type": "command", "command": command, "timeout": timeout}
         return {event: [{"hooks": [handler]}] for event in events}
 
@@ -91,8 +99,16 @@ class Watched(ABC):
         """The client's environment; nothing of the one that runs the tests."""
         # A client may come with a Node of its own.
         path = f"{self.binary.parent}{os.pathsep}{os.environ['PATH']}"
-        environ = {"HOME": str(self.agent.home), "LANG": "C.UTF-8", "TERM": "xterm-256color", "PATH": path}
-        return environ | {name: value.format(url=self.api.url, root=self.root) for name, value in self.given.items()}
+        environ = {
+            "HOME": str(self.agent.home),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "PATH": path,
+        }
+        return environ | {
+            name: value.format(url=self.api.url, root=self.root)
+            for name, value in self.given.items()
+        }
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the client to its end, which is a good one."""
@@ -126,7 +142,9 @@ class Watched(ABC):
         return sorted((self.agent.home / folder).rglob(pattern))
 
     def payloads(self, event: str | None = None) -> list[dict[str, Any]]:
-        """What the client's hooks were given, oldest first; sizes under the key's name with an underscore."""
+        """What the client's hooks were given, oldest first; sizes under the key's name with an
+        underscore.
+        """
         found = [json.loads(path.read_bytes()) for path in sorted(self.observed.glob("*.json"))]
         return [payload for payload in found if event in (None, payload["hook_event_name"])]
 
@@ -138,27 +156,45 @@ class Watched(ABC):
     def cited(self) -> list[tuple[str, str]]:
         """(trigger, name) of each citation that was recorded, once a window."""
         windows = self.agent.events("session.recorded")
-        return [(window["data"]["trigger"], name) for window in windows for name in window["data"]["cited"]]
+        return [
+            (window["data"]["trigger"], name)
+            for window in windows
+            for name in window["data"]["cited"]
+        ]
 
     def told(self) -> dict[str, list[str]]:
         """The bullets of each text that the model got in a request, by the text's digest."""
-        texts = {text for body in self.api.asked for said in _strings(body) for text in _TEXT.findall(said)}
+        texts = {
+            text
+            for body in self.api.asked
+            for said in _strings(body)
+            for text in _TEXT.findall(said)
+        }
         found = [telling for telling in map(telling_of, texts) if telling is not None]
         return {telling.digest: list(telling.bullets) for telling in found}
 
     def settle(self) -> None:
-        """Take in what is pending, behind the drains that hooks started; a Stop may wait for its session's end."""
+        """Take in what is pending, behind the drains that hooks started; a Stop may wait for its
+        session's end.
+        """
         left = ("waiting/", "failed/", "silent/")
-        self.agent.wait_until(lambda: all(name.startswith(left) for name in self.agent.deliveries()))
+        self.agent.wait_until(
+            lambda: all(name.startswith(left) for name in self.agent.deliveries())
+        )
         self.agent.run("drain")
-        assert not any(name.startswith("failed/") for name in self.agent.deliveries()), self.agent.deliveries()
+        assert not any(name.startswith("failed/") for name in self.agent.deliveries()), (
+            self.agent.deliveries()
+        )
 
     def check(self, *cited: tuple[str, str], helpful: int | None = None) -> None:
         """What holds after every scenario; what it cites, and how often pat-001 helped."""
         self.settle()
         for path in self.transcripts():
             tally = scan(path).tally
-            assert (tally.malformed, tally.oversized, tally.unknown_types) == (0, 0, {}), (path, tally)
+            assert (tally.malformed, tally.oversized, tally.unknown_types) == (0, 0, {}), (
+                path,
+                tally,
+            )
         for window in self.agent.events("session.recorded"):
             assert not set(window["data"]["unread"]) - self.repeats, window
         assert self.agent.run("status").err == ""
@@ -188,7 +224,9 @@ class Terminal:
         self._run("new-session", "-d", "-x", "160", "-y", "50", shown)
 
     def type(self, text: str) -> None:
-        """Type a line and send it. The client takes keys that come with the line's for a part of a paste."""
+        """Type a line and send it. The client takes keys that come with the line's for a part of
+        a paste.
+        """
         self._run("send-keys", "-l", text)
         self.see(text)
         time.sleep(0.5)
@@ -242,15 +280,25 @@ def _strings(value: Any) -> Iterator[str]:
     """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from _strings(inner)
 
 
 MODEL = "claude-sonnet-4-6"
 KEY = "sk-ant-key-of-the-tests-" + "0" * 20
 #: How the client says that it did not like what a hook printed, or how it ended.
-_REFUSED = re.compile(r"hook (json )?(output )?validation failed|hook[_ ]error|invalid hook|hook cancelled", re.I)
-_REFUSALS = {"hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution", "hook_cancelled"}
+_REFUSED = re.compile(
+    r"hook (json )?(output )?validation failed|hook[_ ]error|invalid hook|hook cancelled",
+    re.I,
+)
+_REFUSALS = {
+    "hook_non_blocking_error",
+    "hook_blocking_error",
+    "hook_error_during_execution",
+    "hook_cancelled",
+}
 
 
 @dataclass(frozen=True)
@@ -266,7 +314,9 @@ class Printed:
 
     @property
     def hooks(self) -> list[dict[str, Any]]:
-        """Hooks that ended, with event, exit code, stdout and stderr. SessionEnd's come after the last line."""
+        """Hooks that ended, with event, exit code, stdout and stderr. SessionEnd's come after
+        the last line.
+        """
         return [line for line in self.lines if line.get("subtype") == "hook_response"]
 
 
@@ -293,7 +343,10 @@ class Client(Watched):
     def __post_init__(self) -> None:
         self.config.mkdir(parents=True)
         hooks = self.observers(*EVENTS, "UserPromptSubmit", "StopFailure")
-        settings = {"permissions": {"defaultMode": "default", "allow": ["Bash", "Task", "Agent"]}, "hooks": hooks}
+        settings = {
+            "permissions": {"defaultMode": "default", "allow": ["Bash", "Task", "Agent"]},
+            "hooks": hooks,
+        }
         (self.config / "settings.json").write_text(json.dumps(settings, indent=2))
         known = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
         state = {
@@ -412,7 +465,10 @@ class Codex(Other):
 
     def prints(self, prompt: str, *command: str) -> Done:
         # Trust in hooks is given in a terminal.
-        unattended = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
+        unattended = [
+            "--dangerously-bypass-approvals-and-sandbox",
+            "--dangerously-bypass-hook-trust",
+        ]
         return self.run("exec", *unattended, *command, prompt)
 
 
@@ -421,7 +477,11 @@ class Gemini(Other):
 
     name = "gemini"
     kept = (".gemini/tmp", "chats/**/*.json*")
-    given: ClassVar = {"GEMINI_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_CLI_NO_RELAUNCH": "1"}
+    given: ClassVar = {
+        "GEMINI_API_KEY": "a-key",
+        "GOOGLE_GEMINI_BASE_URL": "{url}",
+        "GEMINI_CLI_NO_RELAUNCH": "1",
+    }
     recorded = "gemini-cli"
     stand_in = GenerateApi
     resume = ("--resume", "latest")
@@ -439,7 +499,15 @@ class Gemini(Other):
         self.install(settings)
 
     def prints(self, prompt: str, *flags: str) -> Done:
-        words = ["--skip-trust", "--yolo", "--model", "gemini-2.5-flash", *flags, "--prompt", prompt]
+        words = [
+            "--skip-trust",
+            "--yolo",
+            "--model",
+            "gemini-2.5-flash",
+            *flags,
+            "--prompt",
+            prompt,
+        ]
         return self.run(*words)
 
 
@@ -483,7 +551,11 @@ class OpenCode(Other):
         for name in ("package.json", "package-lock.json"):
             shutil.copy(installed / name, folder)
         options = {"baseURL": f"{self.api.url}/v1", "apiKey": "a-key"}
-        config = {"autoupdate": False, "model": f"anthropic/{MODEL}", "provider": {"anthropic": {"options": options}}}
+        config = {
+            "autoupdate": False,
+            "model": f"anthropic/{MODEL}",
+            "provider": {"anthropic": {"options": options}},
+        }
         (folder / "opencode.json").write_text(json.dumps(config))
 
     def prints(self, prompt: str, *flags: str) -> Done:
@@ -491,8 +563,13 @@ class OpenCode(Other):
         return self.run("run", "--auto", *flags, prompt)
 
     def cited(self) -> list[tuple[str, str]]:
-        """As ever; its stop and its end come at once, and the first of the two brings the session."""
-        return [("SessionEnd" if trigger == "Stop" else trigger, name) for trigger, name in super().cited()]
+        """As ever; its stop and its end come at once, and the first of the two brings the
+        session.
+        """
+        return [
+            ("SessionEnd" if trigger == "Stop" else trigger, name)
+            for trigger, name in super().cited()
+        ]
 
     def settle(self) -> None:
         """As ever, behind the hooks that outlive the client."""
@@ -512,8 +589,15 @@ class Pi(Other):
 
     def __post_init__(self) -> None:
         self.install()
-        standin = {"baseUrl": self.api.url, "api": "anthropic-messages", "apiKey": "a-key", "models": [{"id": MODEL}]}
-        (self.agent.home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"standin": standin}}))
+        standin = {
+            "baseUrl": self.api.url,
+            "api": "anthropic-messages",
+            "apiKey": "a-key",
+            "models": [{"id": MODEL}],
+        }
+        (self.agent.home / ".pi/agent/models.json").write_text(
+            json.dumps({"providers": {"standin": standin}})
+        )
 
     def prints(self, prompt: str, *flags: str) -> Done:
         return self.run("--model", f"standin/{MODEL}", *flags, "-p", prompt)

@@ -1,4 +1,6 @@
-"""A client of each kind and version that `python -m tests.client` installed, asking a stand-in for its API."""
+"""A client of each kind and version that `python -m tests.client` installed, asking a stand-in
+for its API.
+"""
 
 import os
 import shutil
@@ -12,7 +14,9 @@ from tests.client.client import OTHERS, Client, Other
 from tests.road.agent import Agent
 
 #: Read here: a test sees no variable of ours.
-_CLIENTS = [Path(path) for path in os.environ.get("REFLECTOR_TEST_CLIENTS", "").split(os.pathsep) if path]
+_CLIENTS = [
+    Path(path) for path in os.environ.get("REFLECTOR_TEST_CLIENTS", "").split(os.pathsep) if path
+]
 
 
 def _installed(name: str) -> list[Path | None]:
@@ -40,7 +44,8 @@ def agent(tmp_path: Path) -> Agent:
     (agent.project / ".git").mkdir()
     (agent.project / "cart.py").write_text("def total(items):\n    return 0\n")
     (agent.project / "Makefile").write_text(
-        "test:\n\t@grep -q sum cart.py && echo '3 passed in 0.1s' || (echo '1 failed, 2 passed in 0.1s'; exit 1)\n"
+        "test:\n\t@grep -q sum cart.py && echo '3 passed in 0.1s' || (echo '1 failed, 2 passed in "
+        "0.1s'; exit 1)\n"
     )
     return agent
 
@@ -51,7 +56,9 @@ def api() -> Iterator[MessagesApi]:
         yield api
 
 
-@pytest.fixture(params=_installed("claude"), ids=lambda path: path.parents[2].name if path else "none")
+@pytest.fixture(
+    params=_installed("claude"), ids=lambda path: path.parents[2].name if path else "none"
+)
 def bare(request: pytest.FixtureRequest, agent: Agent, api: MessagesApi) -> Client:
     """A Claude Code that does not know us."""
     return Client(_there(request.param), agent, api)

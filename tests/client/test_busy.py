@@ -1,4 +1,5 @@
-"""Each client ends a session while eight busy loops share the machine's cores, and each session is recorded.
+"""Each client ends a session while eight busy loops share the machine's cores, and each session is
+recorded.
 
 `REFLECTOR_CLIENT_TIMES` is how many sessions each client has (default 2). The proof takes 20:
 `REFLECTOR_CLIENT_TIMES=20 python -m tests.client tests/client/test_busy.py`.
@@ -25,7 +26,9 @@ LOOPS = int(os.environ.get("REFLECTOR_CLIENT_LOOPS", "8"))
 def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Eight loops that never rest."""
     monkeypatch.setattr(Watched, "patience", 900.0)
-    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(LOOPS)]
+    loops = [
+        subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(LOOPS)
+    ]
     yield
     for loop in loops:
         loop.kill()
@@ -36,7 +39,10 @@ def _are_recorded(client: Watched, number: int) -> bool:
     """Return whether drains have recorded so many sessions that cite."""
     client.agent.run("drain")
     windows = client.agent.events("session.recorded")
-    return len({window["session_id"] for window in windows if "pat-001" in window["data"]["cited"]}) == number
+    return (
+        len({window["session_id"] for window in windows if "pat-001" in window["data"]["cited"]})
+        == number
+    )
 
 
 @pytest.mark.timeout(3600)

@@ -1,4 +1,6 @@
-"""A client in a terminal: prompts, /clear, /compact, exits of each kind, and a kill in the middle of a turn."""
+"""A client in a terminal: prompts, /clear, /compact, exits of each kind, and a kill in the
+middle of a turn.
+"""
 
 import json
 import os
@@ -44,19 +46,30 @@ def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str)
         else:
             terminal.leave(*([] if way == "/exit" else ["C-d", "C-d"]))
     client.wait_for("SessionEnd")
-    # Nobody waits for the hooks of a closed terminal; this is the last that ours does before it starts the drain.
+    # Nobody waits for the hooks of a closed terminal; this is the last that ours does before it
+    # starts the drain.
     client.agent.wait_until((client.agent.state / "fired" / "SessionEnd").exists)
     # other: also for keys that came very early
-    assert set(_reasons(client)) <= {"prompt_input_exit", "other", *(["clear"] if way == "/clear" else [])}
+    assert set(_reasons(client)) <= {
+        "prompt_input_exit",
+        "other",
+        *(["clear"] if way == "/clear" else []),
+    }
     client.check()
     assert client.agent.events("bullet.tagged") == []
 
 
 def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client: Client) -> None:
-    """No SessionEnd comes, but the Stop of the turn before lies there: a start takes it in once it is old."""
+    """No SessionEnd comes, but the Stop of the turn before lies there: a start takes it in once
+    it is old.
+    """
     # A command that takes its time; newer clients refuse a bare sleep.
     client.api.when(
-        ON, step(says("As [mis-001] says, no mocks."), calls("Bash", command="timeout 30 tail -f Makefile"))
+        ON,
+        step(
+            says("As [mis-001] says, no mocks."),
+            calls("Bash", command="timeout 30 tail -f Makefile"),
+        ),
     )
     with client.terminal() as terminal:
         terminal.see("❯")
@@ -65,7 +78,9 @@ def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client:
         terminal.type(ON)
         terminal.see("tail -f")
         # Written a little later than shown: what was not written by then dies with the client.
-        client.agent.wait_until(lambda: any("[mis-001]" in str(record) for record in client.records("assistant")))
+        client.agent.wait_until(
+            lambda: any("[mis-001]" in str(record) for record in client.records("assistant"))
+        )
         os.kill(terminal.client_pid(), signal.SIGKILL)
         terminal.see("ended with 137")
     assert _reasons(client) == []
@@ -73,12 +88,16 @@ def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client:
     assert client.cited() == []
     (waiting,) = (client.agent.spool / "waiting").iterdir()
     record = json.loads(waiting.read_bytes())
-    waiting.write_text(json.dumps(record | {"received_at_ns": record["received_at_ns"] - 2 * 3600 * 10**9}))
+    waiting.write_text(
+        json.dumps(record | {"received_at_ns": record["received_at_ns"] - 2 * 3600 * 10**9})
+    )
     client.prints("Hello.")
     # All that was written, also behind the hook's back.
     written = [("Stop", "pat-001"), ("Stop", "mis-001")]
     client.check(*written, helpful=1)
-    assert stop["session_id"] in {window["session_id"] for window in client.agent.events("session.recorded")}
+    assert stop["session_id"] in {
+        window["session_id"] for window in client.agent.events("session.recorded")
+    }
     client.api.when("Go on.", step(says("As [pat-002] says, it is small.")))
     client.prints("Go on.", "--resume", stop["session_id"])
     client.check(*written, ("SessionEnd", "pat-002"))

@@ -1,4 +1,6 @@
-"""Each real client as the judge of a session that it wrote: asked from a drain whose environment is a project's."""
+"""Each real client as the judge of a session that it wrote: asked from a drain whose environment
+is a project's.
+"""
 
 import json
 import re
@@ -28,13 +30,21 @@ _MEMORIES = {
     OpenCode: ".config/opencode/AGENTS.md",
     Pi: ".pi/agent/AGENTS.md",
 }
-_MADE = [(kind, path) for kind in (Client, *OTHERS) for path in _installed(getattr(kind, "name", "claude"))]
+_MADE = [
+    (kind, path)
+    for kind in (Client, *OTHERS)
+    for path in _installed(getattr(kind, "name", "claude"))
+]
 _IDS = [path.parents[2].name if path else getattr(kind, "name", "claude") for kind, path in _MADE]
 
 
 @pytest.fixture(params=_MADE, ids=_IDS)
-def judge(request: pytest.FixtureRequest, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client | Other]:
-    """An agent that its person lets judge, after a session of its own; the person has a memory file and a server."""
+def judge(
+    request: pytest.FixtureRequest, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Client | Other]:
+    """An agent that its person lets judge, after a session of its own; the person has a memory
+    file and a server.
+    """
     kind, path = request.param
     # What ended is processed by the test, not by the hook.
     monkeypatch.setattr(kind, "given", {**kind.given, "REFLECTOR_NO_SPAWN": "1"})
@@ -70,8 +80,14 @@ def _give_server(client: Client | Other, marker: str) -> None:
     local = {"type": "local", "command": [str(script)]}
     places = {
         "claude": (client.root / "config/.claude.json", {"mcpServers": {"mine": server}}),
-        "gemini": (home / ".gemini/settings.json", {"mcpServers": {"mine": {"command": str(script)}}}),
-        "copilot": (home / ".copilot/mcp-config.json", {"mcpServers": {"mine": server | {"tools": ["*"]}}}),
+        "gemini": (
+            home / ".gemini/settings.json",
+            {"mcpServers": {"mine": {"command": str(script)}}},
+        ),
+        "copilot": (
+            home / ".copilot/mcp-config.json",
+            {"mcpServers": {"mine": server | {"tools": ["*"]}}},
+        ),
         "opencode": (home / ".config/opencode/opencode.json", {"mcp": {"mine": local}}),
     }
     name = getattr(client, "name", "claude")
@@ -85,9 +101,15 @@ def _give_server(client: Client | Other, marker: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judge: Client | Other) -> None:
+def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(
+    judge: Client | Other,
+) -> None:
     agent, before = judge.agent, (len(judge.transcripts()), len(judge.payloads()))
-    poison = {"NODE_OPTIONS": "--require=/nowhere.js", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "PATH": "/nowhere"}
+    poison = {
+        "NODE_OPTIONS": "--require=/nowhere.js",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+        "PATH": "/nowhere",
+    }
     agent.environ |= poison
     assert agent.start("drain").wait(300) == 0
     agent.environ = {key: value for key, value in agent.environ.items() if key not in poison}
@@ -100,9 +122,13 @@ def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judg
     assert [tool for tool in asked.get("tools") or () if tool != {"functionDeclarations": []}] == []
     said = judge.api.text_of(asked)
     # What pi was told stands in its transcript.
-    assert (_MEMORY in said, said.count("This project keeps a playbook:")) == (False, isinstance(judge, Pi))
+    assert (_MEMORY in said, said.count("This project keeps a playbook:")) == (
+        False,
+        isinstance(judge, Pi),
+    )
     assert not (agent.home / "served").exists()
-    # Nothing of it is recorded, told or left: no hook of the person's ran, no transcript and no process is there.
+    # Nothing of it is recorded, told or left: no hook of the person's ran, no transcript and no
+    # process is there.
     assert (len(judge.transcripts()), len(judge.payloads())) == before
     assert len(agent.events("session.recorded")) == 1
     folder = Path(judge_folder({"HOME": str(agent.home)}))
@@ -113,12 +139,22 @@ def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(judg
 @pytest.mark.timeout(600)
 def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Other) -> None:
     agent = judge.agent
-    agent.environ |= {name: value for name, value in judge.environ().items() if name != "REFLECTOR_NO_SPAWN"}
+    agent.environ |= {
+        name: value for name, value in judge.environ().items() if name != "REFLECTOR_NO_SPAWN"
+    }
     assert agent.start("drain").wait(300) == 0  # its own citations are judged first
     line = "Fix the total before anything else"
     (agent.project / "CLAUDE.md").write_text(f"- {line}\n")
-    said = {"relevant": True, "followed": "yes", "quote": FIX, "sure": "sure", "tag": "neutral", "rationale": "x"}
-    tags = [{"name": "oth-001", "turn": turn, **said} for turn in range(1, 12)]  # where it stands depends on the client
+    said = {
+        "relevant": True,
+        "followed": "yes",
+        "quote": FIX,
+        "sure": "sure",
+        "tag": "neutral",
+        "rationale": "x",
+    }
+    # where it stands depends on the client
+    tags = [{"name": "oth-001", "turn": turn, **said} for turn in range(1, 12)]
     judge.api.when(_ASKED, step(says(json.dumps({"analysis": "x", "bullet_tags": tags}))))
     asked = len(judge.api.asked)
     for _ in range(2):
@@ -142,4 +178,6 @@ def _judges_at_work(home: Path) -> list[str]:
             return False
         return b"REFLECTOR_JUDGING=" in environ and bytes(home) in environ
 
-    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_one(entry)]
+    return [
+        entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_one(entry)
+    ]

@@ -12,7 +12,9 @@ BOTH = [*ONCE, ("SessionEnd", "mis-001")]
 
 
 @of("codex", "gemini", "copilot", "opencode", "pi")
-def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_what_is_new(other: Other) -> None:
+def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_what_is_new(
+    other: Other,
+) -> None:
     said = other.prints(FIX).stderr
     assert ("Failed" in said, "Hook " in said) == (False, False)
     for body in other.api.asked_about(FIX):
@@ -23,8 +25,11 @@ def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_wh
     assert other.agent.events("session.recorded")[-1]["data"]["said"] == [
         {"name": "mis-001", "why": "there are no mocks"}
     ]
-    assert other.name == "gemini" or len(other.transcripts()) == 1  # that one begins a file with each minute
-    assert {window["data"]["agent"] for window in other.agent.events("session.recorded")} == {other.recorded}
+    # that one begins a file with each minute
+    assert other.name == "gemini" or len(other.transcripts()) == 1
+    assert {window["data"]["agent"] for window in other.agent.events("session.recorded")} == {
+        other.recorded
+    }
 
 
 @of("codex")
@@ -53,14 +58,18 @@ def test_a_subagent_gets_the_playbook_and_counts_once(other: Other) -> None:
     other.api.when(PART, step(says("As [pat-001] says.")))
     other.prints(FIX)
     assert ADVICE in other.api.told(PART)
-    counted = "SessionEnd" if other.name == "copilot" else "SubagentStop"  # one counts with its parent
+    # one counts with its parent
+    counted = "SessionEnd" if other.name == "copilot" else "SubagentStop"
     other.check(("SessionEnd", "mis-001"), (counted, "pat-001"))
     assert len({window["session_id"] for window in other.agent.events("session.recorded")}) == 1
 
 
 @of("codex", "gemini", "copilot", "opencode", "pi")
 def test_all_of_the_longest_text_reaches_the_model(other: Other) -> None:
-    long = [{"name": f"pat-{n:03}", "text": f"Rule {n} " + "word " * 20, "helpful": 9, "harmful": 0} for n in range(99)]
+    long = [
+        {"name": f"pat-{n:03}", "text": f"Rule {n} " + "word " * 20, "helpful": 9, "harmful": 0}
+        for n in range(99)
+    ]
     other.agent.write_playbook({"PATTERNS & APPROACHES": long})
     whole = other.agent.hook("SessionStart", session_id="s-1", source="startup")
     assert 9_000 < len(whole) < 10_000

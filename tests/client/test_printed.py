@@ -1,5 +1,6 @@
-"""`claude -p`: start, prompt, tools, a subagent, a resume and a fork; the plugin, given with --plugin-dir; and trials,
-whose withheld text is in no request."""
+"""`claude -p`: start, prompt, tools, a subagent, a resume and a fork; the plugin, given with
+--plugin-dir; and trials, whose withheld text is in no request.
+"""
 
 import json
 import sys
@@ -15,8 +16,13 @@ PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
 
 
 @pytest.mark.parametrize("line", ["true", "false"])
-def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(client: Client, line: str) -> None:
-    long = [{"name": f"oth-{n:03d}", "text": "ü😀" * 300, "helpful": 0, "harmful": 0} for n in range(1, 31)]
+def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(
+    client: Client, line: str
+) -> None:
+    long = [
+        {"name": f"oth-{n:03d}", "text": "ü😀" * 300, "helpful": 0, "harmful": 0}
+        for n in range(1, 31)
+    ]
     client.agent.write_playbook({"OTHERS": long})
     client.agent.run("config", "set", "start_message", line)
     text = client.agent.hook("SessionStart")
@@ -36,7 +42,10 @@ WATCH = "Look at the cart and say what you see."
 def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Client) -> None:
     client.api.when(
         LOOK,
-        step(says("I ask one."), calls("Task", description="Look", prompt=WATCH, subagent_type="general-purpose")),
+        step(
+            says("I ask one."),
+            calls("Task", description="Look", prompt=WATCH, subagent_type="general-purpose"),
+        ),
         step(says("It returns nothing yet, says the agent.")),
     )
     client.api.when(
@@ -65,15 +74,24 @@ def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: lis
     client.check(("SessionEnd", "pat-001"), ("SessionEnd", "mis-001"), helpful=1)
 
 
-def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(client: Client) -> None:
-    """The stand-in says that the conversation fills the model's window. The record that cites may be written before the
-    client calls the hook, or behind it."""
+def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(
+    client: Client,
+) -> None:
+    """The stand-in says that the conversation fills the model's window. The record that cites may
+    be written before the client calls the hook, or behind it.
+    """
     *before, last = FIXED
     client.api.when(FIX, *before[:2], step(*before[2].blocks, tokens=199_000), last)
-    client.api.when("create a detailed summary", step(says("<summary>As [pat-002] says. Add the tax.</summary>")))
+    client.api.when(
+        "create a detailed summary",
+        step(says("<summary>As [pat-002] says. Add the tax.</summary>")),
+    )
     client.prints(FIX)
     assert [payload["trigger"] for payload in client.payloads("PreCompact")] == ["auto"]
-    assert [payload["source"] for payload in client.payloads("SessionStart")] == ["startup", "compact"]
+    assert [payload["source"] for payload in client.payloads("SessionStart")] == [
+        "startup",
+        "compact",
+    ]
     client.settle()
     (cited,) = client.cited()
     assert cited[0] in ("PreCompact", "SessionEnd")
@@ -94,7 +112,9 @@ def plugged(bare: Client) -> Client:
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_the_plugin_prints_the_playbook_and_counts_once_also_beside_hooks(plugged: Client, is_installed: bool) -> None:
+def test_the_plugin_prints_the_playbook_and_counts_once_also_beside_hooks(
+    plugged: Client, is_installed: bool
+) -> None:
     if is_installed:
         plugged.agent.run("install")
     printed = plugged.prints(FIX)
@@ -110,7 +130,10 @@ def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: 
     (opened,) = client.agent.events("trial.opened")
     *before, last = FIXED
     client.api.when(FIX, *before[:2], step(*before[2].blocks, tokens=199_000), last)
-    client.api.when("create a detailed summary", step(says("<summary>The total is right. Add the tax.</summary>")))
+    client.api.when(
+        "create a detailed summary",
+        step(says("<summary>The total is right. Add the tax.</summary>")),
+    )
     seen = set()
     for _ in range(12):  # until a session of each arm was there
         sent = len(client.api.asked)
@@ -122,7 +145,9 @@ def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: 
         client.prints(ON, "--resume", first.session_id)
         client.prints(ON, "--fork-session", "--resume", first.session_id)
         agent = calls("Task", description="Look", prompt=WATCH, subagent_type="general-purpose")
-        client.api.when(LOOK, step(says("I ask one."), agent), step(says("It returns nothing yet.")))
+        client.api.when(
+            LOOK, step(says("I ask one."), agent), step(says("It returns nothing yet."))
+        )
         client.api.when(WATCH, step(says("It is small.")))
         client.prints(LOOK, "--resume", first.session_id)
         bodies = [json.dumps(one) for one in client.api.asked[sent:]]
@@ -137,7 +162,9 @@ def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: 
     assert client.payloads("SubagentStart")
 
 
-def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_is_recorded(client: Client) -> None:
+def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_is_recorded(
+    client: Client,
+) -> None:
     task = client.root / "tasks" / "cart"
     task.mkdir(parents=True)
     (task / "prompt.md").write_text(FIX)
@@ -145,9 +172,15 @@ def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_
     before = len(client.agent.events())
     client.agent.environ |= client.environ()
     command = f"{client.binary} -p --output-format json --model claude-sonnet-4-6"
-    told = client.agent.run("trial", "run", str(client.root / "tasks"), "--command", command, "--yes").out
+    told = client.agent.run(
+        "trial", "run", str(client.root / "tasks"), "--command", command, "--yes"
+    ).out
     assert "2 pairs: 0 better with it, 0 worse" in told
-    asked = [ADVICE in client.api.text_of(body) for body in client.api.asked_about(FIX) if len(body["messages"]) == 1]
+    asked = [
+        ADVICE in client.api.text_of(body)
+        for body in client.api.asked_about(FIX)
+        if len(body["messages"]) == 1
+    ]
     assert asked[:1] + asked[-1:] == [True, True]
     assert sorted(asked) == [False, False, True, True]
     assert len(client.agent.events()) == before

@@ -36,7 +36,9 @@ def life() -> Ledger:
     first, second = window(1, "s1"), window(2, "s2")
     ledger.append([added(f"pat-00{n}", f"Advice {n}.", helpful=n) for n in range(1, 4)])
     ledger.append([first, *reflected("aa", first, ("pat-001", "helpful"), ("pat-002", "helpful"))])
-    ledger.append([second, *reflected("bb", second, ("pat-002", "harmful"), ("pat-003", "helpful"))])
+    ledger.append(
+        [second, *reflected("bb", second, ("pat-002", "harmful"), ("pat-003", "helpful"))]
+    )
     return ledger
 
 
@@ -52,7 +54,9 @@ def undo(ledger: Ledger, *events: Event) -> None:
     apply(ledger, found.changes, actor="human", target=found.targets, again=True)
 
 
-def chosen(rows: Sequence[BulletRow], kind: str, pick: Sequence[int], section: str, text: str) -> Change | None:
+def chosen(
+    rows: Sequence[BulletRow], kind: str, pick: Sequence[int], section: str, text: str
+) -> Change | None:
     """A change of a kind that can be made of these bullets; None where there is none."""
     of = {
         "restore": [r.name for r in rows if r.status == "removed"],
@@ -65,7 +69,9 @@ def chosen(rows: Sequence[BulletRow], kind: str, pick: Sequence[int], section: s
         "add": Change("add", section=section, text=text),
         "revise": Change("revise", name, text=text),
         "move": Change("move", name, section=section),
-        "merge": Change("merge", None, tuple({of[n % len(of)]: None for n in pick} if of else ()), section, text),
+        "merge": Change(
+            "merge", None, tuple({of[n % len(of)]: None for n in pick} if of else ()), section, text
+        ),
         "recount": Change("recount", name, helpful=pick[0], harmful=pick[1]),
     }.get(kind, Change(kind, name))  # type: ignore[arg-type]
     return one if fault(rows, one) is None else None
@@ -79,7 +85,9 @@ def wishes(*kinds: str) -> st.SearchStrategy[list[tuple[str, list[int], str]]]:
 
 @settings(max_examples=examples(60))
 @given(wishes(*KINDS))
-def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(wished: list[tuple[str, list[int], str]]) -> None:
+def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(
+    wished: list[tuple[str, list[int], str]],
+) -> None:
     with life() as ledger:
         for number, (kind, pick, section) in enumerate(wished):
             change = chosen(ledger.rows(), kind, pick, section, f"Text {number}.")
@@ -97,9 +105,12 @@ def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(wished: lis
         assert list(verify(ledger)) == []
 
 
-# Of a merge that was undone and made again the bullet has another name, so what was changed under the old one stays.
+# Of a merge that was undone and made again the bullet has another name, so what was changed under
+# the old one stays.
 @given(wishes(*(kind for kind in KINDS if kind != "unmerge")))
-def test_undo_goes_back_step_by_step_to_what_was_there_first(wished: list[tuple[str, list[int], str]]) -> None:
+def test_undo_goes_back_step_by_step_to_what_was_there_first(
+    wished: list[tuple[str, list[int], str]],
+) -> None:
     with life() as ledger:
         states = [said(ledger)]
         for number, (kind, pick, section) in enumerate(wished):
@@ -120,7 +131,11 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
     with pytest.raises(BulletRefused, match=r"revise pat-001: Three\.: pat-001 was removed"):
         apply(ledger, wanted, actor="human")
     assert ledger.head() == head
-    one, two = apply(ledger, [Change("move", "pat-001", section="oth"), Change("remove", "pat-002")], actor="human")
+    one, two = apply(
+        ledger,
+        [Change("move", "pat-001", section="oth"), Change("remove", "pat-002")],
+        actor="human",
+    )
     assert ledger.at([one.position])[0].recorded_at == ledger.at([two.position])[0].recorded_at
 
 
@@ -140,10 +155,18 @@ def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledge
 
     ledger.append([added("pat-001", "The password is on the wall.")])
     first, later = revised("Two."), revised("Three.")
-    with pytest.raises(BulletRefused, match=rf"changed since, at position {later.position} \(bullet.revised: .*undo "):
+    with pytest.raises(
+        BulletRefused,
+        match=(
+            rf"changed since, at position {later.position} "
+            r"\(bullet.revised: .*undo "
+        ),
+    ):
         undo(ledger, first)
     undo(ledger)
-    with pytest.raises(BulletRefused, match=f"nothing of position {later.position} is left to undo"):
+    with pytest.raises(
+        BulletRefused, match=(f"nothing of position {later.position} is left to undo")
+    ):
         undo(ledger, later)
     ledger.redact([added("pat-001").event_id], reason="x", actor="human")
     with pytest.raises(BulletRefused, match="was erased"):

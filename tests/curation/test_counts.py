@@ -50,7 +50,9 @@ def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(tol
     assert told.rows() == before
 
 
-def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_the_session(told: Ledger) -> None:
+def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_the_session(
+    told: Ledger,
+) -> None:
     retract(told, target_named(told, "aa01").events, "misread")
     assert _counters(told) == {"pat-001": (1, 1), "mis-001": (0, 2)}
     retract(told, list(told.events(types=[ev.BULLET_TAGGED], after=10))[:1], "misread too")
@@ -58,16 +60,32 @@ def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_
     retract(told, [told.event(FIRST.event_id)], "the first half")
     (one,) = retract(told, target_named(told, "s1").events, "the rest")
     assert told.at([one.position])[0].target_id == AGAIN.event_id
-    with pytest.raises(AlreadyRetracted, match=r"out of the count since position \d+ \(the first half\)"):
+    with pytest.raises(
+        AlreadyRetracted,
+        match=(
+            r"out of the count since position \d+ \(the first "
+            r"half\)"
+        ),
+    ):
         retract(told, target_named(told, "s1").events, "once more")
     assert fold(told.events()).bullets() == told.bullets()
 
 
-@pytest.mark.parametrize("type_", [ev.BULLET_ADDED, ev.POLICY_ADOPTED, ev.REFLECTION_FAILED, ev.PLAYBOOK_IMPORTED])
+@pytest.mark.parametrize(
+    "type_", [ev.BULLET_ADDED, ev.POLICY_ADOPTED, ev.REFLECTION_FAILED, ev.PLAYBOOK_IMPORTED]
+)
 def test_what_is_no_evidence_is_refused_with_another_way(told: Ledger, type_: str) -> None:
-    told.append([about(ev.REFLECTION_FAILED, OTHER, stage="x", message="y"), adopted("as_applied"), imported()])
+    told.append(
+        [
+            about(ev.REFLECTION_FAILED, OTHER, stage="x", message="y"),
+            adopted("as_applied"),
+            imported(),
+        ]
+    )
     target = next(told.events(types=[type_]))
-    with pytest.raises(RetractionRefused, match=f"the {type_} at position {target.position} is not evidence.*; ."):
+    with pytest.raises(
+        RetractionRefused, match=(f"the {type_} at position {target.position} is not evidence.*; .")
+    ):
         retract(told, [target], "x")
 
 
@@ -84,7 +102,13 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
 
 
 def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
-    with pytest.raises(RetractionRefused, match=r"session\.recorded at position 3 is not retracted"):
+    with pytest.raises(
+        RetractionRefused,
+        match=(
+            r"session\.recorded at position 3 is not "
+            r"retracted"
+        ),
+    ):
         put_back(told, [told.event(FIRST.event_id)], "x")
     with pytest.raises(RetractionRefused, match="reason is empty"):
         retract(told, [told.event(FIRST.event_id)], "  ")
@@ -97,18 +121,24 @@ def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledg
     assert target_named(told, FIRST.event_id[:10]).events == [told.event(FIRST.event_id)]
     assert target_named(told, "aa01").kind == "reflection"
     assert [event.position for event in target_named(told, "s1").events] == [3, 7]
-    for text, told_ in (("aa0", "reflection aa01, reflection aa02"), ("s", "session s1, session s2")):
+    for text, told_ in (
+        ("aa0", ("reflection aa01, reflection aa02")),
+        ("s", "session s1, session s2"),
+    ):
         with pytest.raises(UnknownReference, match=told_):
             target_named(told, text)
     told.append([window(4, "s11")])
-    assert target_named(told, "s1").id == "s1"  # one that is written out beats one that only begins so
+    # one that is written out beats one that only begins so
+    assert target_named(told, "s1").id == "s1"
     for text in ("", "99", "zz", "\0", "s1'--", "9" * 5000):
         with pytest.raises(UnknownReference, match="is not a session"):
             target_named(told, text)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
-def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(steps: list[tuple[bool, int]]) -> None:
+def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(
+    steps: list[tuple[bool, int]],
+) -> None:
     with Ledger.open("sqlite://") as ledger:
         ledger.append(_history())
         whole = _counters(ledger)
@@ -119,8 +149,13 @@ def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(steps: list[
             except LedgerError:
                 continue
         assert fold(ledger.events()).bullets() == ledger.bullets()
-        assert all(up <= whole[name][0] and down <= whole[name][1] for name, (up, down) in _counters(ledger).items())
-        for event in list(ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED])):
+        assert all(
+            up <= whole[name][0] and down <= whole[name][1]
+            for name, (up, down) in _counters(ledger).items()
+        )
+        for event in list(
+            ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED])
+        ):
             try:
                 put_back(ledger, [event], "all back")
             except RetractionRefused:

@@ -1,7 +1,8 @@
-"""playbook.json in any hands: edited, asked about, written, exported, checked out, broken, or another ledger's.
+"""playbook.json in any hands: edited, asked about, written, exported, checked out, broken, or
+another ledger's.
 
-The oracle is small: what a person wrote into the file is in the ledger once, what they did not write is not credited to
-them, and counts that came meanwhile stay.
+The oracle is small: what a person wrote into the file is in the ledger once, what they did not
+write is not credited to them, and counts that came meanwhile stay.
 """
 
 import json
@@ -33,7 +34,9 @@ ONE = st.integers(0, 99)
 
 @dataclass
 class Entry:
-    """An entry of the file: `label` is the name that it shows, `name` the one that the ledger has for it."""
+    """An entry of the file: `label` is the name that it shows, `name` the one that the ledger
+    has for it.
+    """
 
     label: str | None
     name: str | None
@@ -65,14 +68,23 @@ class File:
             named = {} if one.label is None else {"name": one.label}
             shown = {**named, "text": one.text, "helpful": one.helpful, "harmful": one.harmful}
             sections[SECTIONS[one.section]].append(shown)
-        return json.dumps({"version": "1.0", "last_updated": self.stamp, "sections": sections}, indent=4).encode()
+        return json.dumps(
+            {"version": "1.0", "last_updated": self.stamp, "sections": sections}, indent=4
+        ).encode()
 
 
 def file_of(raw: bytes) -> File:
     """The file that a ledger wrote."""
     whole = json.loads(raw)
     entries = [
-        Entry(one["name"], one["name"], SLUG_OF_TITLE[title], one["text"], one["helpful"], one["harmful"])
+        Entry(
+            one["name"],
+            one["name"],
+            SLUG_OF_TITLE[title],
+            one["text"],
+            one["helpful"],
+            one["harmful"],
+        )
         for title, found in whole["sections"].items()
         for one in found
     ]
@@ -80,7 +92,9 @@ def file_of(raw: bytes) -> File:
 
 
 class InAnyHands(RuleBasedStateMachine):
-    """`file` is the file as a person sees it, None where it cannot be edited; `live` and `gone` what the ledger has."""
+    """`file` is the file as a person sees it, None where it cannot be edited; `live` and `gone`
+    what the ledger has.
+    """
 
     @initialize()
     def begin(self) -> None:
@@ -110,7 +124,10 @@ class InAnyHands(RuleBasedStateMachine):
 
     @property
     def live(self) -> dict[str, Entry]:
-        return {b.name: Entry(b.name, b.name, b.section, b.text, b.helpful, b.harmful) for b in self.ledger.bullets()}
+        return {
+            b.name: Entry(b.name, b.name, b.section, b.text, b.helpful, b.harmful)
+            for b in self.ledger.bullets()
+        }
 
     def fresh(self) -> str:
         self.number += 1
@@ -154,10 +171,14 @@ class InAnyHands(RuleBasedStateMachine):
             one.name = None
         self.save()
 
-    @precondition(lambda self: self.file and any(one.name in self.live for one in self.file.entries))
+    @precondition(
+        lambda self: self.file and any(one.name in self.live for one in self.file.entries)
+    )
     @rule(which=ONE, section=SLUGS, count=st.integers(0, 9))
     def an_entry_is_moved_and_counted(self, which: int, section: str, count: int) -> None:
-        entries = [one for one in self.file.entries if one.name in self.live and one.label is not None]
+        entries = [
+            one for one in self.file.entries if one.name in self.live and one.label is not None
+        ]
         if entries:
             one = entries[which % len(entries)]
             one.section, one.helpful = section, count
@@ -184,11 +205,15 @@ class InAnyHands(RuleBasedStateMachine):
         base = self.read or self.file.base
         # Where a bullet that is there has the same words, they are that bullet's.
         taken = {one.text for one in base.values()}
-        removed = (row for row in self.ledger.rows() if row.status == "removed" and row.text not in taken)
+        removed = (
+            row for row in self.ledger.rows() if row.status == "removed" and row.text not in taken
+        )
         gone = [row for row in removed if row.name not in there]
         if gone and not base.keys() & {row.name for row in gone}:
             row = gone[which % len(gone)]
-            self.file.entries.append(Entry(row.name, None, row.section, row.text, row.helpful, row.harmful))
+            self.file.entries.append(
+                Entry(row.name, None, row.section, row.text, row.helpful, row.harmful)
+            )
             self.save()
 
     @precondition(lambda self: self.read is None)
@@ -198,14 +223,20 @@ class InAnyHands(RuleBasedStateMachine):
         self.path.write_bytes(raw)
         self.file = file_of(raw)
 
-    @precondition(lambda self: self.is_clean() or (self.file and self.read is not None and not self.unread()))
+    @precondition(
+        lambda self: self.is_clean() or (self.file and self.read is not None and not self.unread())
+    )
     @rule()
     def the_file_is_committed(self) -> None:
         git(self.project.root, "add", ".claude/playbook.json")
         git(self.project.root, "commit", "-q", "--allow-empty", "-m", "one")
         self.committed.append(self.path.read_bytes())
 
-    @precondition(lambda self: self.committed and (self.read is None or self.committed[-1] == self.path.read_bytes()))
+    @precondition(
+        lambda self: (
+            self.committed and (self.read is None or self.committed[-1] == self.path.read_bytes())
+        )
+    )
     @rule(which=ONE)
     def another_branch_is_checked_out(self, which: int) -> None:
         at = which % len(self.committed)
@@ -216,7 +247,14 @@ class InAnyHands(RuleBasedStateMachine):
             self.read = None  # git has what a question read, and shows another version
         elif self.read is not None:
             return
-        git(self.project.root, "checkout", "-q", f"HEAD~{len(self.committed) - 1 - at}", "--", ".claude/playbook.json")
+        git(
+            self.project.root,
+            "checkout",
+            "-q",
+            f"HEAD~{len(self.committed) - 1 - at}",
+            "--",
+            ".claude/playbook.json",
+        )
         self.file = file_of(old)
 
     @precondition(lambda self: self.is_clean())
@@ -242,7 +280,10 @@ class InAnyHands(RuleBasedStateMachine):
         theirs = dump([Bullet("pat-001", "pat", "Theirs.")], "2029-01-01T00:00:00.000000Z")
         self.path.write_bytes(theirs)
         synced = sync(self.ledger, self.project)
-        assert (synced.of_another.name.startswith(ANOTHERS), synced.of_another.read_bytes()) == (True, theirs)
+        assert (synced.of_another.name.startswith(ANOTHERS), synced.of_another.read_bytes()) == (
+            True,
+            theirs,
+        )
         assert self.by_people() == Counter()
         self.wrote()
 
@@ -293,7 +334,9 @@ class InAnyHands(RuleBasedStateMachine):
             if was is None:
                 old = gone.get(one.label or "")
                 is_back = old is not None and (old.section, old.text) == (one.section, one.text)
-                counters = (old.helpful, old.harmful) if old is not None and is_back else one.counters
+                counters = (
+                    (old.helpful, old.harmful) if old is not None and is_back else one.counters
+                )
                 made.append(Entry(None, None, one.section, one.text, *counters))
                 people["added"] += 1
                 continue
@@ -322,7 +365,9 @@ class InAnyHands(RuleBasedStateMachine):
     def by_people(self) -> Counter[str]:
         new = list(self.ledger.events(after=self.seen))
         self.seen = self.ledger.head().position
-        return +Counter(event.type.removeprefix("bullet.") for event in new if event.actor == "human")
+        return +Counter(
+            event.type.removeprefix("bullet.") for event in new if event.actor == "human"
+        )
 
     def wrote(self) -> None:
         raw = self.path.read_bytes()
@@ -338,4 +383,6 @@ class InAnyHands(RuleBasedStateMachine):
 
 
 TestInAnyHands = InAnyHands.TestCase
-TestInAnyHands.settings = settings(max_examples=examples(100), stateful_step_count=25, deadline=None)
+TestInAnyHands.settings = settings(
+    max_examples=examples(100), stateful_step_count=25, deadline=None
+)

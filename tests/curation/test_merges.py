@@ -1,4 +1,6 @@
-"""Bullets merged by reference: counters are those of a union, undoing gives everything back, and all sides agree."""
+"""Bullets merged by reference: counters are those of a union, undoing gives everything back, and
+all sides agree.
+"""
 
 import random
 from contextlib import suppress
@@ -31,7 +33,9 @@ KINDS = (
 
 
 class Life:
-    """A machine's ledger and what was done to it; `who` keeps what machines do by themselves apart."""
+    """A machine's ledger and what was done to it; `who` keeps what machines do by themselves
+    apart.
+    """
 
     def __init__(self, ledger: Ledger, who: str) -> None:
         self.ledger = ledger
@@ -48,12 +52,20 @@ class Life:
         names = [row.name for row in rows]
         live = [row.name for row in rows if row.status == "live"]
         # Outer merges, inner ones, and those whose bullet was removed meanwhile.
-        made = [event.data["name"] for event in self.ledger.events(types=[ev.BULLET_MERGED]) if event.data]
+        made = [
+            event.data["name"]
+            for event in self.ledger.events(types=[ev.BULLET_MERGED])
+            if event.data
+        ]
         changes: dict[str, tuple[str, list[str], dict[str, Any]]] = {
             "unmerge": (ev.BULLET_UNMERGED, made, {}),
             "remove": (ev.BULLET_REMOVED, names, PRUNED),
             "restore": (ev.BULLET_RESTORED, [row.name for row in rows if row.status != "live"], {}),
-            "recount": (ev.BULLET_RECOUNTED, names, {"helpful": chance.randrange(5), "harmful": chance.randrange(3)}),
+            "recount": (
+                ev.BULLET_RECOUNTED,
+                names,
+                {"helpful": chance.randrange(5), "harmful": chance.randrange(3)},
+            ),
             "revise": (ev.BULLET_REVISED, names, {"text": f"Worded {key}"}),
             "move": (ev.BULLET_MOVED, names, {"section": "oth"}),
         }
@@ -61,36 +73,63 @@ class Life:
             type_, among, data = changes[kind]
             self.ledger.append([changed(type_, chance.choice(among), key, **data)] if among else [])
         elif kind in ("session", "late"):
-            # Late evidence is about what an older text told: bullets that were merged, removed or never there.
+            # Late evidence is about what an older text told: bullets that were merged, removed or
+            # never there.
             gone = [row.name for row in rows if row.status == "merged"] or live
             self.ledger.append(_session(key, gone if kind == "late" else live, chance))
         elif kind == "add":
-            self.ledger.append([added(f"pat-{new}", f"Advice {key}", chance.randrange(3), chance.randrange(2))])
+            self.ledger.append(
+                [added(f"pat-{new}", f"Advice {key}", chance.randrange(3), chance.randrange(2))]
+            )
         elif kind == "merge" and len(live) > 1:
             sources = chance.sample(live, min(len(live), chance.randint(2, 3)))
             self.ledger.append([merged(f"mis-{new}", *sources, text=f"Merged {key}")])
         elif kind == "policy":
             self.ledger.append([adopted(chance.choice(COUNTINGS), key)])  # type: ignore[arg-type]
         elif kind == "retract":
-            types = [ev.BULLET_TAGGED, ev.REFLECTION_COMPLETED, ev.SESSION_RECORDED, ev.EVIDENCE_RETRACTED]
+            types = [
+                ev.BULLET_TAGGED,
+                ev.REFLECTION_COMPLETED,
+                ev.SESSION_RECORDED,
+                ev.EVIDENCE_RETRACTED,
+            ]
             target = chance.choice(list(self.ledger.events(types=types))[-40:] or [None])  # type: ignore[list-item]
             with suppress(AlreadyRetracted, Conflict):
                 self.ledger.append([retracted(target, f"by {key}")] if target else [])
         elif kind == "redact":
-            prose = [event.event_id for event in self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED])]
-            self.ledger.redact(chance.sample(prose, min(1, len(prose))), reason="a secret", actor="human")
+            prose = [
+                event.event_id
+                for event in self.ledger.events(types=[ev.BULLET_MERGED, ev.BULLET_REVISED])
+            ]
+            self.ledger.redact(
+                chance.sample(prose, min(1, len(prose))), reason="a secret", actor="human"
+            )
 
 
 def _session(key: str, names: list[str], chance: random.Random) -> list[NewEvent]:
     seen = window(key, chance.choice(["s1", "s2", key]), [int(identity("key", key)[:8], 16)])  # type: ignore[arg-type]
-    verdicts = [chance.choice(["helpful", "helpful", "harmful"]) for _ in range(chance.randint(1, 4) if names else 0)]
-    return [seen, *reflected(f"r-{key}", seen, *((chance.choice(names), verdict) for verdict in verdicts))]
+    verdicts = [
+        chance.choice(["helpful", "helpful", "harmful"])
+        for _ in range(chance.randint(1, 4) if names else 0)
+    ]
+    return [
+        seen,
+        *reflected(f"r-{key}", seen, *((chance.choice(names), verdict) for verdict in verdicts)),
+    ]
 
 
 def holds(ledger: Ledger) -> dict[str, tuple[object, ...]]:
     """What the tables say of each bullet."""
     return {
-        row.name: (row.section, row.text, row.status, row.reason, row.removed_into, row.helpful, row.harmful)
+        row.name: (
+            row.section,
+            row.text,
+            row.status,
+            row.reason,
+            row.removed_into,
+            row.helpful,
+            row.harmful,
+        )
         for row in ledger.rows()
     }
 
@@ -99,11 +138,17 @@ def agree(ledger: Ledger, *moments: int) -> None:
     """Tables, fold, the past, a rebuild and a recount all say the same."""
     events = list(ledger.events())
     book = fold(events)
-    assert {name: row[5:] for name, row in holds(ledger).items()} == {n: book.counters(n) for n in book.entries}
+    assert {name: row[5:] for name, row in holds(ledger).items()} == {
+        n: book.counters(n) for n in book.entries
+    }
     assert list(verify(ledger)) == []
     for position in (*moments, len(events)):
         past, book = Past(ledger, position), fold(events[:position])
-        assert (past.bullets(), past.counting, past.updated_at) == (book.bullets(), book.adopted, book.updated_at)
+        assert (past.bullets(), past.counting, past.updated_at) == (
+            book.bullets(),
+            book.adopted,
+            book.updated_at,
+        )
         for policy in COUNTINGS:
             counters = {name: book.counters(name, policy) for name in book.entries}
             assert past.counters(list(counters), policy) == counters, (position, policy)
@@ -169,11 +214,18 @@ HISTORIES: dict[str, tuple[list[list[NewEvent]], dict[str, tuple[str, int, int]]
         },
     ),
     "counters set by hand hold what the sources had": (
-        [[INNER], [changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)], seen(7, ("pat-001", "helpful"))],
+        [
+            [INNER],
+            [changed(ev.BULLET_RECOUNTED, "pat-004", 1, helpful=9, harmful=0)],
+            seen(7, ("pat-001", "helpful")),
+        ],
         {"pat-004": ("live", 10, 0), "pat-001": ("merged", 4, 1)},
     ),
     "a source that is not live or was never there stays what it is": (
-        [[changed(ev.BULLET_REMOVED, "pat-002", 1, **PRUNED)], [merged("pat-004", "pat-001", "pat-002", "pat-099")]],
+        [
+            [changed(ev.BULLET_REMOVED, "pat-002", 1, **PRUNED)],
+            [merged("pat-004", "pat-001", "pat-002", "pat-099")],
+        ],
         {"pat-002": ("removed", 1, 1), "pat-004": ("live", 3, 1)},
     ),
     "and comes back alone": (
@@ -206,7 +258,9 @@ def test_a_merge_counts_by_reference_and_is_undone_by_it(ledger: Ledger, history
 
 def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:
     for name, into in (("pat-001", "pat-002"), ("pat-002", "pat-001")):
-        ledger.append([changed(ev.BULLET_REMOVED, name, 1, reason="merged", into=into, follows=True)])
+        ledger.append(
+            [changed(ev.BULLET_REMOVED, name, 1, reason="merged", into=into, follows=True)]
+        )
     ledger.append(seen(7, ("pat-001", "helpful")))
     assert counters(ledger, "pat-001") == [fold(ledger.events()).counters("pat-001")] == [(5, 2)]
     assert list(verify(ledger)) == []
@@ -214,7 +268,9 @@ def test_a_circle_of_pointers_that_somebody_forged_ends(ledger: Ledger) -> None:
 
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(KINDS), max_size=25))
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_tables_fold_and_past_agree_after_any_history(fresh: Fresh, seed: int, steps: list[str]) -> None:
+def test_tables_fold_and_past_agree_after_any_history(
+    fresh: Fresh, seed: int, steps: list[str]
+) -> None:
     chance = random.Random(seed)
     with fresh() as url, Ledger.open(url) as ledger:
         life = Life(ledger, "a")
@@ -226,7 +282,10 @@ def test_tables_fold_and_past_agree_after_any_history(fresh: Fresh, seed: int, s
             past = Past(ledger, position)
             for name, wanted in past.counters([row.name for row in past.rows()]).items():
                 steps = blame(ledger, name, past)  # ends at the counters
-                assert ((steps[-1].helpful, steps[-1].harmful) if steps else (0, 0)) == wanted, (name, position)
+                assert ((steps[-1].helpful, steps[-1].harmful) if steps else (0, 0)) == wanted, (
+                    name,
+                    position,
+                )
 
 
 def meet(one: Ledger, other: Ledger) -> None:
@@ -235,9 +294,14 @@ def meet(one: Ledger, other: Ledger) -> None:
     merge(one, lambda: lines, rename=True)
 
 
-@given(seed=st.integers(0, 2**32), meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4))
+@given(
+    seed=st.integers(0, 2**32),
+    meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4),
+)
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_machines_come_to_one_playbook_in_any_order(fresh: Fresh, seed: int, meetings: list[str]) -> None:
+def test_two_machines_come_to_one_playbook_in_any_order(
+    fresh: Fresh, seed: int, meetings: list[str]
+) -> None:
     chance = random.Random(seed)
     kinds = [kind for kind in KINDS if kind != "redact"]
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
@@ -258,7 +322,9 @@ def test_two_machines_come_to_one_playbook_in_any_order(fresh: Fresh, seed: int,
         agree(b)
 
 
-def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(fresh: Fresh) -> None:
+def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(
+    fresh: Fresh,
+) -> None:
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:
         a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
         a.append([merged("pat-003", "pat-001", "pat-002")])
@@ -270,4 +336,6 @@ def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_fo
         meet(a, b)
         meet(b, a)
         for ledger in (a, b):
-            assert [helpful for helpful, _ in counters(ledger, "pat-001", "pat-002", "pat-003")] == [2, 2, 3]
+            assert [
+                helpful for helpful, _ in counters(ledger, "pat-001", "pat-002", "pat-003")
+            ] == [2, 2, 3]

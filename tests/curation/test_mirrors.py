@@ -1,4 +1,6 @@
-"""The playbook in AGENTS.md and files like it: kept in step, edited there, and taken out again to the byte."""
+"""The playbook in AGENTS.md and files like it: kept in step, edited there, and taken out again
+to the byte.
+"""
 
 import re
 from pathlib import Path
@@ -19,9 +21,13 @@ _LEFT = "AGENTS.md: its playbook is left as it is: "
 
 
 @given(
-    st.sampled_from([b"# Mine\r\n\r\n- x", b"", b"\n\n", b"# Mine\n"]) | st.binary(max_size=60), PLAYBOOKS, PLAYBOOKS
+    st.sampled_from([b"# Mine\r\n\r\n- x", b"", b"\n\n", b"# Mine\n"]) | st.binary(max_size=60),
+    PLAYBOOKS,
+    PLAYBOOKS,
 )
-def test_a_section_goes_without_a_trace(raw: bytes, first: tuple[Bullet, ...], second: tuple[Bullet, ...]) -> None:
+def test_a_section_goes_without_a_trace(
+    raw: bytes, first: tuple[Bullet, ...], second: tuple[Bullet, ...]
+) -> None:
     written = with_section(raw, first)
     assert with_section(written, first) == written
     again = with_section(written, second)
@@ -54,7 +60,11 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     before = text(agent)
     agent.counted()
     assert text(agent) == before
-    edit(agent, "- [pat-001] Write the failing test first.", "- [pat-001] Write the test first.\n- Read the log too.")
+    edit(
+        agent,
+        "- [pat-001] Write the failing test first.",
+        "- [pat-001] Write the test first.\n- Read the log too.",
+    )
     edit(agent, "- [mis-001] Mocking the database hides broken migrations.\n", "")
     agent.call("drain")
     said = {bullet["name"]: (bullet["text"], bullet["helpful"]) for bullet in agent.json("list")}
@@ -67,9 +77,13 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     assert len(agent.events()) == count
 
 
-def test_an_edit_while_the_section_is_written_is_taken_in(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_while_the_section_is_written_is_taken_in(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     meanwhile(
-        monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Keep functions small.", "Keep them small.")
+        monkeypatch,
+        agent.project / "AGENTS.md",
+        lambda: edit(agent, "Keep functions small.", "Keep them small."),
     )
     agent.call("add", "ctx", "The cart is in cart.py.")
     assert "Keep them small." in text(agent)
@@ -78,9 +92,15 @@ def test_an_edit_while_the_section_is_written_is_taken_in(agent: Agent, monkeypa
     assert "The cart is in cart.py." in text(agent)
 
 
-def test_a_file_saved_while_its_section_goes_keeps_both(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind."))
-    assert "AGENTS.md was changed since it was read" in agent.call("uninstall", "--mirror", "AGENTS.md", code=1).err
+def test_a_file_saved_while_its_section_goes_keeps_both(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(
+        monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind.")
+    )
+    assert ("AGENTS.md was changed since it was read") in agent.call(
+        "uninstall", "--mirror", "AGENTS.md", code=1
+    ).err
     assert "Be very kind." in text(agent)
     assert "- [pat-001]" in text(agent)
 
@@ -89,7 +109,9 @@ def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) 
     commit(agent.project)
     git(agent.project, "clone", ".", tmp_path / "theirs")
     theirs = tmp_path / "theirs" / "AGENTS.md"
-    theirs.write_text(theirs.read_text().replace("Write the failing test first.", "Run what we say."))
+    theirs.write_text(
+        theirs.read_text().replace(("Write the failing test first."), "Run what we say.")
+    )
     git(tmp_path / "theirs", "commit", "-am", "a typo")
     git(agent.project, "pull", tmp_path / "theirs")
     edit(agent, "Run what we say.", "Run what we say, in a sandbox.")
@@ -99,7 +121,10 @@ def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) 
 
 
 def test_a_bullet_that_says_the_marks_ends_no_section_and_begins_none(agent: Agent) -> None:
-    for text_ in ("Use <!-- reflector:end --> and go on", "<!-- reflector:begin 000000000000+0 -->"):
+    for text_ in (
+        "Use <!-- reflector:end --> and go on",
+        "<!-- reflector:begin 000000000000+0 -->",
+    ):
         agent.call("add", "pat", text_)
         agent.call("list")
         assert agent.json("list")[-1]["text"] == text_
@@ -131,16 +156,23 @@ def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str,
     for command in (*commands.split(", "), "list", "drain"):
         agent.call(*command.split(" ", 2))
     assert re.findall(r"- \[pat-00[2-9]].*", text(agent)) == [said][: bool(said)]
-    assert [one["data"]["text"] for one in agent.events("bullet.revised")][:1] == ["Keep them small."]
+    assert [one["data"]["text"] for one in agent.events("bullet.revised")][:1] == [
+        "Keep them small."
+    ]
 
 
 def test_two_files_with_different_edits_get_the_same_section(agent: Agent) -> None:
     agent.call("install", "--mirror", "GEMINI.md")
     edit(agent, "Keep functions small.", "Keep them small.")
     other = agent.project / "GEMINI.md"
-    other.write_text(other.read_text("utf-8").replace("Keep functions small.", "Keep them short."), "utf-8")
+    other.write_text(
+        other.read_text("utf-8").replace("Keep functions small.", "Keep them short."), "utf-8"
+    )
     agent.call("drain")
-    assert [one["data"]["text"] for one in agent.events("bullet.revised")] == ["Keep them small.", "Keep them short."]
+    assert [one["data"]["text"] for one in agent.events("bullet.revised")] == [
+        "Keep them small.",
+        "Keep them short.",
+    ]
     assert "Keep them short." in text(agent)
 
 
@@ -156,19 +188,37 @@ def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) ->
 @pytest.mark.parametrize(
     ("broken", "mended", "told"),
     [
-        (r"(?s)begin [0-9a-f]{12}(.*)small", "begin " + "0" * 12 + r"\1large", "AGENTS.md: its playbook was edited"),
-        (r"<!-- reflector:end -->\n", "", "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing"),
+        (
+            r"(?s)begin [0-9a-f]{12}(.*)small",
+            "begin " + "0" * 12 + r"\1large",
+            "AGENTS.md: its playbook was edited",
+        ),
+        (
+            r"<!-- reflector:end -->\n",
+            "",
+            "AGENTS.md: line 5: the mark <!-- reflector:end --> is missing",
+        ),
         (
             r"(<!-- reflector:begin .*\n)",
             r"\1=======\n\1",
             "AGENTS.md: line 7: a second playbook begins, as",
         ),
         (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
-        (r"(?=<!-- reflector:end)", "\nBe brief.\n", f'{_LEFT}left out: paragraphs (line 19 "Be brief.")'),
-        ("Keep functions small.", f"Use {TOKEN}.", f"{_LEFT}bullet pat-002: the text holds what looks like a secret"),
+        (
+            r"(?=<!-- reflector:end)",
+            "\nBe brief.\n",
+            (f'{_LEFT}left out: paragraphs (line 19 "Be brief.")'),
+        ),
+        (
+            "Keep functions small.",
+            f"Use {TOKEN}.",
+            f"{_LEFT}bullet pat-002: the text holds what looks like a secret",
+        ),
     ],
 )
-def test_a_section_that_cannot_be_read_is_left_and_named(agent: Agent, broken: str, mended: str, told: str) -> None:
+def test_a_section_that_cannot_be_read_is_left_and_named(
+    agent: Agent, broken: str, mended: str, told: str
+) -> None:
     edited = re.sub(broken, mended, text(agent))
     (agent.project / "AGENTS.md").write_text(edited, "utf-8")
     assert told in agent.call("add", "ctx", "More.").err
@@ -177,14 +227,18 @@ def test_a_section_that_cannot_be_read_is_left_and_named(agent: Agent, broken: s
     assert told in agent.call("doctor", code=None).out
 
 
-def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(agent: Agent) -> None:
+def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(
+    agent: Agent,
+) -> None:
     agent.call("uninstall", "--mirror", "AGENTS.md")
     assert text(agent) == "# Ours\n\nBe kind.\n"
     rule = agent.project / ".cursor" / "rules" / "playbook.mdc"
     told = agent.call("install", "--mirror", ".cursor/rules/playbook.mdc").out
     assert ".cursor/rules/playbook.mdc was created and is kept in step with the playbook" in told
     assert "To stop: reflector uninstall --mirror .cursor/rules/playbook.mdc" in told
-    assert rule.read_text("utf-8").startswith("---\ndescription: The playbook\nalwaysApply: true\n---\n")
+    assert rule.read_text("utf-8").startswith(
+        "---\ndescription: The playbook\nalwaysApply: true\n---\n"
+    )
     agent.call("uninstall", "--mirror", ".cursor/rules/playbook.mdc")
     assert not rule.exists()
 
@@ -200,7 +254,9 @@ def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path)
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)
     refused = agent.call("install", "--mirror", "../x.md", code=2).err
-    assert "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md" in refused
+    assert (
+        "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md"
+    ) in refused
     ran = agent.call("install", "--mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err
     assert list(outside.iterdir()) == []

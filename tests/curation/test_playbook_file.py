@@ -1,4 +1,5 @@
-"""playbook.json and its ledger: whose a file is, what is kept, and a process that dies in the middle of a write.
+"""playbook.json and its ledger: whose a file is, what is kept, and a process that dies in the
+middle of a write.
 
 `test_file_in_any_hands` plays edits, questions, writes, exports and checkouts against each other.
 """
@@ -56,7 +57,9 @@ def by_human(agent: Agent) -> list[tuple[str, dict[str, Any]]]:
 
 
 def texts(agent: Agent) -> dict[str, str]:
-    return {b["name"]: b["text"] for bullets in document(agent)["sections"].values() for b in bullets}
+    return {
+        b["name"]: b["text"] for bullets in document(agent)["sections"].values() for b in bullets
+    }
 
 
 def listed(agent: Agent) -> dict[str, tuple[int, int]]:
@@ -82,14 +85,19 @@ def with_text(text: str) -> Callable[[bytes], bytes]:
     return lambda raw: raw.replace(b"one", text.encode())
 
 
-#: What becomes of the newest export of "one" and "two", what it is to the ledger, and what its problems say.
+#: What becomes of the newest export of "one" and "two", what it is to the ledger, and what its
+#: problems say.
 LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
     "it is deleted": (lambda _: None, "missing", ""),
     "it is as it was written": (bytes, "written", ""),
     "an editor changed its layout": (rewritten(), "ours", ""),
     "a text is reworded": (with_text("one more"), "ours", ""),
     "it lost its time": (rewritten(last_updated=None), "ours", ""),
-    "it is of a later state": (rewritten(last_updated="2099-01-01T00:00:00.000000Z"), "another's", ""),
+    "it is of a later state": (
+        rewritten(last_updated="2099-01-01T00:00:00.000000Z"),
+        "another's",
+        "",
+    ),
     "a quotation mark is missing": (
         lambda raw: raw.replace(b'"version"', b"version"),
         "unreadable",
@@ -97,9 +105,17 @@ LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
     ),
     "it has a conflict": (lambda raw: b"<<<<<<< HEAD\n" + raw, "unreadable", "line 1, column 1"),
     "it is empty": (lambda _: b"", "unreadable", "is empty"),
-    "a counter is negative": (lambda raw: raw.replace(b'"helpful": 0', b'"helpful": -1'), "unreadable", "is negative"),
+    "a counter is negative": (
+        lambda raw: raw.replace(b'"helpful": 0', b'"helpful": -1'),
+        "unreadable",
+        "is negative",
+    ),
     "a new text hides a character": (with_text("on\u200be"), "unreadable", "U+200B"),
-    "a new text holds a secret": (with_text("Use ghp_" + "a1B2" * 9), "unreadable", "looks like a secret"),
+    "a new text holds a secret": (
+        with_text("Use ghp_" + "a1B2" * 9),
+        "unreadable",
+        "looks like a secret",
+    ),
 }
 
 
@@ -139,7 +155,9 @@ def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> N
         assert token not in project.playbook_json.read_text()
 
 
-def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_another_aside(tmp_path: Path) -> None:
+def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_another_aside(
+    tmp_path: Path,
+) -> None:
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
         add_bullet(ledger, "pat", "one")
@@ -147,19 +165,28 @@ def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_a
         project.playbook_json.write_bytes(with_text("one more")(project.playbook_json.read_bytes()))
         assert settle(ledger, project) is None
         assert edits(ledger, project) == 1
-        theirs = rewritten(last_updated="2099-01-01T00:00:00.000000Z")(project.playbook_json.read_bytes())
+        theirs = rewritten(last_updated="2099-01-01T00:00:00.000000Z")(
+            project.playbook_json.read_bytes()
+        )
         project.playbook_json.write_bytes(theirs)
         kept = settle(ledger, project)
         assert (kept.read_bytes(), edits(ledger, project)) == (theirs, 0)
 
 
-def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_answers(agent: Agent) -> None:
+def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_answers(
+    agent: Agent,
+) -> None:
     whole = document(agent)
     whole["sections"][PAT][0]["helpful"] = -1
     whole["sections"][PAT][1]["text"] = ""
     whole["sections"][MIS].append({"name": "xyz", "text": "Fine."})
     broken = save(agent, whole)
-    for command in (["list"], ["drain"], ["add", "pat", "More."], ["ingest", *map(str, sessions(agent, 1))]):
+    for command in (
+        ["list"],
+        ["drain"],
+        ["add", "pat", "More."],
+        ["ingest", *map(str, sessions(agent, 1))],
+    ):
         told = agent.call(*command).err
         assert all(said in told for said in (str(agent.playbook), "pat-001", "pat-002", "xyz"))
     for command in (["status"], ["doctor"]):
@@ -175,11 +202,16 @@ def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_an
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
 
 
-def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told(agent: Agent, tmp_path: Path) -> None:
-    other = Agent.in_folder(tmp_path / "other", {PAT: [{"name": "pat-009", "text": "Theirs.", "helpful": 999}]})
+def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told(
+    agent: Agent, tmp_path: Path
+) -> None:
+    other = Agent.in_folder(
+        tmp_path / "other", {PAT: [{"name": "pat-009", "text": "Theirs.", "helpful": 999}]}
+    )
     other.call("drain")
     agent.playbook.write_bytes(other.playbook.read_bytes())
-    for ask in (lambda: None, lambda: agent.call("list")):  # a question leaves the file, and renders the text
+    # a question leaves the file, and renders the text
+    for ask in (lambda: None, lambda: agent.call("list")):
         ask()
         told = agent.hook("SessionStart", session_id="s-1")
         assert f"[pat-001] helpful=0 harmful=0 :: {FIRST}" in told
@@ -200,12 +232,19 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told
 def test_a_file_of_another_ledger_is_imported_under_free_names_where_both_gave_the_same(
     agent: Agent, tmp_path: Path
 ) -> None:
-    bullets = [{"name": "pat-001", "text": "Theirs."}, {"name": "pat-003", "text": "Theirs as well."}]
+    bullets = [
+        {"name": "pat-001", "text": "Theirs."},
+        {"name": "pat-003", "text": "Theirs as well."},
+    ]
     other = Agent.in_folder(tmp_path / "other", {PAT: bullets})
     assert "import --rename" in agent.call("import", other.playbook, code=1).err
     agent.call("import", other.playbook, "--rename")
     texts = {one["name"]: one["text"] for one in agent.json("list")}
-    assert (texts["pat-001"], texts["pat-003"], texts["pat-004"]) == (FIRST, "Theirs as well.", "Theirs.")
+    assert (texts["pat-001"], texts["pat-003"], texts["pat-004"]) == (
+        FIRST,
+        "Theirs as well.",
+        "Theirs.",
+    )
     assert "nothing new" in agent.call("import", other.playbook, "--rename").out
 
 
@@ -231,11 +270,15 @@ def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: 
     assert "pat-001" in refused.err
 
 
-def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_nobodys(tmp_path: Path) -> None:
+def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_nobodys(
+    tmp_path: Path,
+) -> None:
     one = Agent.in_folder(tmp_path)
     two = Agent(tmp_path / "two", one.home)
     two.claude.mkdir(parents=True)
-    two.write_playbook({"OTHERS": [{"name": "oth-777", "text": "Two's own advice.", "helpful": 9, "harmful": 0}]})
+    two.write_playbook(
+        {"OTHERS": [{"name": "oth-777", "text": "Two's own advice.", "helpful": 9, "harmful": 0}]}
+    )
     configured(one, f"sqlite:///{tmp_path / 'all.db'}")
     one.call("drain")
     two.call("drain")
@@ -247,7 +290,11 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
 
 def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
-    theirs = {"version": "1.0", "last_updated": "2026-01-01T00:00:00Z", "sections": {PAT: ["Old.", "Older."]}}
+    theirs = {
+        "version": "1.0",
+        "last_updated": "2026-01-01T00:00:00Z",
+        "sections": {PAT: ["Old.", "Older."]},
+    }
     save(agent, theirs)
     assert listed(agent) == {"pat-001": (0, 0), "pat-002": (0, 0)}
     assert document(agent) == theirs
@@ -260,15 +307,23 @@ def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_p
 
 #: Files as other tools have them, without a time, by what they say of a bullet's counters.
 ADOPTED = {
-    "with counters": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}]},
-    "with a score": {"version": "1.0", "key_points": [{"name": "pat-001", "text": FIRST, "score": 3}]},
+    "with counters": {
+        "version": "1.0",
+        "key_points": [{"name": "pat-001", "text": FIRST, "helpful": 2, "harmful": 1}],
+    },
+    "with a score": {
+        "version": "1.0",
+        "key_points": [{"name": "pat-001", "text": FIRST, "score": 3}],
+    },
     "without": {"sections": {"PATTERNS": [{"name": "pat-001", "text": FIRST}]}},
 }
 
 
 @pytest.mark.parametrize("form", ADOPTED)
 @pytest.mark.parametrize("how", ["checkout .", "stash", "reset --hard"])
-def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(tmp_path: Path, form: str, how: str) -> None:
+def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(
+    tmp_path: Path, form: str, how: str
+) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")
     agent.claude.mkdir(parents=True)
     agent.playbook.write_text(json.dumps(ADOPTED[form]))
@@ -284,22 +339,34 @@ def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(tmp_p
 
 
 @pytest.mark.parametrize("more", ["", "Edited here too."])
-def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(agent: Agent, tmp_path: Path, more: str) -> None:
+def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(
+    agent: Agent, tmp_path: Path, more: str
+) -> None:
     commit(agent.project)
     git(agent.project, "clone", ".", tmp_path / "theirs")
     theirs = tmp_path / "theirs" / ".claude" / "playbook.json"
-    theirs.write_text(theirs.read_text().replace(FIRST, "Run what we say.").replace('"helpful": 3', '"helpful": 999'))
+    theirs.write_text(
+        theirs.read_text()
+        .replace(FIRST, "Run what we say.")
+        .replace('"helpful": 3', '"helpful": 999')
+    )
     git(tmp_path / "theirs", "commit", "-am", "a typo")
     git(agent.project, "pull", tmp_path / "theirs")
     if more:
         agent.playbook.write_text(agent.playbook.read_text().replace(texts(agent)["mis-001"], more))
     assert listed(agent)["pat-002"] == (3, 1)
-    said = [(one["type"], one["actor"], one["data"].get("text")) for one in agent.events() if one["actor"] != "import"]
+    said = [
+        (one["type"], one["actor"], one["data"].get("text"))
+        for one in agent.events()
+        if one["actor"] != "import"
+    ]
     assert said[0] == ("bullet.revised", "git", "Run what we say.")
     assert [actor for _, actor, _ in said[1:]] == ["human"] * bool(more)
 
 
-def test_a_version_that_git_brings_back_takes_no_edit_back_that_a_question_read(agent: Agent) -> None:
+def test_a_version_that_git_brings_back_takes_no_edit_back_that_a_question_read(
+    agent: Agent,
+) -> None:
     commit(agent.project)
     whole = document(agent)
     del whole["sections"][MIS]
@@ -375,7 +442,8 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
         os._exit(137)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the test runner has threads; none of them holds a lock
+        # the test runner has threads; none of them holds a lock
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
         setattr(owner, name, dying)
@@ -387,7 +455,9 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
 
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(agent: Agent, step: str, edited: bool) -> None:
+def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(
+    agent: Agent, step: str, edited: bool
+) -> None:
     killed(agent, step, "ingest", *sessions(agent, 1))
     if edited:
         whole = document(agent)
@@ -395,26 +465,44 @@ def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(agent: Agent, step:
         save(agent, whole)
     agent.call("drain")
     assert agent.counters()["pat-001"] == (1, 0)
-    assert by_human(agent) == [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})] * edited
+    assert (
+        by_human(agent)
+        == [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})] * edited
+    )
     assert {path.name for path in agent.claude.iterdir()} == {"playbook.json", "reflector"}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_edit_and_an_adoption_whose_reading_was_killed_are_read_once(tmp_path: Path, step: str) -> None:
+def test_an_edit_and_an_adoption_whose_reading_was_killed_are_read_once(
+    tmp_path: Path, step: str
+) -> None:
     agent = Agent.in_folder(tmp_path)
     stamp = "2026-01-01T00:00:00Z"
-    save(agent, {"last_updated": stamp, "sections": {PAT: [{"name": "pat-001", "text": "Old."}, "Without a name."]}})
+    save(
+        agent,
+        {
+            "last_updated": stamp,
+            "sections": {PAT: [{"name": "pat-001", "text": "Old."}, "Without a name."]},
+        },
+    )
     killed(agent, step, "drain")
     agent.call("drain")
     whole = document(agent)
     whole["sections"][PAT].append({"text": "New, without a name."})
-    whole["sections"][MIS].append({"name": "mis-007", "text": "New, with a name.", "helpful": 2, "harmful": 0})
+    whole["sections"][MIS].append(
+        {"name": "mis-007", "text": "New, with a name.", "helpful": 2, "harmful": 0}
+    )
     whole["sections"][PAT][0]["helpful"] = 3
     save(agent, whole)
     killed(agent, step, "drain")
     for _ in range(2):
         agent.call("drain")
-    assert agent.counters() == {"pat-001": (3, 0), "pat-002": (0, 0), "pat-003": (0, 0), "mis-007": (2, 0)}
+    assert agent.counters() == {
+        "pat-001": (3, 0),
+        "pat-002": (0, 0),
+        "pat-003": (0, 0),
+        "mis-007": (2, 0),
+    }
     assert (len(by_human(agent)), len(agent.events("playbook.imported"))) == (3, 1)
 
 
@@ -431,12 +519,20 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[],
 
 
 @pytest.mark.parametrize("had", ["a session", "a session and an edit"])
-def test_an_edit_while_the_file_is_written_is_taken_in(agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str) -> None:
+def test_an_edit_while_the_file_is_written_is_taken_in(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str
+) -> None:
     whole = document(agent)
     edits = [("bullet.revised", {"name": "pat-002", "text": "Keep functions short."})]
     if had != "a session":
         whole["sections"][PAT][0]["text"] = "Write the failing test before the fix."
-        edits.insert(0, ("bullet.revised", {"name": "pat-001", "text": "Write the failing test before the fix."}))
+        edits.insert(
+            0,
+            (
+                "bullet.revised",
+                {"name": "pat-001", "text": ("Write the failing test before the fix.")},
+            ),
+        )
         save(agent, whole)
     whole["sections"][PAT][1]["text"] = "Keep functions short."
     meanwhile(monkeypatch, agent.playbook, lambda: save(agent, whole))

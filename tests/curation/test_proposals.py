@@ -35,13 +35,23 @@ TOKEN = "ghp_" + "a1B2" * 9
 @pytest.fixture
 def told(ledger: Ledger) -> Ledger:
     ledger.append(
-        [added("pat-001", "Read the error first."), added("pat-002", "Run the tests."), added("mis-001", "No.")]
+        [
+            added("pat-001", "Read the error first."),
+            added("pat-002", "Run the tests."),
+            added("mis-001", "No."),
+        ]
     )
     return ledger
 
 
 def proposed(ledger: Ledger, change: Change, **more: Any) -> Proposal:
-    given = {"origin": "agent", "trust": "agent", "reason": "it came up twice", "actor": "agent", **more}
+    given = {
+        "origin": "agent",
+        "trust": "agent",
+        "reason": "it came up twice",
+        "actor": "agent",
+        **more,
+    }
     return propose(ledger, change, **given)
 
 
@@ -57,14 +67,20 @@ def texts(ledger: Ledger) -> dict[str, str]:
     ("change", "name", "after"),
     [
         (new("Log in first.", "ctx"), "ctx-001", {"ctx-001": "Log in first."}),
-        (Change("revise", "pat-001", text="Read the whole error."), "pat-001", {"pat-001": "Read the whole error."}),
+        (
+            Change("revise", "pat-001", text="Read the whole error."),
+            "pat-001",
+            {"pat-001": "Read the whole error."},
+        ),
         (Change("move", "mis-001", section="oth"), "mis-001", {}),
         (Change("remove", "mis-001"), "mis-001", {"mis-001": None}),
         (Change("recount", "mis-001", helpful=4, harmful=0), "mis-001", {}),
     ],
     ids=lambda value: value.kind if isinstance(value, Change) else "",
 )
-def test_only_approval_changes_bullets(told: Ledger, change: Change, name: str, after: dict[str, str | None]) -> None:
+def test_only_approval_changes_bullets(
+    told: Ledger, change: Change, name: str, after: dict[str, str | None]
+) -> None:
     before = texts(told)
     one = proposed(told, change)
     assert (one.state, one.change, texts(told)) == ("waiting", change, before)
@@ -73,7 +89,10 @@ def test_only_approval_changes_bullets(told: Ledger, change: Change, name: str, 
     expected = {key: text for key, text in {**before, **after}.items() if text is not None}
     assert texts(told) == expected
     approval, made = told.targeting(one.id)
-    assert (approval.type, approval.data["inverse"]) == (ev.CHANGE_APPROVED, [one.to_data() for one in applied.inverse])  # type: ignore[index]
+    assert (approval.type, approval.data["inverse"]) == (
+        ev.CHANGE_APPROVED,
+        [one.to_data() for one in applied.inverse],
+    )  # type: ignore[index]
     assert (made.event_id, made.actor) == (applied.event_id, "human")
     (decided,) = proposals(told, waiting=False)
     assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
@@ -96,13 +115,21 @@ def test_only_approval_changes_bullets(told: Ledger, change: Change, name: str, 
         (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not made of other bullets"),
-        (Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"), "different bullets"),
-        (Change("merge", names=("pat-008", "pat-001"), text="x"), "no bullet is or was called 'pat-008'"),
+        (
+            Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"),
+            "different bullets",
+        ),
+        (
+            Change("merge", names=("pat-008", "pat-001"), text="x"),
+            "no bullet is or was called 'pat-008'",
+        ),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],
     ids=str,
 )
-def test_what_could_never_be_applied_is_refused_with_the_way_out(told: Ledger, change: Change, why: str) -> None:
+def test_what_could_never_be_applied_is_refused_with_the_way_out(
+    told: Ledger, change: Change, why: str
+) -> None:
     with pytest.raises(ProposalRefused, match=f"{why}.*; nothing was proposed"):
         proposed(told, change)
     assert list(told.events(types=[ev.CHANGE_PROPOSED])) == []
@@ -111,7 +138,11 @@ def test_what_could_never_be_applied_is_refused_with_the_way_out(told: Ledger, c
 def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
     apply(told, [Change("remove", "mis-001")], actor="human")
     with pytest.raises(
-        ProposalRefused, match=r"said this: mis-001 was removed \(deleted\); bring it back with `reflector"
+        ProposalRefused,
+        match=(
+            r"said this: mis-001 was removed \(deleted\); bring it back with "
+            r"`reflector"
+        ),
     ):
         proposed(told, new("NO", "oth"))
 
@@ -119,8 +150,12 @@ def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
 def test_one_proposal_reads_the_others_once(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     proposed(told, new("Sleep."))
     read, events = [], Ledger.events
-    monkeypatch.setattr(Ledger, "events", lambda *_, **more: (read.append(more.get("types")), events(*_, **more))[1])
-    proposed(told, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run."))
+    monkeypatch.setattr(
+        Ledger, "events", lambda *_, **more: (read.append(more.get("types")), events(*_, **more))[1]
+    )
+    proposed(
+        told, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
+    )
     assert sum(ev.CHANGE_PROPOSED in (types or ()) for types in read) == 1
 
 
@@ -149,10 +184,17 @@ def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledge
 def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told: Ledger) -> None:
     change = Change("revise", "pat-001", text="Read it all.")
     one, other = proposed(told, change), proposed(told, Change("remove", "mis-001"))
-    apply(told, [Change("revise", "pat-001", text="Read the log."), Change("remove", "mis-001")], actor="human")
+    apply(
+        told,
+        [Change("revise", "pat-001", text="Read the log."), Change("remove", "mis-001")],
+        actor="human",
+    )
     assert {p.id: (p.state, p.why) for p in sweep(told)[1]} == {
         one.id: ("stale", "pat-001 says something else since it was proposed"),
-        other.id: ("stale", "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`"),
+        other.id: (
+            "stale",
+            "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
+        ),
     }
     assert sweep(told)[1] == []
     again = proposed(told, change)
@@ -164,8 +206,15 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
 
 
 def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(told: Ledger) -> None:
-    one, other = (proposed(told, Change("revise", name, text="Read it all.")) for name in ("pat-001", "pat-002"))
-    removed = apply(told, [Change("remove", "pat-001"), Change("revise", "pat-002", text="Run it.")], actor="human")
+    one, other = (
+        proposed(told, Change("revise", name, text="Read it all."))
+        for name in ("pat-001", "pat-002")
+    )
+    removed = apply(
+        told,
+        [Change("remove", "pat-001"), Change("revise", "pat-002", text="Run it.")],
+        actor="human",
+    )
     sweep(told)
     apply(told, removed[0].inverse, actor="human")
     approve(told, find(told, one.id))
@@ -177,7 +226,9 @@ def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(tol
 
 
 def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
-    first, *_ = [proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)]
+    first, *_ = [
+        proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)
+    ]
     assert len(proposals(told)) == MOST_WAITING
     (expired, _) = [p for p in proposals(told, waiting=False) if p.state == "expired"]
     assert (expired.id, expired.why) == (first.id, "20 newer ones wait")
@@ -185,7 +236,13 @@ def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
 
 
 def test_an_agent_in_a_loop_is_stopped(told: Ledger) -> None:
-    said: dict[str, Any] = {"origin": "agent", "trust": "agent", "reason": "", "evidence": [], "basis": []}
+    said: dict[str, Any] = {
+        "origin": "agent",
+        "trust": "agent",
+        "reason": "",
+        "evidence": [],
+        "basis": [],
+    }
     for n in range(MOST_PROPOSED):
         data = {**said, "change": new(f"Advice {n}.").to_data()}
         told.append([NewEvent(ev.CHANGE_PROPOSED, identity("x", n), data, "agent")])
@@ -216,7 +273,9 @@ def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told
     reject(told, proposed(told, merge), "different moments", keep=True)
     assert kept_pairs(told) == {frozenset(merge.names)}
     assert proposed(told, merge).state == "kept"
-    other = Change("merge", names=("pat-002", "mis-001", "pat-001"), section="pat", text="Read and run.")
+    other = Change(
+        "merge", names=("pat-002", "mis-001", "pat-001"), section="pat", text="Read and run."
+    )
     with pytest.raises(ProposalRefused, match="keep pat-002 and pat-001 apart"):
         proposed(told, other)
 
@@ -224,7 +283,16 @@ def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told
 def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
     ids = [identity(ev.BULLET_PROPOSED, str(n)) for n in range(3)]
     for n, id in enumerate(ids):
-        told.append([NewEvent(ev.BULLET_PROPOSED, id, {"section": "pat", "text": f"Old {n}.", "reason": "r"}, "agent")])
+        told.append(
+            [
+                NewEvent(
+                    ev.BULLET_PROPOSED,
+                    id,
+                    {"section": "pat", "text": f"Old {n}.", "reason": "r"},
+                    "agent",
+                )
+            ]
+        )
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r", {"reason": "no"}, "human", target_id=ids[0])])
     told.append([replace(added("pat-003", "Old 1."), target_id=ids[1])])
     assert [(p.state, p.why or p.name) for p in proposals(told, waiting=False)] == [
@@ -241,4 +309,7 @@ def test_a_lesson_knows_the_proposal_that_it_became(told: Ledger) -> None:
     id = record_lesson(told, "mistake", "Add auth middleware", actor="engine", task="api_design")
     one = proposed(told, new("Add auth middleware.", "mis"), origin="human", lesson=id)
     approve(told, one)
-    assert (lesson_book(told).named(id).proposal, lesson_book(told).named(id).bullet) == (one.id, "mis-002")
+    assert (lesson_book(told).named(id).proposal, lesson_book(told).named(id).bullet) == (
+        one.id,
+        "mis-002",
+    )

@@ -76,7 +76,9 @@ def cloned(tmp_path: Path, name: str) -> Clone:
     home = tmp_path / name / "home"
     home.mkdir(parents=True)
     project = tmp_path / name / "project"
-    subprocess.run(["git", "clone", "-q", tmp_path / "origin.git", project], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "clone", "-q", tmp_path / "origin.git", project], check=True, capture_output=True
+    )
     return Clone(project, home)
 
 
@@ -89,7 +91,9 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
 
 
 @pytest.mark.parametrize("rebase", ["false", "true"])
-def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, second: Clone, rebase: str) -> None:
+def test_two_clones_that_counted_and_added_merge_without_a_loss(
+    first: Clone, second: Clone, rebase: str
+) -> None:
     run, one, two = "Run the tests.", "From the first.", "From the second."
     for clone, text in ((first, one), (second, two)):
         clone.counted("pat-001", id="s-1")
@@ -101,13 +105,23 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, se
     second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
     second.call("list")
     assert second.is_clean()
-    assert second.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 0, 0), "pat-003": (two, 1, 0)}
-    assert second.json("blame", "pat-002")[-1]["rationale"] == "set by git with 0 helpful, 0 harmful"
+    assert second.counts() == {
+        "pat-001": (run, 1, 0),
+        "pat-002": (one, 0, 0),
+        "pat-003": (two, 1, 0),
+    }
+    assert second.json("blame", "pat-002")[-1]["rationale"] == (
+        "set by git with 0 helpful, 0 harmful"
+    )
     second.counted("pat-003", id="s-3")
     second.push()
     first.pull("--ff-only")
     first.counted("pat-003", id="s-3")
-    assert first.counts() == {"pat-001": (run, 1, 0), "pat-002": (one, 1, 0), "pat-003": (two, 1, 0)}
+    assert first.counts() == {
+        "pat-001": (run, 1, 0),
+        "pat-002": (one, 1, 0),
+        "pat-003": (two, 1, 0),
+    }
     assert second.counts()["pat-003"] == (two, 2, 0)
     assert first.playbook.read_bytes() == second.playbook.read_bytes()
     for clone in (first, second):
@@ -115,7 +129,9 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(first: Clone, se
         assert clone.is_clean()
         assert clone.call("verify").out == ""
         assert "git" in clone.actors()
-    by_hand = [event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"]
+    by_hand = [
+        event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"
+    ]
     assert by_hand == ["pat-001", "pat-002"]
 
 
@@ -123,7 +139,9 @@ def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(fi
     first.counted("pat-001", id="s-1")
     assert b"helpful" not in first.playbook.read_bytes()
     for _ in range(2):
-        assert "[pat-001] helpful=1 harmful=0 :: Run the tests." in first.hook("SessionStart", session_id="s-2")
+        assert ("[pat-001] helpful=1 harmful=0 :: Run the tests.") in first.hook(
+            "SessionStart", session_id="s-2"
+        )
         os.utime(first.playbook, ns=(1, 1))
     first.call("add", "pat", "Two.")
     first.publish("Added")
@@ -142,7 +160,9 @@ def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(fi
     assert "[pat-003] helpful=0 harmful=0 :: Run" in said
 
 
-def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(first: Clone, second: Clone) -> None:
+def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(
+    first: Clone, second: Clone
+) -> None:
     for clone, text in ((first, "Run all tests."), (second, "Run the fast tests.")):
         clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
         clone.call("drain")
@@ -154,13 +174,17 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(firs
     assert second.counts()["pat-001"] == ("Run the fast tests.", 0, 0)
     assert second.playbook.read_text() == conflict
     ours, theirs = '        "text": "Run the fast tests."\n', '        "text": "Run all tests."\n'
-    second.playbook.write_text(conflict.replace(f"<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n", theirs))
+    second.playbook.write_text(
+        conflict.replace((f"<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n"), theirs)
+    )
     second.publish("Chose theirs")
     assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
     assert second.is_clean()
 
 
-def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once(first: Clone, second: Clone) -> None:
+def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once(
+    first: Clone, second: Clone
+) -> None:
     first.call("add", "pat", "Keep commits small.")
     first.share("Added")
     second.call("add", "pat", "Mine.")
@@ -172,7 +196,9 @@ def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once
     assert said[1] == ""
 
 
-def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(first: Clone) -> None:
+def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(
+    first: Clone,
+) -> None:
     edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
     for command, text in (("checkout", "Run the tests."), ("stash", "Run all tests.")):
         first.playbook.write_text(edited)
@@ -187,7 +213,9 @@ def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a
     assert first.actors() == {"human", "git"}
 
 
-def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(first: Clone, second: Clone) -> None:
+def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(
+    first: Clone, second: Clone
+) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
     first.counted("pat-002", id="s-1")
@@ -216,7 +244,9 @@ ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py tex
 
 
 @pytest.mark.parametrize("attributes", ATTRIBUTES)
-def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path, attributes: str) -> None:
+def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(
+    tmp_path: Path, attributes: str
+) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
     clone.call("add", "pat", "One.")
@@ -241,10 +271,14 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(tmp_path: Path,
     assert seen() == before
 
 
-def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(tmp_path: Path) -> None:
+def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(
+    tmp_path: Path,
+) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
-    assert "Next: git add .claude/.gitattributes && git commit" in clone.call("install", "--git").out
+    assert ("Next: git add .claude/.gitattributes && git commit") in clone.call(
+        "install", "--git"
+    ).out
     clone.call("uninstall", "--git")
     clone.call("add", "pat", "One.")
     both = ".claude/.gitattributes .claude/playbook.json"
@@ -265,12 +299,17 @@ def append(agent: Agent, *events: NewEvent) -> None:
 
 def rows(agent: Agent) -> list[str]:
     """Each bullet that there was: its name, what became of it, and its counters."""
-    return [f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}" for b in agent.json("list", "--all")]
+    return [
+        f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}"
+        for b in agent.json("list", "--all")
+    ]
 
 
 @pytest.fixture
 def agent(agent: Agent, tmp_path: Path) -> Agent:
-    """Two bullets that sessions cited, merged into a third; the file as it was before is kept beside it."""
+    """Two bullets that sessions cited, merged into a third; the file as it was before is kept
+    beside it.
+    """
     agent.write_playbook({})
     append(agent, *(added(name, text) for name, text in SOURCES.items()))
     for number, name in enumerate(SOURCES):
@@ -283,7 +322,8 @@ def agent(agent: Agent, tmp_path: Path) -> Agent:
 MERGED = ["pat-001 merged 1/0", "pat-002 merged 1/0", "pat-003 live 2/0"]
 
 
-#: What a person makes of the file, from that before the merge and that after it, and the bullets after that.
+#: What a person makes of the file, from that before the merge and that after it, and the bullets
+#: after that.
 EDITS: dict[str, tuple[Callable[[str, str], str], list[str]]] = {
     "the file as it is": (lambda _, after: after, MERGED),
     "an older file": (lambda before, _: before, MERGED),
@@ -292,11 +332,15 @@ EDITS: dict[str, tuple[Callable[[str, str], str], list[str]]] = {
         [*MERGED, "pat-004 live 0/0"],
     ),
     "the sources in place of the merged bullet": (
-        lambda before, after: json.dumps({**json.loads(after), "sections": json.loads(before)["sections"]}),
+        lambda before, after: json.dumps(
+            {**json.loads(after), "sections": json.loads(before)["sections"]}
+        ),
         ["pat-001 live 1/0", "pat-002 live 1/0", "pat-003 removed 0/0"],
     ),
     "the sources beside the merged bullet": (
-        lambda before, after: after.replace('": [\n      {', f'": [{_entries(before)},\n      {{', 1),
+        lambda before, after: after.replace(
+            '": [\n      {', f'": [{_entries(before)},\n      {{', 1
+        ),
         [*MERGED, "pat-004 live 0/0", "pat-005 live 0/0"],
     ),
 }
@@ -334,7 +378,9 @@ def driven(folder: Path, *versions: bytes) -> tuple[int, bytes]:
         path.write_bytes(version)
     command = [sys.executable, "-I", "-m", "reflector.hooks.git_merge", *paths]
     limit = (1 << 20, 1 << 20)  # of a file that is written
-    done = subprocess.run(command, capture_output=True, preexec_fn=lambda: setrlimit(RLIMIT_FSIZE, limit))
+    done = subprocess.run(
+        command, capture_output=True, preexec_fn=lambda: setrlimit(RLIMIT_FSIZE, limit)
+    )
     assert b"Traceback" not in done.stderr
     return done.returncode, paths[1].read_bytes()
 
@@ -347,7 +393,9 @@ def test_a_version_that_does_not_parse_is_merged_line_by_line(tmp_path: Path) ->
     assert (code, content.count(b"<<<<<<<")) == (1, 1)
 
 
-def test_a_version_that_is_too_large_is_a_conflict_and_one_that_cannot_be_written_is_no_merge(tmp_path: Path) -> None:
+def test_a_version_that_is_too_large_is_a_conflict_and_one_that_cannot_be_written_is_no_merge(
+    tmp_path: Path,
+) -> None:
     base = dump_shared([Bullet("pat-001", "pat", "One.")])
     assert driven(tmp_path, base, base, b" " * (MAX_BYTES + 1)) == (1, base)
     large = dump_shared([Bullet(f"pat-{n:04}", "pat", "x" * 3_000) for n in range(1, 500)])

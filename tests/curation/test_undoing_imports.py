@@ -26,7 +26,14 @@ def statuses(ledger: Ledger) -> list[str]:
 
 def undo(ledger: Ledger, positions: list[int]) -> None:
     found = undoing(ledger, ledger.at(positions))
-    apply(ledger, found.changes, actor="human", target=found.targets, baselines=found.baselines, again=True)
+    apply(
+        ledger,
+        found.changes,
+        actor="human",
+        target=found.targets,
+        baselines=found.baselines,
+        again=True,
+    )
 
 
 def test_undone_import_makes_lines_watched_again(imported: Ledger) -> None:

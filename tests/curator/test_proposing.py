@@ -1,4 +1,6 @@
-"""From what a session says to a wish and a proposal: by rules, and by a model that reads the reflection."""
+"""From what a session says to a wish and a proposal: by rules, and by a model that reads the
+reflection.
+"""
 
 import json
 from itertools import count
@@ -30,20 +32,32 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
     take(agent, session)
     take(agent, session.fork("s-2"))
     (proposal,) = agent.json("proposals")
-    assert (proposal["origin"], proposal["trust"], proposal["actor"]) == ("rules", "person", "rules")
+    assert (proposal["origin"], proposal["trust"], proposal["actor"]) == (
+        "rules",
+        "person",
+        "rules",
+    )
     (quote,) = proposal["evidence"]
     assert (quote["text"], quote["by"], quote["session"]) == (WISH, "person", "s-1")
     assert len(agent.events("wish.heard")) == 1
     assert agent.call("verify").out == ""
 
 
-def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(tmp_path: Path) -> None:
+def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(
+    tmp_path: Path,
+) -> None:
     ends: list[list[str]] = []
     for appends in count(1):
         folder = tmp_path / str(appends)
         folder.mkdir()
         agent = Agent.in_folder(folder)
-        path = Session("s-1").cites("pat-001", "harmful").user(WISH).agent("Done.").write(folder / "s-1.jsonl")
+        path = (
+            Session("s-1")
+            .cites("pat-001", "harmful")
+            .user(WISH)
+            .agent("Done.")
+            .write(folder / "s-1.jsonl")
+        )
         killed = agent.dies(appends, "ingest", path)
         agent.call("ingest", path)
         ends.append([event["event_id"] for event in agent.events()])
@@ -56,7 +70,13 @@ def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wi
 
 def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agent) -> None:
     take(agent, Session("s-1").user("No, use pnpm instead of npm.").agent("Done."))
-    take(agent, Session("s-1").user("No, use pnpm instead of npm.").user("No, use pnpm instead of npm.").agent("Done."))
+    take(
+        agent,
+        Session("s-1")
+        .user("No, use pnpm instead of npm.")
+        .user("No, use pnpm instead of npm.")
+        .agent("Done."),
+    )
     assert waiting(agent) == []
     take(agent, Session("s-2").user("Please use pnpm rather than npm").agent("Done."))
     (proposal,) = agent.json("proposals")
@@ -70,7 +90,9 @@ def test_what_the_playbook_says_in_other_words_is_not_proposed(agent: Agent) -> 
     assert len(agent.events("wish.heard")) == 1
 
 
-def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(agent: Agent) -> None:
+def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(
+    agent: Agent,
+) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
     (proposal,) = agent.json("proposals")
     agent.call("proposals", "approve", proposal["id"])
@@ -94,14 +116,31 @@ def proposing(*entries: dict[str, Any]) -> str:
 
 
 _QUOTED = {"turn": 1, "quote": "The total is wrong when a coupon"}
-ADD = {"kind": "add", "section": "ctx", "text": "The cart's tests need Redis.", "why": "They failed.", **_QUOTED}
+ADD = {
+    "kind": "add",
+    "section": "ctx",
+    "text": ("The cart's tests need Redis."),
+    "why": "They failed.",
+    **_QUOTED,
+}
 SEAMS = "Split functions at seams."
-NEW = {"kind": "supersede", "name": "pat-002", "section": "pat", "text": SEAMS, "why": "Too small.", **_QUOTED}
+NEW = {
+    "kind": "supersede",
+    "name": "pat-002",
+    "section": "pat",
+    "text": SEAMS,
+    "why": "Too small.",
+    **_QUOTED,
+}
 
 
-def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(curated: Agent, api: Api) -> None:
+def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(
+    curated: Agent, api: Api
+) -> None:
     agents_own = {"turn": 2, "quote": "I change how the cart adds up"}
-    api.does = [sound(proposing(ADD, NEW | agents_own, {"kind": "remove", "name": "pat-001", **_QUOTED}))]
+    api.does = [
+        sound(proposing(ADD, NEW | agents_own, {"kind": "remove", "name": "pat-001", **_QUOTED}))
+    ]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
     (asked,) = api.asked
@@ -112,7 +151,8 @@ def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(curated: Ag
     curated.call("drain")
     assert (len(api.asked), len(curated.json("proposals"))) == (1, 2)
     assert curated.call("verify").out == curated.call("rebuild", "--check").out == ""
-    curated.call("proposals", "approve", superseding["id"])  # new words take the place and the evidence of the old ones
+    # new words take the place and the evidence of the old ones
+    curated.call("proposals", "approve", superseding["id"])
     counters = curated.counters()
     assert "pat-002" not in counters
     assert counters["pat-003"] == (3, 1)
@@ -120,9 +160,16 @@ def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(curated: Ag
 
 @pytest.mark.parametrize(
     "entry",
-    [{"kind": "add"}, ADD | {"quote": "nobody said this"}, ADD | {"turn": 2}, ADD | {"text": "x" * 501}],
+    [
+        {"kind": "add"},
+        ADD | {"quote": "nobody said this"},
+        ADD | {"turn": 2},
+        ADD | {"text": "x" * 501},
+    ],
 )
-def test_a_proposal_without_its_quote_is_dropped_and_costs_no_tag(curated: Agent, api: Api, entry: Any) -> None:
+def test_a_proposal_without_its_quote_is_dropped_and_costs_no_tag(
+    curated: Agent, api: Api, entry: Any
+) -> None:
     api.does = [sound(proposing(entry))]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
@@ -141,7 +188,9 @@ def test_listening_and_curating_follow_the_persons_settings_alone(agent: Agent, 
 
 
 def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
-    message = Message(7, "u", "user", fields.pop("origin", "human"), fields.pop("chain", ""), "", text)
+    message = Message(
+        7, "u", "user", fields.pop("origin", "human"), fields.pop("chain", ""), "", text
+    )
     return [(wish.form.kind, wish.form.section, wish.text) for wish in wishes([message])]
 
 
@@ -153,18 +202,36 @@ def said(text: str, **fields: Any) -> list[tuple[str, str, str]]:
             ("standing", "pat", "Always run the linter before you push."),
         ),
         ("never commit straight to main", ("standing", "mis", "Never commit straight to main.")),
-        ("We never mock the database in this repo", ("standing", "mis", "Never mock the database in this repo.")),
-        ("Don't touch the generated files again!", ("standing", "mis", "Don't touch the generated files.")),
-        ("Remember that staging uses Postgres 15.", ("standing", "ctx", "Staging uses Postgres 15.")),
+        (
+            "We never mock the database in this repo",
+            ("standing", "mis", "Never mock the database in this repo."),
+        ),
+        (
+            "Don't touch the generated files again!",
+            ("standing", "mis", "Don't touch the generated files."),
+        ),
+        (
+            "Remember that staging uses Postgres 15.",
+            ("standing", "ctx", "Staging uses Postgres 15."),
+        ),
         ("and remember to update the changelog", ("standing", "pat", "Update the changelog.")),
         ("Keep in mind that CI has no network", ("standing", "ctx", "CI has no network.")),
-        ("From now on, write commit messages in English", ("standing", "pref", "Write commit messages in English.")),
+        (
+            "From now on, write commit messages in English",
+            ("standing", "pref", "Write commit messages in English."),
+        ),
         ("Next time, run `make demo` first", ("standing", "pref", "Run `make demo` first.")),
-        ("I prefer short answers without headings", ("standing", "pref", "Prefer short answers without headings.")),
+        (
+            "I prefer short answers without headings",
+            ("standing", "pref", "Prefer short answers without headings."),
+        ),
         ("No, use pnpm instead of npm.", ("correction", "pref", "Use pnpm instead of npm.")),
         ("Always 合并前更新依赖。", ("standing", "pat", "Always 合并前更新依赖.")),
         ("先看代码。Never 直接修改生成的文件！", ("standing", "mis", "Never 直接修改生成的文件.")),
-        ("Wrong: run make check before anything", ("correction", "pref", "Run make check before anything.")),
+        (
+            "Wrong: run make check before anything",
+            ("correction", "pref", "Run make check before anything."),
+        ),
     ],
 )
 def test_a_wish_is_heard_in_its_common_forms(text: str, wish: tuple[str, str, str]) -> None:

@@ -1,4 +1,6 @@
-"""The fold: what a playbook is, as a pure function of its events, each of a type that stands in the registry."""
+"""The fold: what a playbook is, as a pure function of its events, each of a type that stands in
+the registry.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -40,7 +42,14 @@ def at(*events: Event, start: int = 1) -> list[Event]:
 
 
 def bullet(name: str, helpful: int = 0, harmful: int = 0, **more: Any) -> dict[str, Any]:
-    return {"name": name, "section": name[:3], "text": f"About {name}", "helpful": helpful, "harmful": harmful, **more}
+    return {
+        "name": name,
+        "section": name[:3],
+        "text": f"About {name}",
+        "helpful": helpful,
+        "harmful": harmful,
+        **more,
+    }
 
 
 def added(name: str, helpful: int = 0, harmful: int = 0) -> Event:
@@ -52,7 +61,13 @@ def tag(name: Any, tag: Any = "helpful", disposition: str = "counted", **more: A
 
 
 def completed(reflection: str, window: str | None = None) -> Event:
-    return Event("reflection.completed", {}, event_id=f"done-{reflection}", reflection_id=reflection, target_id=window)
+    return Event(
+        "reflection.completed",
+        {},
+        event_id=f"done-{reflection}",
+        reflection_id=reflection,
+        target_id=window,
+    )
 
 
 def retracted(target: str) -> Event:
@@ -69,13 +84,16 @@ def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
 
 def test_a_second_bullet_of_a_name_changes_nothing() -> None:
     second = Event("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
-    for gone in ([], [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]):
+    for gone in (
+        [],
+        [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})],
+    ):
         book = fold(at(added("pat-001", 1), *gone, second))
         assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
         assert len(book.bullets()) == (0 if gone else 1)
 
 
-def test_text_and_section_are_those_given_last_and_a_removed_bullet_is_a_tombstone_that_still_counts() -> None:
+def test_removed_bullet_keeps_its_counts() -> None:
     book = fold(
         at(
             added("pat-001"),
@@ -95,10 +113,13 @@ def test_text_and_section_are_those_given_last_and_a_removed_bullet_is_a_tombsto
 
 
 @pytest.mark.parametrize(
-    "type_", ["bullet.added", "bullet.revised", "playbook.imported", "bullet.tagged", "session.recorded"]
+    "type_",
+    ["bullet.added", "bullet.revised", "playbook.imported", "bullet.tagged", "session.recorded"],
 )
 def test_an_event_without_data_changes_no_bullet(type_: str) -> None:
-    assert fold(at(added("pat-001"), Event(type_, None))).bullets() == (Bullet("pat-001", "pat", "About pat-001"),)
+    assert fold(at(added("pat-001"), Event(type_, None))).bullets() == (
+        Bullet("pat-001", "pat", "About pat-001"),
+    )
 
 
 _COUNTED = {"name": "pat-001", "tag": "helpful", "disposition": "counted"}
@@ -125,7 +146,10 @@ def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: obje
 def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
     recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
     assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
-    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (5, 6)
+    assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (
+        5,
+        6,
+    )
 
 
 def test_the_policy_that_is_asked_for_goes_before_the_adopted_one() -> None:
@@ -142,12 +166,20 @@ _NAMES = st.sampled_from(["pat-001", "pat-002"])
 _IDS = st.sampled_from(["r1", "r2", None])
 _ANY = st.one_of(
     st.builds(added, _NAMES, st.integers(0, 2), st.integers(0, 2)),
-    st.builds(tag, _NAMES, st.sampled_from(["helpful", "harmful", "neutral"]), reflection_id=_IDS, session_id=_IDS),
+    st.builds(
+        tag,
+        _NAMES,
+        st.sampled_from(["helpful", "harmful", "neutral"]),
+        reflection_id=_IDS,
+        session_id=_IDS,
+    ),
     st.builds(completed, st.sampled_from(["r1", "r2"]), st.sampled_from(["w1", None])),
     st.builds(retracted, st.sampled_from(["w1", "done-r1", "e2", "e3", "not-w1", "not-done-r1"])),
     st.builds(adopted, st.sampled_from(COUNTINGS)),
     st.builds(Event, st.just("bullet.recounted"), st.builds(bullet, _NAMES, st.integers(0, 2))),
-    st.builds(Event, st.sampled_from(["session.recorded", "reflection.failed", "unheard.of"]), st.just({})),
+    st.builds(
+        Event, st.sampled_from(["session.recorded", "reflection.failed", "unheard.of"]), st.just({})
+    ),
 )
 _HISTORIES = st.lists(_ANY, max_size=12).map(lambda events: at(*_once(events)))
 
@@ -173,7 +205,9 @@ def test_counters_are_never_negative_and_at_least_the_baseline(events: list[Even
 
 
 @given(_HISTORIES, st.integers(0, 12))
-def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(events: list[Event], cut: int) -> None:
+def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(
+    events: list[Event], cut: int
+) -> None:
     book = fold(events[:cut])
     for name in book.entries:
         book.counters(name, "once_per_session")
@@ -194,7 +228,9 @@ def test_a_type_that_changes_nothing_says_why_it_is_recorded() -> None:
 def test_every_field_of_a_bullets_entry_is_a_column_of_its_table() -> None:
     columns = {*sql.tables()["bullet"][0]}
     held = {one.name for one in fields(Entry)} | {"playbook_id", "helpful", "harmful"}
-    assert held <= columns, f"migrations/schema.sql and a migration lack {', '.join(held - columns)}"
+    assert held <= columns, (
+        f"migrations/schema.sql and a migration lack {', '.join(held - columns)}"
+    )
     assert columns <= held, f"Entry in reflector/events/state.py lacks {', '.join(columns - held)}"
 
 

@@ -1,4 +1,6 @@
-"""Older versions of reflector at work: the code of a landed commit, as git has it, with its own commands."""
+"""Older versions of reflector at work: the code of a landed commit, as git has it, with its own
+commands.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from pathlib import Path
 from tests.road.sessions import Session
 
 _ROOT = Path(__file__).parents[2]
-_MAIN = "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ import main; main()"
+_MAIN = (
+    "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ "
+    "import main; main()"
+)
 #: The session that each machine's history may have; nobody said how the cited bullets did.
 SESSION = "5f2a91c0-0000-4000-8000-000000000001"
 WHY = ("--why", "they asked for it")
@@ -40,7 +45,9 @@ Step = tuple[str, ...]
 
 def has_commit(commit: str) -> bool:
     """Return whether git has a commit here: a shallow clone lacks the older ones."""
-    found = subprocess.run(["git", "cat-file", "-e", f"{commit}^{{tree}}"], cwd=_ROOT, capture_output=True, check=False)
+    found = subprocess.run(
+        ["git", "cat-file", "-e", f"{commit}^{{tree}}"], cwd=_ROOT, capture_output=True, check=False
+    )
     return found.returncode == 0
 
 
@@ -84,7 +91,9 @@ class Machine:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         main = [sys.executable, "-I", "-c", _MAIN.format(str(self.code)), *words]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "REFLECTOR_NO_SPAWN": "1"}
-        return subprocess.run(main, cwd=self.project, env=environ, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            main, cwd=self.project, env=environ, capture_output=True, text=True, check=False
+        )
 
     def says(self, *words: str, code: int = 0) -> str:
         """Run a command that ends so, and return all that it prints."""
@@ -93,9 +102,13 @@ class Machine:
         return ran.stdout + ran.stderr
 
     def does(self, step: Step) -> None:
-        """Do a step. Where a version lacks the command, an older way is taken, or the step is left out."""
+        """Do a step. Where a version lacks the command, an older way is taken, or the step is
+        left out.
+        """
         ran = self.run(*step)
-        if ran.returncode == 2 and re.search("no (such )?(command|option)", ran.stderr, re.IGNORECASE):
+        if ran.returncode == 2 and re.search(
+            "no (such )?(command|option)", ran.stderr, re.IGNORECASE
+        ):
             by = "in an older way" if self._does_as_before(step) else "not at all"
             print(f"  {self.folder.name}: {' '.join(step[:2])}: {by}")
         elif ran.returncode:

@@ -12,7 +12,8 @@ from reflector.proof.verify import verify
 def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
     """All that a merge promises to be the same on both sides."""
     return {
-        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful) for r in ledger.rows()
+        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful)
+        for r in ledger.rows()
     }
 
 
@@ -51,4 +52,6 @@ def both_take(one: Ledger, two: Ledger) -> Merged:
 
 def told(ledger: Ledger) -> Counter[tuple[object, ...]]:
     """What a merge promises where machines gave bullets names of their own: all but the names."""
-    return Counter((r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows())
+    return Counter(
+        (r.section, r.text, r.status, r.reason, r.helpful, r.harmful) for r in ledger.rows()
+    )

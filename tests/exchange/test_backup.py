@@ -1,4 +1,6 @@
-"""A backup is one sound state of the ledger; nothing is replaced unseen, and nothing is lost by putting one back."""
+"""A backup is one sound state of the ledger; nothing is replaced unseen, and nothing is lost by
+putting one back.
+"""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +40,9 @@ def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"ledger.db-wal", "ledger.db-shm"}
 
 
-def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(path: Path, tmp_path: Path) -> None:
+def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(
+    path: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "backup.db"
     with _told(path) as ledger:
         head = ledger.head()
@@ -51,8 +55,12 @@ def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(path: Path, t
         assert list(verify(other, Anchor(head.position, head.chain))) == []
 
 
-def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(path: Path, tmp_path: Path) -> None:
-    old, new = (tmp_path / f".{name}.db.4711.reflector-unfinished" for name in ("monday", "tuesday"))
+def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(
+    path: Path, tmp_path: Path
+) -> None:
+    old, new = (
+        tmp_path / f".{name}.db.4711.reflector-unfinished" for name in ("monday", "tuesday")
+    )
     for left in (old, new):
         left.mkdir()
     os.utime(old, (0, 0))
@@ -61,7 +69,9 @@ def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(p
     assert _names(tmp_path) == {"wednesday.db", "state", new.name}
 
 
-def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(
+    path: Path, tmp_path: Path
+) -> None:
     copy, link = tmp_path / "backup.db", tmp_path / "link.db"
     copy.write_text("mine")
     link.symlink_to(tmp_path / "nowhere")
@@ -70,21 +80,34 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(path: Path, 
             with pytest.raises(LedgerUnavailable, match="is there already"):
                 backup(ledger, there)
         sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
-        with pytest.raises(LedgerCorrupt, match=r"this bullet\.added or the event before it was changed"):
+        with pytest.raises(
+            LedgerCorrupt,
+            match=(
+                r"this bullet\.added or the event before it was "
+                r"changed"
+            ),
+        ):
             backup(ledger, tmp_path / "new.db")
     assert copy.read_text() == "mine"
     assert _names(tmp_path) == {"backup.db", "link.db", "state"}
 
 
-def test_a_backup_under_load_is_one_state_with_everything_before_it(path: Path, tmp_path: Path) -> None:
+def test_a_backup_under_load_is_one_state_with_everything_before_it(
+    path: Path, tmp_path: Path
+) -> None:
     def write(number: int) -> int:
         with Ledger.open_file(path) as ledger:
             first = window(number, f"s{number}")
-            return len(ledger.append([first, *reflected(f"r{number}", first, ("pat-001", "helpful"))]))
+            return len(
+                ledger.append([first, *reflected(f"r{number}", first, ("pat-001", "helpful"))])
+            )
 
     with _told(path) as ledger, ThreadPoolExecutor(1) as beside:
         writes = [beside.submit(write, number) for number in range(100, 120)]
-        ends = [(ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position) for n in range(5)]
+        ends = [
+            (ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position)
+            for n in range(5)
+        ]
         assert [one.result() for one in writes] == [3] * 20
         assert ledger.head().position > ends[0][1]
         for number, (before, end) in enumerate(ends):
@@ -94,7 +117,9 @@ def test_a_backup_under_load_is_one_state_with_everything_before_it(path: Path, 
         assert list(verify(ledger)) == []
 
 
-def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Path, tmp_path: Path) -> None:
+def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(
+    path: Path, tmp_path: Path
+) -> None:
     with _told(path) as ledger, Ledger.open_file(path) as other:
         end = backup(ledger, tmp_path / "b.db")
         before = _content(path)
@@ -117,7 +142,9 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(path: Pat
         assert list(verify(ledger)) == []
 
 
-def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(path: Path, tmp_path: Path) -> None:
+def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(
+    path: Path, tmp_path: Path
+) -> None:
     with _told(tmp_path / "other.db") as stranger:
         backup(stranger, tmp_path / "stranger.db")
     with _told(path) as ledger:
@@ -139,7 +166,11 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
     with Ledger.open_file(tmp_path / "b.db") as copy:
         sql.forge(copy, "UPDATE event SET data = '{}' WHERE position = 2")
     raw = (tmp_path / "b.db").read_bytes()
-    for name, content in {"cut": raw[: len(raw) // 2], "text": b"no database" * 100, "empty": b""}.items():
+    for name, content in {
+        "cut": raw[: len(raw) // 2],
+        "text": b"no database" * 100,
+        "empty": b"",
+    }.items():
         (tmp_path / f"{name}.db").write_bytes(content)
     with closing(sqlite_module().connect(tmp_path / "strange.db")) as strange:
         strange.execute("CREATE TABLE mine (x)")
@@ -152,7 +183,9 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
 
 
 @pytest.mark.parametrize("damage", ["missing", "missing, and its log is not", "empty", "broken"])
-def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(path: Path, tmp_path: Path, damage: str) -> None:
+def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(
+    path: Path, tmp_path: Path, damage: str
+) -> None:
     with _told(path) as ledger:
         backup(ledger, tmp_path / "b.db")
     before, broken = _content(path), b"broken" * 1000
@@ -176,7 +209,9 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(path: Path, 
         assert kept.read_bytes() == broken
 
 
-def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(open_ledger: OpenLedger, tmp_path: Path) -> None:
+def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(
+    open_ledger: OpenLedger, tmp_path: Path
+) -> None:
     ledger = open_ledger()
     if ledger.engine.dialect == "sqlite":
         pytest.skip("a file")

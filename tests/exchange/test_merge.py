@@ -1,4 +1,6 @@
-"""Two machines' ledgers become one, whichever takes the other in; tests/oracle plays texts, counts and policies."""
+"""Two machines' ledgers become one, whichever takes the other in; tests/oracle plays texts,
+counts and policies.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -31,7 +33,12 @@ def test_renamed_bullets_keep_what_counts_for_them(one: Ledger, two: Ledger) -> 
     one.append([added("pat-004", "Run the linter"), *_judged("pat-004", 1)])
     two.append([added("pat-004", "Read the log"), *_judged("pat-004", 2, 3)])
     two.append([changed(ev.BULLET_REVISED, "pat-004", 1, text="Read the whole log")])
-    two.append([imported(("pat-005", 1, 0)), changed(ev.BULLET_REMOVED, "pat-005", 1, reason="x", into="pat-004")])
+    two.append(
+        [
+            imported(("pat-005", 1, 0)),
+            changed(ev.BULLET_REMOVED, "pat-005", 1, reason="x", into="pat-004"),
+        ]
+    )
     two.redact([identity(ev.BULLET_ADDED, "pat-004")], reason="a secret", actor="human")
     # pat-006 means nothing here, but sessions there have cited it.
     assert taken(one, two, rename=True).renamed == {"pat-004": "pat-007"}
@@ -40,7 +47,11 @@ def test_renamed_bullets_keep_what_counts_for_them(one: Ledger, two: Ledger) -> 
         "pat-007": ("Read the whole log", None, 2, 0),
         "pat-005": ("About pat-005", "pat-007", 1, 0),
     }
-    cited = [name for event in one.events(types=[ev.SESSION_RECORDED]) for name in (event.data or {})["cited"]]
+    cited = [
+        name
+        for event in one.events(types=[ev.SESSION_RECORDED])
+        for name in (event.data or {})["cited"]
+    ]
     assert cited == ["pat-004", "pat-007", "pat-007"]
     sound(one)
     # What was renamed once is so for ever, without being asked for again.
@@ -66,12 +77,18 @@ _BASE = added("pat-001", "Same")
     [
         pytest.param(
             [imported(("pat-001", 3, 1)), *_judged("pat-001", 1)],
-            [imported(("pat-001", 9, 9), ("pat-002", 1, 0), digest="1" * 64), *_judged("pat-001", 2)],
+            [
+                imported(("pat-001", 9, 9), ("pat-002", 1, 0), digest="1" * 64),
+                *_judged("pat-001", 2),
+            ],
             {"pat-001": (5, 1), "pat-002": (1, 0)},
             id="of two baselines the one that was recorded first stands",
         ),
         pytest.param(
-            [_BASE], [added("pat-001", "Same", helpful=2)], {"pat-001": (0, 0)}, id="a bullet of both machines is one"
+            [_BASE],
+            [added("pat-001", "Same", helpful=2)],
+            {"pat-001": (0, 0)},
+            id="a bullet of both machines is one",
         ),
         pytest.param(
             [_BASE, changed(ev.BULLET_MOVED, "pat-001", 1, section="oth")],
@@ -82,7 +99,11 @@ _BASE = added("pat-001", "Same")
     ],
 )
 def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
-    one: Ledger, two: Ledger, here: list[NewEvent], there: list[NewEvent], wanted: dict[str, tuple[object, ...]]
+    one: Ledger,
+    two: Ledger,
+    here: list[NewEvent],
+    there: list[NewEvent],
+    wanted: dict[str, tuple[object, ...]],
 ) -> None:
     one.append(here)
     two.append(there)  # recorded later
@@ -90,23 +111,40 @@ def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
     assert {name: bullets(one)[name][-len(row) :] for name, row in wanted.items()} == wanted
 
 
-def test_what_undoes_the_word_of_a_merge_is_a_change_like_any_other_elsewhere(one: Ledger, two: Ledger) -> None:
+def test_what_undoes_the_word_of_a_merge_is_a_change_like_any_other_elsewhere(
+    one: Ledger, two: Ledger
+) -> None:
     one.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 1, text="Here")])
     two.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 2, text="There")])
     taken(two, one)
     (restated,) = two.at([two.head().position])
     assert (restated.actor, restated.facts["text"]) == ("merge", "There")
-    two.append([replace(changed(ev.BULLET_REVISED, "pat-001", 3, text="Here"), target_id=restated.event_id)])
+    two.append(
+        [
+            replace(
+                changed(ev.BULLET_REVISED, "pat-001", 3, text="Here"), target_id=restated.event_id
+            )
+        ]
+    )
     both_take(one, two)
     assert bullets(one)["pat-001"][1] == "Here"
 
 
-def test_a_count_that_was_undone_under_another_name_is_undone_here(one: Ledger, two: Ledger) -> None:
+def test_a_count_that_was_undone_under_another_name_is_undone_here(
+    one: Ledger, two: Ledger
+) -> None:
     one.append([imported(("pat-001", 0, 0))])
     born, (seen, *judged) = added("pat-001", "Read the log"), _judged("pat-001", 1)
-    two.append([born, seen, *judged, changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)])
+    two.append(
+        [born, seen, *judged, changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=5, harmful=0)]
+    )
     former = {"since": born.event_id, "baseline_helpful": 0, "baseline_harmful": 0}
-    two.append([changed(ev.BULLET_RECOUNTED, "pat-001", 2, helpful=1, harmful=0, **former), retracted(seen, "no")])
+    two.append(
+        [
+            changed(ev.BULLET_RECOUNTED, "pat-001", 2, helpful=1, harmful=0, **former),
+            retracted(seen, "no"),
+        ]
+    )
     taken(one, two, rename=True)
     assert counts(one, "pat-002") == counts(two) == (0, 0)
     sound(one, two)
@@ -117,16 +155,27 @@ def _line(name: str, text: str = "Run the tests", **more: Any) -> NewEvent:
     return replace(one := added(name, text), data={**one.data, "watched": True, **more})
 
 
-def _check(number: int, name: str, actor: str = "agent", part: int = 0, *, counts: bool = True) -> list[NewEvent]:
+def _check(
+    number: int, name: str, actor: str = "agent", part: int = 0, *, counts: bool = True
+) -> list[NewEvent]:
     """A window that was checked about a line which helped in it."""
     seen, of = window(number, f"s{number}"), f"{actor}-{number}-{part}"
     done, tag = reflected(of, seen, (name, "helpful"), actor=actor)
-    told = replace(checked(seen, name, "helpful"), event_id=identity(ev.BULLET_CHECKED, of), reflection_id=of)
+    told = replace(
+        checked(seen, name, "helpful"), event_id=identity(ev.BULLET_CHECKED, of), reflection_id=of
+    )
     events = [seen] if part == 0 else []
-    return [*events, replace(done, data={**done.data, "mode": "checked"}), told, *([tag] if counts else [])]
+    return [
+        *events,
+        replace(done, data={**done.data, "mode": "checked"}),
+        told,
+        *([tag] if counts else []),
+    ]
 
 
-def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(one: Ledger, two: Ledger) -> None:
+def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(
+    one: Ledger, two: Ledger
+) -> None:
     one.append([_line("oth-001"), _line("oth-002", "Use cents")])
     one.append([*_check(1, "oth-001"), *_check(1, "oth-001", part=1, counts=False)])
     two.append([_line("oth-002"), _line("oth-001", "Use cents"), *_check(2, "oth-002", "rules")])
@@ -143,14 +192,18 @@ def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(one: 
     sound(one, two)
 
 
-def test_a_bullet_of_the_playbook_that_is_only_watched_elsewhere_stays_in_it(one: Ledger, two: Ledger) -> None:
+def test_a_bullet_of_the_playbook_that_is_only_watched_elsewhere_stays_in_it(
+    one: Ledger, two: Ledger
+) -> None:
     one.append([_line("pat-001", "About pat-001")])
     two.append([imported(("pat-001", 3, 1))])
     both_take(one, two)
     assert bullets(one)["pat-001"] == ("pat", "About pat-001", "live", None, None, 3, 1)
 
 
-def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(one: Ledger, two: Ledger) -> None:
+def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(
+    one: Ledger, two: Ledger
+) -> None:
     one.append([_BASE, *_check(1, "pat-001", "agent")])
     two.append([_BASE, window(1, "s1"), *reflected("r1", window(1, "s1"), ("pat-001", "helpful"))])
     assert (both_take(one, two).set_aside, counts(one), counts(two)) == (0, (1, 0), (1, 0))
@@ -161,9 +214,15 @@ def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(
     sound(one, two)
 
 
-def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(one: Ledger, two: Ledger) -> None:
+def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(
+    one: Ledger, two: Ledger
+) -> None:
     seen = window(1)
-    rules = [_BASE, seen, *reflected("r-rules", seen, ("pat-001", "helpful"), ("pat-001", "helpful"))]
+    rules = [
+        _BASE,
+        seen,
+        *reflected("r-rules", seen, ("pat-001", "helpful"), ("pat-001", "helpful")),
+    ]
     model = [*rules[:2], *reflected("r-model", seen, ("pat-001", "harmful"), actor="anthropic")]
     one.append(rules)
     two.append(model)
@@ -186,9 +245,12 @@ def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(one: L
 def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
     one: Ledger, two: Ledger, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
-    def skewed(seconds: int) -> None:  # a server takes no event that is more than a minute ahead of its clock
+    # a server takes no event that is more than a minute ahead of its clock
+    def skewed(seconds: int) -> None:
         now = datetime.now(UTC) + timedelta(seconds=seconds)
-        monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        monkeypatch.setattr(
+            "reflector.ledger.append.utc_now", lambda: now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        )
 
     def append(ledger: Ledger, *events: NewEvent) -> None:
         skewed(ahead if ledger is two else 0)
@@ -200,7 +262,11 @@ def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
     append(two, *_judged("pat-001", 1, 2))
     taken(one, two)
     # A person sees 2 and sets 7; then a session counts, on either machine.
-    append(one, changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=0), *_judged("pat-001", 3))
+    append(
+        one,
+        changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=7, harmful=0),
+        *_judged("pat-001", 3),
+    )
     append(two, added("ctx-001"))
     taken(one, two)
     taken(two, one)
@@ -225,7 +291,10 @@ def test_one_fact_in_other_words_is_one_fact(one: Ledger, two: Ledger) -> None:
     two.append([*elsewhere, retracted(seen, "an error")])
     merged = taken(one, two)
     assert (merged.added, merged.known, merged.otherwise) == (0, 5, 2)
-    assert merged.differing == ["session.recorded at 2 of the file", "evidence.retracted at 5 of the file"]
+    assert merged.differing == [
+        "session.recorded at 2 of the file",
+        "evidence.retracted at 5 of the file",
+    ]
     two.append([added("ctx-001")])
     assert taken(one, two).otherwise == 2
     sound(one)
@@ -233,7 +302,9 @@ def test_one_fact_in_other_words_is_one_fact(one: Ledger, two: Ledger) -> None:
 
 
 _SEEN = window(1)
-_VERDICTS = {tag: [_BASE, _SEEN, *reflected("r1", _SEEN, ("pat-001", tag))] for tag in ("helpful", "harmful")}
+_VERDICTS = {
+    tag: [_BASE, _SEEN, *reflected("r1", _SEEN, ("pat-001", tag))] for tag in ("helpful", "harmful")
+}
 
 
 @pytest.mark.parametrize(
@@ -244,7 +315,11 @@ _VERDICTS = {tag: [_BASE, _SEEN, *reflected("r1", _SEEN, ("pat-001", tag))] for 
             [_BASE, added("pat-004", "Read the log"), added("pat-005", "New")],
             r"1 name .*--rename .*\n  pat-004: here 'Run the linter', in the file 'Read the log'\Z",
         ),
-        ([added("oth-009")], [*_VERDICTS["harmful"], added("oth-008", "Forged")], "line 6: its data"),
+        (
+            [added("oth-009")],
+            [*_VERDICTS["harmful"], added("oth-008", "Forged")],
+            "line 6: its data",
+        ),
     ],
 )
 def test_what_a_person_has_to_decide_is_named_and_nothing_is_appended(
@@ -271,12 +346,16 @@ def test_windows_that_share_records_are_told(one: Ledger, two: Ledger) -> None:
     assert taken(one, two).overlapping == 1
 
 
-def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(one: Ledger, two: Ledger) -> None:
+def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(
+    one: Ledger, two: Ledger
+) -> None:
     given = {"origin": "agent", "trust": "agent", "reason": "twice", "actor": "agent"}
     wish = propose(one, Change("add", section="pat", text="Run the linter."), **given)  # type: ignore[arg-type]
     taken(two, one)
     approve(one, wish)
     reject(two, find(two, wish.id), "no")
     both_take(one, two)
-    states = [[(row.state, row.name) for row in proposals(ledger, waiting=False)] for ledger in (one, two)]
+    states = [
+        [(row.state, row.name) for row in proposals(ledger, waiting=False)] for ledger in (one, two)
+    ]
     assert states == [[("approved", "pat-001")]] * 2

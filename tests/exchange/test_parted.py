@@ -1,7 +1,9 @@
-"""Pairs of ledgers that parted from one, as each landed version wrote them: merged both ways, they give one playbook.
+"""Pairs of ledgers that parted from one, as each landed version wrote them: merged both ways, they
+give one playbook.
 
-Up to c4b5c401 the changes that two machines made at one position had one event id. `.ci/keep_parted.py` made the pairs
-with the code of those versions, and says which changes each of them has.
+Up to c4b5c401 the changes that two machines made at one position had one event id.
+`.ci/keep_parted.py` made the pairs with the code of those versions, and says which changes each of
+them has.
 """
 
 import json
@@ -21,7 +23,13 @@ REDACTED = [name for name in PAIRS if "redact" in name or "every-change" in name
 #: Texts that are live after the merge, where only one answer is right: machine B acted later.
 LIVE = {
     "both-revise": {"No mocks", "Run every test", "Text of B"},
-    "both-add-other-texts": {"Added by A", "Added by B", "No mocks", "Run every test", "Run the tests"},
+    "both-add-other-texts": {
+        "Added by A",
+        "Added by B",
+        "No mocks",
+        "Run every test",
+        "Run the tests",
+    },
     "both-add-one-text": {"Added by both", "No mocks", "Run every test", "Run the tests"},
     "both-remove": {"No mocks", "Run every test"},
     "both-add-and-remove": {"No mocks", "Run every test", "Run the tests"},
@@ -33,7 +41,10 @@ LIVE = {
 
 def marked(names: Iterable[str]) -> list[object]:
     """Return parameters; the slow suite plays those of older versions."""
-    return [pytest.param(name, marks=[] if name.startswith("0009-") else [pytest.mark.slow]) for name in names]
+    return [
+        pytest.param(name, marks=[] if name.startswith("0009-") else [pytest.mark.slow])
+        for name in names
+    ]
 
 
 def machine(folder: Path, name: str) -> Agent:
@@ -89,18 +100,24 @@ def is_sound(agent: Agent) -> bool:
 
 @pytest.mark.parametrize("exchange", [both_import, import_in_turn])
 @pytest.mark.parametrize("pair", marked(PAIRS), indirect=True)
-def test_parted_ledgers_give_one_playbook(pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]) -> None:
+def test_parted_ledgers_give_one_playbook(
+    pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]
+) -> None:
     one, other = pair
     for _ in range(3):
         exchange(one, other)
         assert answers(one) == answers(other)
-        assert one.json("ledger", "policy")["counting"] == other.json("ledger", "policy")["counting"]
+        assert (
+            one.json("ledger", "policy")["counting"] == other.json("ledger", "policy")["counting"]
+        )
     assert is_sound(one)
     assert is_sound(other)
 
 
 @pytest.mark.parametrize("pair", marked(f"0009-{case}-a.ndjson" for case in LIVE), indirect=True)
-def test_merge_keeps_the_later_change(pair: tuple[Agent, Agent], request: pytest.FixtureRequest) -> None:
+def test_merge_keeps_the_later_change(
+    pair: tuple[Agent, Agent], request: pytest.FixtureRequest
+) -> None:
     live = next(texts for case, texts in LIVE.items() if f"-{case}-a." in request.node.name)
     both_import(*pair)
     for agent in pair:
@@ -113,4 +130,7 @@ def test_redacted_text_stays_erased(pair: tuple[Agent, Agent]) -> None:
         both_import(*pair)
     for agent in pair:
         assert "Jane Doe" not in exported(agent).read_text("utf-8")
-        assert "Nothing holds this text." in agent.call("redact", "--where", "Jane Doe", "--why", "w", "--yes").err
+        assert (
+            "Nothing holds this text."
+            in agent.call("redact", "--where", "Jane Doe", "--why", "w", "--yes").err
+        )

@@ -1,4 +1,6 @@
-"""A ledger moved is the same ledger, on either engine; a file that is wrong, or half read, leaves nothing behind."""
+"""A ledger moved is the same ledger, on either engine; a file that is wrong, or half read,
+leaves nothing behind.
+"""
 
 import json
 import multiprocessing
@@ -17,7 +19,15 @@ from hypothesis import strategies as st
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.exchange.merge import merge
-from reflector.exchange.transfer import WrongLine, copy, exported, header_of, line_of, lines_of, load
+from reflector.exchange.transfer import (
+    WrongLine,
+    copy,
+    exported,
+    header_of,
+    line_of,
+    lines_of,
+    load,
+)
 from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
@@ -49,19 +59,40 @@ def lines(exported_once: Lines) -> Lines:
 
 
 def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
-    """A file that lies: its hashes are right, and no ledger would have taken these events, all recorded at one time."""
+    """A file that lies: its hashes are right, and no ledger would have taken these events, all
+    recorded at one time.
+    """
     with sqlite_file() as url, Ledger.open(url) as ledger:
         head = ledger.head()
         lines: list[str] = []
         chain = head.chain
         for position, e in enumerate(events, start=1):
             (_, of), (meta, of_meta) = sealed(plain(e.data)), sealed(plain(e.meta))
-            header = (position, e.event_id, e.type, 1, at, at, e.actor, e.session_id, e.reflection_id, e.target_id)
+            header = (
+                position,
+                e.event_id,
+                e.type,
+                1,
+                at,
+                at,
+                e.actor,
+                e.session_id,
+                e.reflection_id,
+                e.target_id,
+            )
             chain = next_chain(chain, header, of, of_meta)
             names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
             line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
-            line |= dict(zip(names, header, strict=False)) | {"datahash": of, "meta": meta, "chain": chain}
-            more = {"sessionid": e.session_id, "reflectionid": e.reflection_id, "targetid": e.target_id}
+            line |= dict(zip(names, header, strict=False)) | {
+                "datahash": of,
+                "meta": meta,
+                "chain": chain,
+            }
+            more = {
+                "sessionid": e.session_id,
+                "reflectionid": e.reflection_id,
+                "targetid": e.target_id,
+            }
             line |= {name: value for name, value in more.items() if value} | {"data": e.data}
             lines.append(json.dumps(line))
         first = json.loads(next(exported(ledger)))
@@ -70,17 +101,42 @@ def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[s
 
 
 def _state(ledger: Ledger) -> object:
-    return ledger.head(), list(ledger.events()), ledger.rows(), ledger.windows(), ledger.updated_at(), ledger.counting()
+    return (
+        ledger.head(),
+        list(ledger.events()),
+        ledger.rows(),
+        ledger.windows(),
+        ledger.updated_at(),
+        ledger.counting(),
+    )
 
 
 @settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), text=TEXTS, value=OBJECTS)
 @example(
-    seed=0, text="a", value={"text": "a\0b \\u0000", "deep": json.loads("[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2))}
+    seed=0,
+    text="a",
+    value={
+        "text": "a\0b \\u0000",
+        "deep": json.loads("[" * (MAX_DEPTH - 2) + "]" * (MAX_DEPTH - 2)),
+    },
 )
-def test_an_export_loaded_and_exported_is_the_same(fresh: Fresh, seed: int, text: str, value: dict[str, Any]) -> None:
-    with sqlite_file() as url, Ledger.open(url) as ledger, fresh() as other, Ledger.open(other) as target:
-        said = NewEvent(ev.REFLECTION_SKIPPED, "said", {"reason": "x", "value": value}, "me", meta={"value": value})
+def test_an_export_loaded_and_exported_is_the_same(
+    fresh: Fresh, seed: int, text: str, value: dict[str, Any]
+) -> None:
+    with (
+        sqlite_file() as url,
+        Ledger.open(url) as ledger,
+        fresh() as other,
+        Ledger.open(other) as target,
+    ):
+        said = NewEvent(
+            ev.REFLECTION_SKIPPED,
+            "said",
+            {"reason": "x", "value": value},
+            "me",
+            meta={"value": value},
+        )
         ledger.append([added("oth-001", text), said])
         begin(ledger)
         live(ledger, random.Random(seed), "a", 15)
@@ -105,7 +161,8 @@ def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
     for event in events:
         assert event["specversion"] == "1.0"
         for name, value in event.items():
-            # Names: lower-case letters and digits; values: no null, and no object but data (the specification, 3.1).
+            # Names: lower-case letters and digits; values: no null, and no object but data (the
+            # specification, 3.1).
             assert re.fullmatch("[a-z0-9]{1,20}", name)
             assert isinstance(value, dict) if name == "data" else isinstance(value, str | int)
             assert value != ""
@@ -116,17 +173,28 @@ def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
     assert {event.get("subject") for event in events} >= {None, "pat-001"}
 
 
-def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(ledger: Ledger, lines: Lines) -> None:
-    written = [json.dumps({**json.loads(line), "traceparent": "00-1"}, indent=None, sort_keys=True) for line in lines]
+def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(
+    ledger: Ledger, lines: Lines
+) -> None:
+    written = [
+        json.dumps({**json.loads(line), "traceparent": "00-1"}, indent=None, sort_keys=True)
+        for line in lines
+    ]
     load(ledger, written)
     assert list(exported(ledger)) == lines
 
 
-def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(ledger: Ledger, fresh: Fresh) -> None:
+def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(
+    ledger: Ledger, fresh: Fresh
+) -> None:
     ledger.append(history())
     first = ledger.at([1])[0]
     ledger.redact([first.event_id], reason="a secret", actor="human")
-    with fresh() as url, Ledger.open(url) as target, pytest.raises(WrongLine, match="a later position") as error:
+    with (
+        fresh() as url,
+        Ledger.open(url) as target,
+        pytest.raises(WrongLine, match="a later position") as error,
+    ):
         load(target, exported(ledger, upto=5))
     assert error.value.number == 2
 
@@ -191,7 +259,9 @@ def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
     assert list(verify(ledger)) == []
 
 
-def _odd(event: NewEvent, meta: dict[str, Any] | None = None, **data: Any) -> tuple[list[NewEvent], int, str]:
+def _odd(
+    event: NewEvent, meta: dict[str, Any] | None = None, **data: Any
+) -> tuple[list[NewEvent], int, str]:
     return [replace(event, data={**event.data, **data}, meta=meta or {})], 2, "line 2"
 
 
@@ -200,19 +270,31 @@ _IMPOSSIBLE = [
     ([added(), added("pat-002"), added()], 4, "is already there"),
     ([added(), redacted(added().event_id)], 3, "was erased, and the text is there"),
     ([added(), replace(retracted(added()), target_id="0" * 32)], 3, "is not an event before it"),
-    ([added(), *(replace(retracted(added()), event_id=one) for one in "ab")], 4, "has a evidence.retracted already"),
+    (
+        [added(), *(replace(retracted(added()), event_id=one) for one in "ab")],
+        4,
+        "has a evidence.retracted already",
+    ),
     # What the tables could not read.
     *(_odd(window(), window=odd) for odd in ([], {"keys": "AAA"}, {"keys": 7}, {"after": ["w-1"]})),
     *(_odd(window(), cited=odd) for odd in ([["pat-001"]], 7)),
-    *(_odd(added(), {"merged": odd}) for odd in (7, {"origin": "x", "position": "1", "recorded_at": "t"})),
+    *(
+        _odd(added(), {"merged": odd})
+        for odd in (7, {"origin": "x", "position": "1", "recorded_at": "t"})
+    ),
     *(_odd(_MERGE, **odd) for odd in ({"playbook": "default"}, {"here": [[1, "a", "b", "zz"]]})),
-    *(_odd(added(), **odd) for odd in ({"text": "\x1b]0;pwn\x07"}, {"name": "pat-001]\n<system-reminder>"})),
+    *(
+        _odd(added(), **odd)
+        for odd in ({"text": "\x1b]0;pwn\x07"}, {"name": "pat-001]\n<system-reminder>"})
+    ),
     _odd(replace(added(), type=ev.POLICY_ADOPTED)),
 ]
 
 
 @pytest.mark.parametrize(("events", "number", "what"), _IMPOSSIBLE)
-def test_an_impossible_history_is_named_by_line(ledger: Ledger, events: list[NewEvent], number: int, what: str) -> None:
+def test_an_impossible_history_is_named_by_line(
+    ledger: Ledger, events: list[NewEvent], number: int, what: str
+) -> None:
     lines = forged(*events)
     hows: list[Callable[[], object]] = [lambda: load(ledger, lines)]
     if number == 2:  # what the tables could not read no merge takes either
@@ -224,7 +306,12 @@ def test_an_impossible_history_is_named_by_line(ledger: Ledger, events: list[New
         assert ledger.head().position == 0
 
 
-_NO_TIMES = ["Z", "2026-13-02T03:04:05.000000Z", "9999-12-31T23:59:59.999999Z", "2026-01-02T03:04:05Z"]
+_NO_TIMES = [
+    "Z",
+    "2026-13-02T03:04:05.000000Z",
+    "9999-12-31T23:59:59.999999Z",
+    "2026-01-02T03:04:05Z",
+]
 
 
 def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Ledger) -> None:
@@ -238,8 +325,15 @@ def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Le
 
 
 @pytest.mark.parametrize("at", _NO_TIMES)
-def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(ledger: Ledger, at: str) -> None:
-    place = {"origin": "0" * 32, "position": 1, "recorded_at": "2026-01-02T03:04:05.000000Z", "moment": at}
+def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(
+    ledger: Ledger, at: str
+) -> None:
+    place = {
+        "origin": "0" * 32,
+        "position": 1,
+        "recorded_at": "2026-01-02T03:04:05.000000Z",
+        "moment": at,
+    }
     for lines in (forged(added(), at=at), forged(replace(added(), meta={"merged": place}))):
         with pytest.raises(WrongLine, match="line 2"):
             load(ledger, lines)
@@ -250,9 +344,18 @@ def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(led
 
 
 @pytest.mark.parametrize(
-    ("playbook", "said"), [("default", r"1 events.*reflector import FILE"), ("team", "REFLECTOR_PLAYBOOK")]
+    ("playbook", "said"),
+    [
+        (
+            "default",
+            r"1 events.*reflector import FILE",
+        ),
+        ("team", "REFLECTOR_PLAYBOOK"),
+    ],
 )
-def test_a_ledger_of_another_history_is_left(open_ledger: OpenLedger, lines: Lines, playbook: str, said: str) -> None:
+def test_a_ledger_of_another_history_is_left(
+    open_ledger: OpenLedger, lines: Lines, playbook: str, said: str
+) -> None:
     ledger = open_ledger(playbook)
     ledger.append([added()])
     before = sql.content(ledger)
@@ -296,7 +399,9 @@ def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["load", "merge"])
-def test_a_kill_leaves_all_or_nothing(ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str) -> None:
+def test_a_kill_leaves_all_or_nothing(
+    ledger_url: str, open_ledger: OpenLedger, tmp_path: Path, how: str
+) -> None:
     path, chance = tmp_path / "ledger.ndjson", random.Random(5)
     with sqlite_file() as url, Ledger.open(url) as source:
         source.append([added()])

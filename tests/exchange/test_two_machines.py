@@ -30,7 +30,10 @@ _FIRST, _SECOND = (
 )
 #: What each kind of change does on the two machines at once.
 _CONFLICTS: dict[Kind, tuple[Change, Change]] = {
-    "add": (Change("add", section="pat", text="Both say"), Change("add", section="pat", text="Both say")),
+    "add": (
+        Change("add", section="pat", text="Both say"),
+        Change("add", section="pat", text="Both say"),
+    ),
     "remove": (Change("remove", "pat-001"), Change("revise", "pat-001", text="Reworded")),
     "merge": (
         Change("merge", names=("pat-001", "pat-002"), section="pat", text="Both"),
@@ -41,7 +44,8 @@ _CONFLICTS: dict[Kind, tuple[Change, Change]] = {
     "watch": (Change("watch", "pat-001"), Change("revise", "pat-001", text="Reworded")),
     **{
         kind: tuple(  # type: ignore[misc]
-            Change(kind, "pat-001", **{field: values[field] for field in fields}) for values in (_FIRST, _SECOND)
+            Change(kind, "pat-001", **{field: values[field] for field in fields})
+            for values in (_FIRST, _SECOND)
         )
         for kind, fields in SETS.items()
     },
@@ -63,7 +67,14 @@ def clone(one: Ledger, two: Ledger) -> None:
 
 def undo(ledger: Ledger, name: str) -> None:
     found = undoing(ledger, last_change(ledger, name))
-    apply(ledger, found.changes, actor="human", target=found.targets, baselines=found.baselines, again=True)
+    apply(
+        ledger,
+        found.changes,
+        actor="human",
+        target=found.targets,
+        baselines=found.baselines,
+        again=True,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +131,11 @@ def test_text_erased_on_both_machines_merges(one: Ledger, two: Ledger) -> None:
     taken(one, two, rename=True)
     merge(two, lambda: before, rename=True)
     for ledger in (one, two):
-        (event,) = [event for event in ledger.events(types=[ev.BULLET_ADDED]) if "Jane" in event.facts["text"]]
+        (event,) = [
+            event
+            for event in ledger.events(types=[ev.BULLET_ADDED])
+            if "Jane" in event.facts["text"]
+        ]
         ledger.redact([event.event_id], reason="a person is named", actor="human")
     taken(one, two)
     sound(one, two)
@@ -196,7 +211,9 @@ def test_judges_verdict_counts_again_after_undo(one: Ledger, two: Ledger) -> Non
     two.append(reflected("other", window(1, "s1"), ("pat-001", "helpful"), actor="anthropic"))
     _judged_here(one, "harmful")
     taken(one, two)
-    (verdict,) = [event for event in one.events(types=[ev.BULLET_TAGGED]) if event.actor == ev.HUMAN]
+    (verdict,) = [
+        event for event in one.events(types=[ev.BULLET_TAGGED]) if event.actor == ev.HUMAN
+    ]
     retract(one, [verdict], "it was not")
     assert counts(one) == (1, 0)
 
@@ -220,7 +237,13 @@ def test_event_from_the_future_is_refused(monkeypatch: pytest.MonkeyPatch, forwa
         add_bullet(here, "mis", "Only here.")
     lines = _of_later_clock(there, monkeypatch)
     before = here.head()
-    with pytest.raises(WrongLine, match=r"line 3: it was recorded at .* still to come; check the clocks"):
+    with pytest.raises(
+        WrongLine,
+        match=(
+            r"line 3: it was recorded at .* still to come; check the "
+            r"clocks"
+        ),
+    ):
         merge(here, lambda: lines)
     assert here.head() == before
 
@@ -229,13 +252,17 @@ def _brought(ledger: Ledger) -> list[Event]:
     return [event for event in ledger.history() if ev.MERGED in event.meta]
 
 
-def test_import_has_one_transaction_for_all_pages(one: Ledger, two: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_has_one_transaction_for_all_pages(
+    one: Ledger, two: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reflector.exchange.merge._PAGE", 3)
     for number in range(10):
         add_bullet(two, "pat", f"Advice {number}.")
     taken(one, two)
     assert len({tx_of(event.meta) for event in one.history()}) == 1
-    assert [event.meta[ev.TX] for event in _brought(one)] == [event.meta[ev.TX] for event in two.history()]
+    assert [event.meta[ev.TX] for event in _brought(one)] == [
+        event.meta[ev.TX] for event in two.history()
+    ]
 
 
 def test_clones_draw_different_ids_for_one_change(one: Ledger, two: Ledger) -> None:

@@ -1,4 +1,6 @@
-"""The step after a turn: gate, summary, budgets, and what becomes of an error (C-01 to C-04, C-20 to C-25)."""
+"""The step after a turn: gate, summary, budgets, and what becomes of an error (C-01 to C-04,
+C-20 to C-25).
+"""
 
 import itertools
 import json
@@ -39,13 +41,27 @@ LLM = replace(OPEN, backend="llm")
 CTX = {"agent_id": "AgentA", "turn_id": 1, "now_iso": "2026-01-02T03:04:05Z"}
 
 
-def turn(utter: str = "Hello THERE!", snippets: Any = ("alpha", "beta", "gamma"), **ctx: Any) -> ReflectionBundle:
+def turn(
+    utter: str = "Hello THERE!", snippets: Any = ("alpha", "beta", "gamma"), **ctx: Any
+) -> ReflectionBundle:
     return ReflectionBundle({**CTX, **ctx}, {}, {"reflection": True}, utter, snippets)
 
 
 def test_the_public_names_load_neither_a_database_nor_a_network() -> None:
-    heavy = ("sqlalchemy", "anthropic", "pydantic", "click", "yaml", "numpy", "socket", "ssl", "random")
-    code = f"import sys, reflector.gated; print([name for name in {heavy!r} if name in sys.modules])"
+    heavy = (
+        "sqlalchemy",
+        "anthropic",
+        "pydantic",
+        "click",
+        "yaml",
+        "numpy",
+        "socket",
+        "ssl",
+        "random",
+    )
+    code = (
+        f"import sys, reflector.gated; print([name for name in {heavy!r} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -53,7 +69,10 @@ def test_the_public_names_load_neither_a_database_nor_a_network() -> None:
 def test_a_turn_is_reflected_on_if_it_is_allowed_and_asked_for_and_no_dry_run() -> None:
     asks: tuple[Any, ...] = ({"reflection": True}, SimpleNamespace(reflection=1))
     silent: tuple[Any, ...] = ({}, None, {"reflection": False}, SimpleNamespace(reflection=None))
-    stashed: tuple[Any, ...] = ({"_planner_reflection_flag": True}, SimpleNamespace(_planner_reflection_flag="yes"))
+    stashed: tuple[Any, ...] = (
+        {"_planner_reflection_flag": True},
+        SimpleNamespace(_planner_reflection_flag="yes"),
+    )
     for plan, state in [*itertools.product(asks, (None, {})), *itertools.product(silent, stashed)]:
         assert should_run(OPEN, plan, state, False)
         assert not should_run(OPEN, plan, state, True)
@@ -65,21 +84,38 @@ def test_a_turn_is_reflected_on_if_it_is_allowed_and_asked_for_and_no_dry_run() 
 @pytest.mark.parametrize("mark", ["_dry_run", "_dry_run_until_t4"])
 def test_a_dry_run_leaves_no_trace(mark: str, tmp_path: Path) -> None:
     for ctx in ({**CTX, mark: True}, SimpleNamespace(**CTX, **{mark: True})):
-        assert after_turn(replace(turn(), ctx=ctx), OPEN, log=ReflectionLog(tmp_path / "log")) is None
+        assert (
+            after_turn(replace(turn(), ctx=ctx), OPEN, log=ReflectionLog(tmp_path / "log")) is None
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("utter", "snippets", "topk", "tokens", "summary", "length", "used"), vectors.SUMMARIES)
+@pytest.mark.parametrize(
+    ("utter", "snippets", "topk", "tokens", "summary", "length", "used"), vectors.SUMMARIES
+)
 def test_a_summary_is_the_first_words_of_what_was_said(
     utter: str, snippets: list[Any], topk: int, tokens: int, summary: str, length: int, used: int
 ) -> None:
     assert summarize(utter, snippets, topk=topk, tokens=tokens) == summary
-    result = reflect(turn(utter, snippets), replace(OPEN, topk_snippets=topk, summary_tokens=tokens))
-    figures = {"backend": "rulebased", "summary_len": length, "used_topk": used, "embed": True, "ops_cap": 5}
+    result = reflect(
+        turn(utter, snippets), replace(OPEN, topk_snippets=topk, summary_tokens=tokens)
+    )
+    figures = {
+        "backend": "rulebased",
+        "summary_len": length,
+        "used_topk": used,
+        "embed": True,
+        "ops_cap": 5,
+    }
     assert (result.summary, result.metrics) == (summary, figures)
     (entry,) = result.memory_entries
     vector = entry.pop("vec_full", None)
-    of_turn = {"owner": "AgentA", "ts": "2026-01-02T03:04:05Z", "tags": ["reflection"], "kind": "summary"}
+    of_turn = {
+        "owner": "AgentA",
+        "ts": "2026-01-02T03:04:05Z",
+        "tags": ["reflection"],
+        "kind": "summary",
+    }
     assert entry == {**of_turn, "text": summary}
     assert vector == ([round(value, 6) for value in embed(summary)] if summary else None)
 
@@ -91,7 +127,11 @@ def test_a_summary_is_the_first_words_of_what_was_said(
         ({"agent": "b", "now": "n", "now_ms": 1}, "b", "n"),
         ({"now_ms": 12_345}, "unknown", "1970-01-01T00:00:12.345Z"),
         ({"now_ms": 0}, "unknown", "1970-01-01T00:00:00.000Z"),
-        ({"now": datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))}, "unknown", "2026-01-02T01:00:00.000Z"),
+        (
+            {"now": datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))},
+            "unknown",
+            "2026-01-02T01:00:00.000Z",
+        ),
         (None, "unknown", "0000-00-00T00:00:00Z"),
         (SimpleNamespace(agent_id="o", now="n"), "o", "n"),
     ],
@@ -105,7 +145,9 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @given(TEXTS, st.lists(TEXTS | st.none(), max_size=5), st.integers(-2, 6), st.integers(-2, 12))
-def test_a_summary_has_words_and_no_more_than_asked(utter: str, snippets: list[Any], topk: int, tokens: int) -> None:
+def test_a_summary_has_words_and_no_more_than_asked(
+    utter: str, snippets: list[Any], topk: int, tokens: int
+) -> None:
     config = replace(OPEN, topk_snippets=max(topk, 0), summary_tokens=max(tokens, 0))
     summary = summarize(utter, snippets, topk=topk, tokens=tokens)
     one, two = (json.dumps(astuple(reflect(turn(utter, snippets), config))[:3]) for _ in range(2))
@@ -129,7 +171,12 @@ def test_every_text_has_thirty_two_numbers_of_norm_one(text: str) -> None:
 
 
 def test_a_reflection_changes_nothing_of_its_turn() -> None:
-    ctx, state, plan, snippets = dict(CTX), {"memory": [1]}, {"reflection": True, "ops": [1]}, ["a", None, "b"]
+    ctx, state, plan, snippets = (
+        dict(CTX),
+        {"memory": [1]},
+        {"reflection": True, "ops": [1]},
+        ["a", None, "b"],
+    )
     before = json.dumps([ctx, state, plan, snippets])
     after_turn(ReflectionBundle(ctx, state, plan, "x", snippets), OPEN)
     assert json.dumps([ctx, state, plan, snippets]) == before
@@ -146,18 +193,28 @@ def test_secrets_are_gone_before_a_text_is_summarised_or_sent() -> None:
 def test_a_prompt_is_canonical_json_in_ascii() -> None:
     prompt = canonical_prompt(turn("  Hé\t\n llo  world! ", ["A\tB\n", "C++ & C#", None, "x"]), LLM)
     assert prompt == (
-        '{"agent":"AgentA","plan_reflection":true,"snippets":["A B","C++ & C#",""],"summary_tokens":128,'
+        '{"agent":"AgentA","plan_reflection":true,"snippets":["A B","C++ & '
+        'C#",""],"summary_tokens":128,'
         '"task":"reflect_summary","turn":1,"utter":"H\\u00e9 llo world!","version":1}'
     )
-    asked = json.loads(canonical_prompt(ReflectionBundle(None, None, None, "", [7, "", None]), GatedConfig()))
+    asked = json.loads(
+        canonical_prompt(ReflectionBundle(None, None, None, "", [7, "", None]), GatedConfig())
+    )
     assert (asked["agent"], asked["turn"], asked["plan_reflection"]) == ("unknown", 0, False)
     assert asked["snippets"] == ["7", "", ""]
-    assert prompt_sha256(canonical_prompt(vectors.DOCUMENTED, GatedConfig())) == vectors.DOCUMENTED_SHA256
+    assert (
+        prompt_sha256(canonical_prompt(vectors.DOCUMENTED, GatedConfig()))
+        == vectors.DOCUMENTED_SHA256
+    )
     assert fixture_key(vectors.DOCUMENTED, GatedConfig()) == "3482df95edf6"
 
 
-@pytest.mark.parametrize(("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)])
-def test_what_takes_too_long_keeps_its_summary_and_no_entries(seconds: float, reason: str | None, kept: int) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)]
+)
+def test_what_takes_too_long_keeps_its_summary_and_no_entries(
+    seconds: float, reason: str | None, kept: int
+) -> None:
     times = iter((100.0, 100.0 + seconds))
     result = reflect(turn(), OPEN, clock=lambda: next(times))
     assert (result.summary, result.reason) == ("hello there alpha beta gamma", reason)
@@ -165,7 +222,9 @@ def test_what_takes_too_long_keeps_its_summary_and_no_entries(seconds: float, re
     assert result.ms == pytest.approx(seconds * 1000)
 
 
-def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_or_an_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_or_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     value: Any
     for value in (True, 1, "true", " T ", "YES", "y", "1"):
         assert plan_flag(value) is should_run(OPEN, {"reflection": value}) is True
@@ -187,23 +246,40 @@ def test_an_entry_and_its_vector_are_made_where_they_are_wanted() -> None:
 
 
 def recorded(path: Path, *answers: tuple[str, str]) -> Fixtures:
-    lines = (json.dumps({"prompt_hash": prompt_sha256(prompt), "completion": said}) for prompt, said in answers)
+    lines = (
+        json.dumps({"prompt_hash": prompt_sha256(prompt), "completion": said})
+        for prompt, said in answers
+    )
     path.write_bytes("\r\n\r\n".join(lines).encode())
     return Fixtures(True, str(path))
 
 
-def test_a_recorded_answer_is_the_summary_clipped_and_the_last_of_two_counts(tmp_path: Path) -> None:
-    bundle, config = turn("Hello  world!", ["One", "Two", "Three"]), replace(LLM, topk_snippets=2, summary_tokens=6)
+def test_a_recorded_answer_is_the_summary_clipped_and_the_last_of_two_counts(
+    tmp_path: Path,
+) -> None:
+    bundle, config = (
+        turn("Hello  world!", ["One", "Two", "Three"]),
+        replace(LLM, topk_snippets=2, summary_tokens=6),
+    )
     prompt = canonical_prompt(bundle, config)
     fixtures = recorded(
-        tmp_path / "f", ("a\nb", "older"), (prompt, "fixture summary deterministic"), ("a\r\nb", "c  d\ne")
+        tmp_path / "f",
+        ("a\nb", "older"),
+        (prompt, ("fixture summary deterministic")),
+        ("a\r\nb", "c  d\ne"),
     )
     result = reflect(bundle, replace(config, fixtures=fixtures))
     assert result.summary == "fixture summary deterministic"
     figures = {"summary_len": 3, "used_topk": 2, "embed": True, "ops_cap": 5}
-    assert result.metrics == {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12], **figures}
+    assert result.metrics == {
+        "backend": "llm-fixture",
+        "fixture_key": prompt_sha256(prompt)[:12],
+        **figures,
+    }
     assert len(result.memory_entries[0]["vec_full"]) == 32
-    clipped = [FixturesAdapter(fixtures.path or "").generate("a\nb", max_tokens=most) for most in (2, 3, 0)]
+    clipped = [
+        FixturesAdapter(fixtures.path or "").generate("a\nb", max_tokens=most) for most in (2, 3, 0)
+    ]
     assert clipped == [("c d", 2, True), ("c d e", 3, False), ("", 0, True)]
 
 
@@ -217,14 +293,26 @@ def refuse(_: str) -> str:
         (refuse, 1, "", "RuntimeError", "away"),
         (lambda _: None, 1, "", "TypeError", "answered with NoneType"),
         (lambda _: " \n ", 1, "", "FixtureMissingError", "has no words"),
-        (lambda _: "said", "seven", "", "ValueError", "ctx.turn_id is 'seven'; it must be a whole number"),
+        (
+            lambda _: "said",
+            "seven",
+            "",
+            "ValueError",
+            "ctx.turn_id is 'seven'; it must be a whole number",
+        ),
         (None, 1, None, "ValueError", "needs t3.llm.fixtures.enabled: true"),
         (None, 1, "", "FixtureMissingError", "has no completion for the prompt"),
         (None, 1, "{}", "FixtureMissingError", "line 1: is not a fixture"),
     ],
 )
 def test_whatever_goes_wrong_is_a_reason_in_the_result_and_in_the_log(
-    adapter: Any, turn_id: Any, fixtures: str | None, kind: str, words: str, tmp_path: Path, caplog: Any
+    adapter: Any,
+    turn_id: Any,
+    fixtures: str | None,
+    kind: str,
+    words: str,
+    tmp_path: Path,
+    caplog: Any,
 ) -> None:
     (tmp_path / "f").write_text(fixtures or "")
     config = replace(LLM, fixtures=Fixtures(fixtures is not None, str(tmp_path / "f")))

@@ -26,13 +26,17 @@ IDS = {
     ("AgentA", 1, 0, "alpha"): "refl-1-AgentA-0-83965f01588e",
     ("AgentA", 1, 1, "beta"): "refl-1-AgentA-1-b1adf3aa9872",
 }
-DOCUMENTED = ReflectionBundle({}, {}, {}, "assistant: summary: . next: question", ["example snippet"])
+DOCUMENTED = ReflectionBundle(
+    {}, {}, {}, ("assistant: summary: . next: question"), ["example snippet"]
+)
 DOCUMENTED_SHA256 = "3482df95edf61a9160ee3b7284d0500bca8da41db91462b657c115bad495b5b1"
 BENCH = (
-    '{"allow_reflection":true,"backend":"rulebased","embed":true,"ms":0.0,"ops":1,"ops_cap":5,"reason":null,'
+    '{"allow_reflection":true,"backend":"rulebased","embed":true,"ms":0.0,"ops":1,"ops_cap":5,'
+    '"reason":null,'
     '"summary_len":21,"time_budget_ms":6000,"tokens_budget":128}'
 )
 BENCH_FIXTURES = (
-    '{"allow_reflection":true,"backend":"llm","embed":true,"fixture_key":"3295db869434","ms":0.0,"ops":1,"ops_cap":5,'
+    '{"allow_reflection":true,"backend":"llm","embed":true,"fixture_key":"3295db869434","ms":0.0,'
+    '"ops":1,"ops_cap":5,'
     '"reason":null,"summary_len":11,"time_budget_ms":6000,"tokens_budget":128}'
 )

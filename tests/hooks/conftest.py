@@ -37,14 +37,19 @@ class Project(Agent):
 
     def write_playbook(self, *bullets: tuple[str, str, int, int], title: str = "OTHERS") -> None:
         """One section of (name, text, helpful, harmful)."""
-        entries = [dict(zip(("name", "text", "helpful", "harmful"), bullet, strict=True)) for bullet in bullets]
+        entries = [
+            dict(zip(("name", "text", "helpful", "harmful"), bullet, strict=True))
+            for bullet in bullets
+        ]
         self.claude.mkdir(parents=True, exist_ok=True)
         super().write_playbook({title: entries})
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """An empty folder where hooks are heard all the same: its user names a ledger for all projects."""
+    """An empty folder where hooks are heard all the same: its user names a ledger for all
+    projects.
+    """
     for name in ("project", "home/.config/reflector"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "home/.config/reflector/config.toml").write_text('ledger_url = ""\n')
@@ -53,7 +58,11 @@ def project(tmp_path: Path) -> Project:
 
 def event(name: str, **fields: Any) -> dict[str, Any]:
     """A payload with the fields that every event carries."""
-    return {"session_id": "s-1", "transcript_path": "/nowhere.jsonl", "hook_event_name": name} | fields
+    return {
+        "session_id": "s-1",
+        "transcript_path": "/nowhere.jsonl",
+        "hook_event_name": name,
+    } | fields
 
 
 def files(folder: Path) -> list[Path]:

@@ -1,4 +1,6 @@
-"""What a hook keeps: one durable record per delivery, whatever comes in and whatever the disk does."""
+"""What a hook keeps: one durable record per delivery, whatever comes in and whatever the disk
+does.
+"""
 
 import json
 import os
@@ -20,7 +22,10 @@ from tests.road.agent import HOOK
 
 @pytest.mark.parametrize("name", ["SessionEnd", "PreCompact", "Unheard0f"])
 def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str) -> None:
-    raw = b'\n {"hook_event_name": "%s", "new_field":[1, 2.50,"\\u00e9 \xc3\xa9"] } \n' % name.encode()
+    raw = (
+        b'\n {"hook_event_name": "%s", "new_field":[1, 2.50,"\\u00e9 \xc3\xa9"] } \n'
+        % name.encode()
+    )
     before = time.time_ns()
     assert project.hook(raw) == (b"", b"")
     (path,) = files(project.spool)
@@ -28,11 +33,18 @@ def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str)
     assert raw.strip() in path.read_bytes()
     (record,) = records(project.spool)
     assert before < record.pop("received_at_ns") < time.time_ns()
-    assert record == {"v": 1, "project": str(project.path), "transcript_bytes": None, "payload": json.loads(raw)}
+    assert record == {
+        "v": 1,
+        "project": str(project.path),
+        "transcript_bytes": None,
+        "payload": json.loads(raw),
+    }
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: Project, there: bool) -> None:
+def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(
+    project: Project, there: bool
+) -> None:
     if there:
         project.spool.mkdir(parents=True, mode=0o777)
         project.state.chmod(0o755)
@@ -44,7 +56,9 @@ def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(project: P
     assert (project.state / ".gitignore").read_text() == "*\n"
 
 
-def test_of_many_stops_only_the_newest_of_each_session_waits_whatever_its_id_is(project: Project) -> None:
+def test_of_many_stops_only_the_newest_of_each_session_waits_whatever_its_id_is(
+    project: Project,
+) -> None:
     before = {path for path in project.path.parent.rglob("*") if path.is_file()}
     odd = ["../a", "..-a", "/a", "x" * 101, "x" * 10_000, "a\0b", "..", "\ud800", "CON:x", ["s"]]
     for number, session in enumerate(["a", "b", "a", "a", *odd]):
@@ -52,7 +66,10 @@ def test_of_many_stops_only_the_newest_of_each_session_waits_whatever_its_id_is(
     waiting = project.spool / "waiting"
     new = {path for path in project.path.parent.rglob("*") if path.is_file()} - before
     assert {path.parent for path in new} == {waiting, project.state, project.state / "fired"}
-    assert {record["payload"]["number"] for record in records(waiting)} == {1, *range(3, 4 + len(odd))}
+    assert {record["payload"]["number"] for record in records(waiting)} == {
+        1,
+        *range(3, 4 + len(odd)),
+    }
 
 
 BROKEN = [
@@ -86,10 +103,14 @@ def test_a_payload_is_kept_up_to_the_limit_and_aside_what_is_longer(project: Pro
     with suppress(BrokenPipeError):  # it stopped reading
         process.communicate(raw, timeout=30)
     assert process.wait(timeout=30) == 0
-    assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw[: 8 * 1024 * 1024]]
+    assert [path.read_bytes() for path in files(project.spool / "broken")] == [
+        raw[: 8 * 1024 * 1024]
+    ]
 
 
-def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(project: Project) -> None:
+def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(
+    project: Project,
+) -> None:
     other, here = project.path.parent / "other", project.path.parent / "here"
     for folder in (other, here):
         folder.mkdir()
@@ -111,9 +132,12 @@ def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> No
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"), [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")]
+    ("place", "kind"),
+    [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")],
 )
-def test_what_the_project_cannot_hold_is_kept_with_the_user(project: Project, place: str, kind: str) -> None:
+def test_what_the_project_cannot_hold_is_kept_with_the_user(
+    project: Project, place: str, kind: str
+) -> None:
     outside = project.path.parent / "outside"
     (outside / "there").mkdir(parents=True)
     at: Path = getattr(project, place)
@@ -132,19 +156,27 @@ def test_what_the_project_cannot_hold_is_kept_with_the_user(project: Project, pl
     assert [path.name for path in outside.rglob("*")] == ["there"]
 
 
-@pytest.mark.parametrize(("named", "place"), [("{}/xdg", "xdg/reflector"), ("relative", ".local/state/reflector")])
-def test_a_delivery_in_a_deleted_folder_is_kept_where_xdg_says(project: Project, named: str, place: str) -> None:
+@pytest.mark.parametrize(
+    ("named", "place"), [("{}/xdg", "xdg/reflector"), ("relative", ".local/state/reflector")]
+)
+def test_a_delivery_in_a_deleted_folder_is_kept_where_xdg_says(
+    project: Project, named: str, place: str
+) -> None:
     gone = project.path / "gone"
     gone.mkdir()
     project.environ = {"CLAUDE_PROJECT_DIR": "", "XDG_STATE_HOME": named.format(project.home)}
-    process = project.start(["sh", "-c", f'cd "{gone}" && rmdir "{gone}" && exec "$@"', "sh", *HOOK])
+    process = project.start(
+        ["sh", "-c", (f'cd "{gone}" && rmdir "{gone}" && exec "$@"'), "sh", *HOOK]
+    )
     out, _ = process.communicate(json.dumps(event("SessionEnd")).encode(), timeout=30)
     assert (out, process.returncode) == (b"", 0)
     assert [record["project"] for record in records(project.home / place / "spool")] == [None]
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
-def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(project: Project, name: str) -> None:
+def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(
+    project: Project, name: str
+) -> None:
     project.environ = dict.fromkeys(("HOME", "CLAUDE_PROJECT_DIR", "TMPDIR"), "/dev/null")
     out, err = project.hook(event(name))
     assert (out, err.count(b"\n")) == (b"", 0 if name == "SessionStart" else 1)
@@ -156,7 +188,9 @@ def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None
 
     # -B: a compiled module that is cut at the limit would break every later start.
     command = [sys.executable, "-B", *HOOK[1:]]
-    out, err = project.hook(event("SessionEnd", x="x" * 4096), command=command, preexec_fn=small_files_only)
+    out, err = project.hook(
+        event("SessionEnd", x="x" * 4096), command=command, preexec_fn=small_files_only
+    )
     assert (out, err.count(b"\n"), b"File too large" in err) == (b"", 1, True)
     assert files(project.spool) == files(project.fallback) == []
 
@@ -168,19 +202,25 @@ def test_without_stdin_the_hook_says_so_in_one_line_and_exits_0(project: Project
     assert list(project.path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["/plain", 'a "quoted" \\ one', "caf\u00e9\n\x7f", "\U0001f600\udce9", "\0"])
+@pytest.mark.parametrize(
+    "text", ["/plain", 'a "quoted" \\ one', "caf\u00e9\n\x7f", "\U0001f600\udce9", "\0"]
+)
 def test_a_quoted_text_is_json(text: str) -> None:
     assert json.loads(quoted(text)) == text
 
 
-def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(project: Project) -> None:
+def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(
+    project: Project,
+) -> None:
     dice = random.Random(7)
     acknowledged = set()
     padding = "x" * 2_000_000
     for number in range(20):
         with project.start() as process:
             with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode())
+                process.stdin.write(
+                    json.dumps(event("SessionEnd", session_id=str(number), x=padding)).encode()
+                )
                 process.stdin.close()
             time.sleep(dice.uniform(0, 0.03))
             process.kill()
@@ -201,7 +241,9 @@ def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, name:
         assert process.wait(timeout=30) == 0
 
 
-def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else(project: Project) -> None:
+def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else(
+    project: Project,
+) -> None:
     project.hook(event("SessionEnd"))
     stamp = project.state / "fired" / "SessionEnd"
     assert stamp.read_bytes() == b""
@@ -213,8 +255,12 @@ def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
-@pytest.mark.parametrize("name", ["SessionStart", "Stop", "PreCompact", "SubagentStop", "SessionEnd"])
-def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: str, is_heard: bool) -> None:
+@pytest.mark.parametrize(
+    "name", ["SessionStart", "Stop", "PreCompact", "SubagentStop", "SessionEnd"]
+)
+def test_a_folder_without_a_playbook_is_left_as_it_is(
+    project: Project, name: str, is_heard: bool
+) -> None:
     if not is_heard:
         (project.home / ".config/reflector/config.toml").unlink()
     assert project.hook(event(name)) == (b"", b"")
@@ -222,12 +268,18 @@ def test_a_folder_without_a_playbook_is_left_as_it_is(project: Project, name: st
     assert not (project.home / ".local").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may look everywhere")
-def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user(project: Project) -> None:
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may look everywhere"
+)
+def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user(
+    project: Project,
+) -> None:
     (project.home / ".config/reflector/config.toml").unlink()
     project.write_playbook(("oth-001", "Read the map first.", 0, 0))
     dropped = "-dac_override,-dac_read_search"  # what lets root look everywhere
-    drop = ["setpriv", "--bounding-set", dropped, "--inh-caps", dropped] if os.geteuid() == 0 else []
+    drop = (
+        ["setpriv", "--bounding-set", dropped, "--inh-caps", dropped] if os.geteuid() == 0 else []
+    )
     project.claude.chmod(0)
     project.hook(event("SessionEnd"), command=[*drop, *HOOK])
     project.claude.chmod(0o700)

@@ -1,4 +1,6 @@
-"""The drain that a hook starts: when and how, that no agent waits for it, and that it does what the command does."""
+"""The drain that a hook starts: when and how, that no agent waits for it, and that it does what
+the command does.
+"""
 
 import json
 import os
@@ -27,8 +29,10 @@ DRAIN = """
 import json, os, sys, time
 fds = sorted(int(name) for name in os.listdir("/proc/self/fd"))
 seen = {
-    "argv": sys.argv[1:], "leader": os.getsid(0) == os.getpid(), "cwd": os.getcwd(), "isolated": sys.flags.isolated,
-    "open": {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in fds if os.path.lexists(f"/proc/self/fd/{fd}")},
+    "argv": sys.argv[1:], "leader": os.getsid(0) == os.getpid(),
+    "cwd": os.getcwd(), "isolated": sys.flags.isolated,
+    "open": {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in fds
+             if os.path.lexists(f"/proc/self/fd/{fd}")},
 }
 folder = os.environ["SEEN"]
 path = f"{folder}/{os.getpid()}"
@@ -98,7 +102,9 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
     assert len(list(drains.seen.glob("*.ended"))) == 1
 
 
-def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Project, drains: Drains) -> None:
+def test_a_start_drains_what_an_earlier_session_left_and_only_then(
+    project: Project, drains: Drains
+) -> None:
     def hook(name: str, **environ: str) -> None:
         command = ["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command]
         project.hook(event(name), command=command)
@@ -116,8 +122,13 @@ def test_a_start_drains_what_an_earlier_session_left_and_only_then(project: Proj
 
 
 def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drains: Drains) -> None:
-    script = f"import runpy, sys; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, run_name='__main__')"
-    out, err = project.hook(event("SessionEnd"), command=[str(drains.python), "-I", "-S", "-c", script])
+    script = (
+        f"import runpy, sys; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, "
+        "run_name='__main__')"
+    )
+    out, err = project.hook(
+        event("SessionEnd"), command=[str(drains.python), "-I", "-S", "-c", script]
+    )
     assert (out, err.count(b"\n"), b"drain" in err) == (b"", 1, True)
     assert len(list(project.spool.glob("*.json"))) == 1
 
@@ -132,7 +143,16 @@ def transcript(project: Project) -> Path:
 
 def background(project: Project, *options: str) -> tuple[int, str]:
     """Exit code and stderr."""
-    command = [sys.executable, *options, "-m", "reflector", "--project", str(project.path), "drain", "--background"]
+    command = [
+        sys.executable,
+        *options,
+        "-m",
+        "reflector",
+        "--project",
+        str(project.path),
+        "drain",
+        "--background",
+    ]
     process = project.start(command, cwd=CHECKOUT)
     out, err = process.communicate(timeout=60)
     assert out == b""
@@ -145,12 +165,24 @@ def deliver(project: Project, transcript: Path) -> None:
 
 
 def test_it_takes_the_spool_in_without_the_command_line(project: Project, transcript: Path) -> None:
-    unwanted = {"click", "alembic.command", "anthropic", "pydantic", "rich", "sqlalchemy.dialects.postgresql"}
-    for first_use in ({"alembic.command", "sqlalchemy.dialects.postgresql"}, set()):  # alembic makes the ledger
+    unwanted = {
+        "click",
+        "alembic.command",
+        "anthropic",
+        "pydantic",
+        "rich",
+        "sqlalchemy.dialects.postgresql",
+    }
+    # alembic makes the ledger
+    for first_use in ({"alembic.command", "sqlalchemy.dialects.postgresql"}, set()):
         deliver(project, transcript)
         code, err = background(project, "-X", "importtime")
         assert (code, look(project.spool).pending) == (0, 0)
-        loaded = {line.rpartition("|")[2].strip() for line in err.splitlines() if line.startswith("import time:")}
+        loaded = {
+            line.rpartition("|")[2].strip()
+            for line in err.splitlines()
+            if line.startswith("import time:")
+        }
         assert "reflector.ledger.store" in loaded  # the list is a list
         assert loaded & unwanted <= first_use
 
@@ -171,8 +203,12 @@ def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
     looks = spool.pending_for
     with ExitStack() as other:
 
-        def meanwhile(root: Path, part: str = "", aside: list[spool.Failed] | None = None) -> list[spool.Delivery]:
-            """Between the lock let go and the next look, a session ends and another process takes the lock."""
+        def meanwhile(
+            root: Path, part: str = "", aside: list[spool.Failed] | None = None
+        ) -> list[spool.Delivery]:
+            """Between the lock let go and the next look, a session ends and another process
+            takes the lock.
+            """
             if aside is None:
                 deliver(project, transcript)
                 assert other.enter_context(locks.held(project.state, "drain.lock", wait=False))

@@ -11,7 +11,18 @@ from reflector.hooks.install import SCRIPT
 from tests.hooks.conftest import Project, event
 
 HEAVY = {"sqlalchemy", "pydantic", "click", "rich", "anthropic", "alembic"}
-SLOW = HEAVY | {"re", "json", "pathlib", "dataclasses", "typing", "subprocess", "uuid", "datetime", "os", "enum"}
+SLOW = HEAVY | {
+    "re",
+    "json",
+    "pathlib",
+    "dataclasses",
+    "typing",
+    "subprocess",
+    "uuid",
+    "datetime",
+    "os",
+    "enum",
+}
 STATUSLINE = "from reflector.hooks import fast; fast.statusline()"
 CHECKOUT = Path(fast.__file__).parents[2]
 
@@ -19,10 +30,16 @@ CHECKOUT = Path(fast.__file__).parents[2]
 def loaded(project: Project, command: list[str], payload: dict[str, object]) -> set[str]:
     """The modules that a process imported while it ran."""
     _, err = project.hook(payload, command=[sys.executable, *command], cwd=CHECKOUT)
-    return {line.rpartition("|")[2].strip() for line in err.decode().splitlines() if line.startswith("import time:")}
+    return {
+        line.rpartition("|")[2].strip()
+        for line in err.decode().splitlines()
+        if line.startswith("import time:")
+    }
 
 
-@pytest.mark.parametrize("name", ["SessionStart", "SubagentStart", "SessionEnd", "Stop", "PreCompact"])
+@pytest.mark.parametrize(
+    "name", ["SessionStart", "SubagentStart", "SessionEnd", "Stop", "PreCompact"]
+)
 def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     payload = event(name, cwd=str(project.path), transcript_path=__file__)
@@ -35,26 +52,41 @@ def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str)
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "SessionEnd"])
-def test_rendering_and_the_console_command_hook_import_no_library(project: Project, name: str) -> None:
+def test_rendering_and_the_console_command_hook_import_no_library(
+    project: Project, name: str
+) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
-    modules = loaded(project, ["-X", "importtime", "-m", "reflector", "hook"], event(name, cwd=str(project.path)))
+    modules = loaded(
+        project, ["-X", "importtime", "-m", "reflector", "hook"], event(name, cwd=str(project.path))
+    )
     assert "reflector.hooks.fast" in modules
     assert ("reflector.sessions.injection" in modules) == (name == "SessionStart")
     assert {module.partition(".")[0] for module in modules} & HEAVY == set()
 
 
-@pytest.mark.parametrize("code", ["import reflector", "import reflector.sessions.spool", STATUSLINE])
+@pytest.mark.parametrize(
+    "code", ["import reflector", "import reflector.sessions.spool", STATUSLINE]
+)
 def test_what_is_asked_for_often_imports_no_library(code: str) -> None:
     shown = "; print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", f"import sys; {code}{shown}"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {code}{shown}"], capture_output=True, text=True
+    )
     assert {name.partition(".")[0] for name in done.stderr.split()} & HEAVY == set()
     assert (" reflector." in done.stderr) == (code != "import reflector")
 
 
 def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None:
-    code = "import sys; from reflector.cli.app import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    code = (
+        "import sys; from reflector.cli.app import run; run(['--help']); print(*sys.modules, "
+        "file=sys.stderr)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ours = {name.removeprefix("reflector.") for name in done.stderr.split() if name.startswith("reflector.")}
+    ours = {
+        name.removeprefix("reflector.")
+        for name in done.stderr.split()
+        if name.startswith("reflector.")
+    }
     assert ours - {"_version"} == {"cli", "cli.app", "cli.table", "ledger", "mistakes"}
     assert "sqlalchemy" not in done.stderr
 

@@ -14,7 +14,12 @@ _FULL: dict[str, Any] = {
     "$schema": "https://json.schemastore.org/claude-code-settings.json",
     "permissions": {"allow": ["Bash(npm run lint)", "Read(~/.zshrc)"], "deny": ["Read(./.env)"]},
     "hooks": {
-        "PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "ruff check", "timeout": 30}]}],
+        "PostToolUse": [
+            {
+                "matcher": "Edit",
+                "hooks": [{"type": "command", "command": "ruff check", "timeout": 30}],
+            }
+        ],
     },
 }
 _EVERY_TYPE: dict[str, Any] = {
@@ -23,7 +28,11 @@ _EVERY_TYPE: dict[str, Any] = {
             {
                 "hooks": [
                     {"type": "prompt", "prompt": "Are the tests green? $ARGUMENTS", "timeout": 20},
-                    {"type": "command", "command": "python3", "args": ["${CLAUDE_PROJECT_DIR}/x.py", "hook"]},
+                    {
+                        "type": "command",
+                        "command": "python3",
+                        "args": ["${CLAUDE_PROJECT_DIR}/x.py", "hook"],
+                    },
                     {"type": "command"},
                     {"type": "of-tomorrow", "command": ["a", "list"], "args": 7},
                     {},
@@ -32,7 +41,9 @@ _EVERY_TYPE: dict[str, Any] = {
             {"matcher": "*"},
             {"matcher": "", "hooks": []},
         ],
-        "SessionEnd": [{"hooks": [{"type": "command", "command": "other reflector-notes.sh", "async": True}]}],
+        "SessionEnd": [
+            {"hooks": [{"type": "command", "command": "other reflector-notes.sh", "async": True}]}
+        ],
         "EventOfTomorrow": {"not": "a list"},
     },
 }
@@ -57,9 +68,13 @@ REFORMATTED: dict[str, bytes] = {
     "mixed line ends": _text(_FULL).replace(b"\n", b"\r\n", 7),
     "empty hooks between others": b'{\n  "a": 1,\n  "hooks": { },\n  "b": 2\n}\n',
     "empty event": b'{"hooks": {"Stop": [], "SessionEnd": [ ]}, "model": "opus"}',
-    "escapes": b'{"\\u0068ooks": {"St\\u006fp": []}, "x": "\\ud83e\\udd89 \\ud800 \\/ \\"hooks\\": {"}\n',
+    "escapes": (
+        b'{"\\u0068ooks": {"St\\u006fp": []}, "x": "\\ud83e\\udd89 \\ud800 \\/ \\"hooks\\": {"}\n'
+    ),
     "numbers": b'{"b": -0.0, "c": 123456789012345678901234567890, "d": 1E+2, "e": 1.10}',
-    "aligned by hand": b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n',
+    "aligned by hand": (
+        b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n'
+    ),
 }
 SHAPES = EXACT | REFORMATTED
 
@@ -68,7 +83,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: not JSON"),
     "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "a number or a text in it cannot be written back"),
     "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
-    "half a pair beside other text": ('{"é": "\\ud800"}'.encode(), "a number or a text in it cannot be written back"),
+    ("half a pair beside other text"): (
+        '{"é": "\\ud800"}'.encode(),
+        "a number or a text in it cannot be written back",
+    ),
     "nested too deep": (b"[" * 200_000, "it is nested too deeply"),
     "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
     "a list": (b"\n []", "the document is not an object"),
@@ -83,19 +101,32 @@ install, uninstall, handlers = FORM.install, FORM.uninstall, FORM.handlers
 COMMAND = "'/opt/my tools/venv/bin/python' -I -S /opt/reflector/hooks/fast.py || exit 0"
 OLD = "/old/venv/bin/python3.11 -I -S /old/lib/reflector/hooks/fast.py"
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 KEYS = st.text(max_size=4) | st.sampled_from(["hooks", "Stop", "matcher", "command"])
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
 )
 HANDLERS = st.lists(
-    st.fixed_dictionaries({"type": st.sampled_from(["command", "prompt", "http"])}, optional={"command": st.text()}),
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["command", "prompt", "http"])}, optional={"command": st.text()}
+    ),
     max_size=2,
 )
 GROUPS = st.lists(
-    st.fixed_dictionaries({}, optional={"matcher": st.text(), "hooks": HANDLERS, "x": VALUES}), max_size=3
+    st.fixed_dictionaries({}, optional={"matcher": st.text(), "hooks": HANDLERS, "x": VALUES}),
+    max_size=3,
 )
-HOOKS = st.dictionaries(st.sampled_from([*EVENTS, "PreToolUse", "Notification"]), GROUPS, max_size=4)
+HOOKS = st.dictionaries(
+    st.sampled_from([*EVENTS, "PreToolUse", "Notification"]), GROUPS, max_size=4
+)
 SETTINGS = st.builds(
     lambda rest, hooks: rest | hooks,
     st.dictionaries(KEYS.filter(lambda key: key != "hooks"), VALUES, max_size=3),
@@ -146,7 +177,9 @@ def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> 
     old = install(text, OLD)
     settings = json.loads(old)
     for _ in range(more):
-        settings["hooks"].setdefault(event, []).insert(0, {"hooks": [{"type": "command", "command": "reflector hook"}]})
+        settings["hooks"].setdefault(event, []).insert(
+            0, {"hooks": [{"type": "command", "command": "reflector hook"}]}
+        )
     installed = install(json.dumps(settings), COMMAND)
     assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
     assert {handler.command for handler in handlers(installed)} == {COMMAND}
@@ -174,7 +207,9 @@ def test_a_text_that_cannot_hold_our_hooks_is_refused(name: str) -> None:
 
 def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
     handlers_there = [{"type": "command", "command": "reflector hook"}, {"type": "prompt"}]
-    text = json.dumps({"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}})
+    text = json.dumps(
+        {"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}}
+    )
     group = json.loads(install(text, COMMAND))["hooks"]["SessionStart"]
     assert group[0]["matcher"] == "startup"
     assert [hook["type"] for hook in group[0]["hooks"]] == ["command", "prompt"]
@@ -191,19 +226,29 @@ def test_a_time_that_a_person_chose_stays_and_a_missing_one_is_set() -> None:
     assert install(json.dumps(without_time, indent=2), COMMAND) == installed
 
 
-OWN = ["reflector hook", "'/home/me/my tools/bin/reflector' hook", "python3 -I -m reflector hook || true", OLD, COMMAND]
+OWN = [
+    "reflector hook",
+    "'/home/me/my tools/bin/reflector' hook",
+    "python3 -I -m reflector hook || true",
+    OLD,
+    COMMAND,
+]
 FOREIGN = ["", "my-reflector hook", "reflector hooks", "cd /x && reflector hook", "'reflector hook"]
 FOREIGN += ["node /x/reflector/hooks/fast.py", "python x.py -m reflector hook"]
 
 
 @pytest.mark.parametrize("command", [*OWN, *FOREIGN])
-def test_our_command_is_known_in_every_form_and_one_that_does_something_else_as_well_is_not_ours(command: str) -> None:
+def test_our_command_is_known_in_every_form_and_one_that_does_something_else_as_well_is_not_ours(
+    command: str,
+) -> None:
     assert is_own(command) == (command in OWN)
 
 
-def test_a_command_that_calls_us_in_its_own_way_is_told_and_left_alone_and_an_exec_form_is_ours() -> None:
+def test_foreign_commands_are_reported_and_kept() -> None:
     command = "cd /x && reflector hook"
-    text = json.dumps({"hooks": {"Stop": [{"matcher": "m", "hooks": [{"type": "command", "command": command}]}]}})
+    text = json.dumps(
+        {"hooks": {"Stop": [{"matcher": "m", "hooks": [{"type": "command", "command": command}]}]}}
+    )
     found = handlers(text)
     assert [(handler.command, handler.own) for handler in found] == [(command, False)]
     assert uninstall(text) == text
@@ -213,7 +258,12 @@ def test_a_command_that_calls_us_in_its_own_way_is_told_and_left_alone_and_an_ex
 
 def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
     command = hook_command("/home/o'neil/$x y/bin/python", "/s p/reflector/hooks/fast.py")
-    assert shlex.split(command)[:4] == ["/home/o'neil/$x y/bin/python", "-I", "-S", "/s p/reflector/hooks/fast.py"]
+    assert shlex.split(command)[:4] == [
+        "/home/o'neil/$x y/bin/python",
+        "-I",
+        "-S",
+        "/s p/reflector/hooks/fast.py",
+    ]
     assert is_own(command)
 
 

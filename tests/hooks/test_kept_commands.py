@@ -1,6 +1,8 @@
-"""Command lines that `install`, the plugin or a page put into people's files, where nobody will change them.
+"""Command lines that `install`, the plugin or a page put into people's files, where nobody will
+change them.
 
-A line of this table is never removed and never rewritten, whatever becomes of the commands that a person types.
+A line of this table is never removed and never rewritten, whatever becomes of the commands that a
+person types.
 """
 
 import json
@@ -45,7 +47,11 @@ def test_a_hook_in_an_agents_settings(agent: Agent, line: str, name: str) -> Non
     )
 
 
-_PARAMS = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+_PARAMS = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "x", "version": "1"},
+}
 _OPENING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _PARAMS})
 
 
@@ -57,10 +63,14 @@ _OPENING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "param
         ("-m reflector mcp", _OPENING, "serverInfo"),
     ],
 )
-def test_a_program_in_an_agents_configuration(agent: Agent, line: str, stdin: str, told: str) -> None:
+def test_a_program_in_an_agents_configuration(
+    agent: Agent, line: str, stdin: str, told: str
+) -> None:
     agent.call("list")
     command, given = [sys.executable, *line.split()], f"{stdin}\n"
-    done = subprocess.run(command, input=given, env=agent.env(), cwd=agent.project, capture_output=True, text=True)
+    done = subprocess.run(
+        command, input=given, env=agent.env(), cwd=agent.project, capture_output=True, text=True
+    )
     assert (done.returncode, told in done.stdout) == (0, True)
 
 
@@ -76,7 +86,13 @@ def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path)
         f"ingest {agent.home}/s-1.jsonl",
         "export --format ndjson",
         f"outcome {lesson} good --why helped --source human",
-        *("lessons", "list", "add pat Read-the-log.", "import-history --dry-run", "import-history --yes"),
+        *(
+            "lessons",
+            "list",
+            "add pat Read-the-log.",
+            "import-history --dry-run",
+            "import-history --yes",
+        ),
         *("blame pat-001", "session s-1", "show pat-001"),
     ):
         agent.call(*line.split())

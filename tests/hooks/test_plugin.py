@@ -17,7 +17,13 @@ from tests.hooks.conftest import Project, event
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN_ROOT = ROOT / ".claude-plugin" / "reflector"
-COMMAND_FIELDS = {"description", "argument-hint", "allowed-tools", "disable-model-invocation", "model"}
+COMMAND_FIELDS = {
+    "description",
+    "argument-hint",
+    "allowed-tools",
+    "disable-model-invocation",
+    "model",
+}
 PROMPTS = sorted([*PLUGIN_ROOT.glob("commands/*.md"), *PLUGIN_ROOT.glob("skills/*/SKILL.md")])
 HOOKS = json.loads((PLUGIN_ROOT / "hooks" / "hooks.json").read_text("utf-8"))
 
@@ -33,7 +39,12 @@ def test_the_marketplace_points_to_the_plugin_inside_this_repository() -> None:
         "author": dict,
         "keywords": list,  # a wrong type keeps the plugin from loading
     }
-    assert {path.name for path in PLUGIN_ROOT.iterdir()} == {".claude-plugin", "commands", "hooks", "skills"}
+    assert {path.name for path in PLUGIN_ROOT.iterdir()} == {
+        ".claude-plugin",
+        "commands",
+        "hooks",
+        "skills",
+    }
     assert not any(path.is_symlink() for path in PLUGIN_ROOT.rglob("*"))
 
 
@@ -44,12 +55,17 @@ def test_the_hooks_are_for_events_that_old_clients_know_with_a_time_each() -> No
         (group,) = groups
         assert list(group) == ["hooks"]  # no matcher: every source, trigger and agent
         (handler,) = group["hooks"]
-        assert {key: handler[key] for key in ("type", "timeout")} == {"type": "command", "timeout": EVENTS[name]}
+        assert {key: handler[key] for key in ("type", "timeout")} == {
+            "type": "command",
+            "timeout": EVENTS[name],
+        }
         (script,) = re.findall(r"\$\{CLAUDE_PLUGIN_ROOT\}/([^\"]+)", handler["command"])
         assert (PLUGIN_ROOT / script).is_file()
 
 
-def run_hook(project: Project, root: Path, path: str, name: str = "SessionStart") -> tuple[str, str]:
+def run_hook(
+    project: Project, root: Path, path: str, name: str = "SessionStart"
+) -> tuple[str, str]:
     """What the plugin's command prints when the client runs it."""
     project.environ = {"PATH": path, "CLAUDE_PLUGIN_ROOT": str(root)}
     command = ["sh", "-c", HOOKS["hooks"][name][0]["hooks"][0]["command"]]
@@ -80,7 +96,9 @@ US = f'exec "{sys.executable}" -I -m reflector "$@"'
 
 
 @pytest.mark.parametrize("where", ["path", "home"])
-def test_the_hook_finds_the_program(project: Project, tmp_path: Path, no_program: str, where: str) -> None:
+def test_the_hook_finds_the_program(
+    project: Project, tmp_path: Path, no_program: str, where: str
+) -> None:
     project.write_playbook(("pat-001", "Test first.", 2, 0))
     root = tmp_path / "a plugin's folder"
     shutil.copytree(PLUGIN_ROOT, root)
@@ -94,13 +112,19 @@ def test_the_hook_finds_the_program(project: Project, tmp_path: Path, no_program
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_without_the_program_a_start_tells_the_user_what_to_do(project: Project, no_program: str, name: str) -> None:
+def test_without_the_program_a_start_tells_the_user_what_to_do(
+    project: Project, no_program: str, name: str
+) -> None:
     out, err = run_hook(project, PLUGIN_ROOT, no_program, name)
     assert err.startswith(f"reflector is not installed: run 'uv tool install {ROOT}' or ")
-    assert (json.loads(out) if out else name) == ({"systemMessage": err[:-1]} if name == "SessionStart" else name)
+    assert (json.loads(out) if out else name) == (
+        {"systemMessage": err[:-1]} if name == "SessionStart" else name
+    )
 
 
-def test_the_way_leads_to_the_repository_beside_the_plugins(project: Project, tmp_path: Path, no_program: str) -> None:
+def test_the_way_leads_to_the_repository_beside_the_plugins(
+    project: Project, tmp_path: Path, no_program: str
+) -> None:
     plugins = tmp_path / "plugins"
     root = plugins / "cache" / "reflector" / "reflector" / "0.1.0"
     shutil.copytree(PLUGIN_ROOT, root)
@@ -113,14 +137,23 @@ def test_the_way_leads_to_the_repository_beside_the_plugins(project: Project, tm
 
 @pytest.mark.parametrize("relative", ["", ".", "bin"])
 def test_a_program_of_the_folder_that_the_agent_works_in_is_not_run(
-    project: Project, tmp_path: Path, no_program: str, monkeypatch: pytest.MonkeyPatch, relative: str
+    project: Project,
+    tmp_path: Path,
+    no_program: str,
+    monkeypatch: pytest.MonkeyPatch,
+    relative: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path, tmp_path / "bin"):
         folder.mkdir(exist_ok=True)
-        (folder / "reflector").write_text(f"#!/bin/sh\n# from reflector.__main__ import main\ntouch {tmp_path}/ran\n")
+        (folder / "reflector").write_text(
+            f"#!/bin/sh\n# from reflector.__main__ import main\ntouch {tmp_path}/ran\n"
+        )
         (folder / "reflector").chmod(0o755)
-    assert run_hook(project, PLUGIN_ROOT, os.pathsep.join([relative, no_program]), "SessionEnd")[0] == ""
+    assert (
+        run_hook(project, PLUGIN_ROOT, os.pathsep.join([relative, no_program]), "SessionEnd")[0]
+        == ""
+    )
     assert not (tmp_path / "ran").exists()
 
 
@@ -136,7 +169,9 @@ def test_another_program_of_the_name_gets_no_event_and_does_not_stop_the_agent(
 
 
 @pytest.mark.parametrize("path", PROMPTS, ids=lambda path: path.parent.name + "-" + path.stem)
-def test_a_prompt_has_the_fields_that_the_client_knows_and_runs_commands_that_exist(path: Path) -> None:
+def test_a_prompt_has_the_fields_that_the_client_knows_and_runs_commands_that_exist(
+    path: Path,
+) -> None:
     _, head, body = path.read_text("utf-8").split("---\n", 2)
     fields = dict(line.split(": ", 1) for line in head.splitlines())
     used = re.findall(r"`reflector ([a-z-]+)([^`]*)`", body)

@@ -1,5 +1,6 @@
-"""The line that Claude Code shows a person when a session starts, and as its status line, read without a ledger; what
-its agent is told stays the same."""
+"""The line that Claude Code shows a person when a session starts, and as its status line, read
+without a ledger; what its agent is told stays the same.
+"""
 
 import json
 import subprocess
@@ -20,7 +21,9 @@ CLAUDE = {"CLAUDE_ENV_FILE": "/somewhere/sessionstart-hook-1.sh"}
 
 
 def start(agent: Agent, source: str = "startup", **environ: str) -> dict[str, Any]:
-    """What the start of a session in Claude Code prints, as an object; text that is none as `text`."""
+    """What the start of a session in Claude Code prints, as an object; text that is none as
+    `text`.
+    """
     agent.environ = CLAUDE | environ
     out = agent.hook("SessionStart", source=source)
     agent.environ = {}
@@ -30,7 +33,12 @@ def start(agent: Agent, source: str = "startup", **environ: str) -> dict[str, An
 
 def status_line(agent: Agent, stdin: str = "", **environ: str) -> str:
     done = subprocess.run(
-        [*REFLECTOR, "statusline"], input=stdin, env=agent.env(**environ), capture_output=True, text=True, cwd="/"
+        [*REFLECTOR, "statusline"],
+        input=stdin,
+        env=agent.env(**environ),
+        capture_output=True,
+        text=True,
+        cwd="/",
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -43,7 +51,9 @@ def assert_said(agent: Agent, line: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "fork"])
-def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(agent: Agent, source: str) -> None:
+def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(
+    agent: Agent, source: str
+) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, source) == {
         "systemMessage": "playbook: 3 bullets",
@@ -51,7 +61,9 @@ def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it
     }
 
 
-def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(agent: Agent) -> None:
+def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(
+    agent: Agent,
+) -> None:
     agent.hands("Stop", Session("s-0").cites("pat-001").write(agent.home / "s-0.jsonl"))
     agent.call("list")
     assert_said(agent, "playbook: 3 bullets")  # it only stopped
@@ -64,11 +76,18 @@ def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_proce
     assert_said(agent, "playbook: 3 bullets · last session: pat-002 harmful")
 
 
-def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbook(agent: Agent) -> None:
-    same = [{"name": f"pat-00{n}", "text": "Write the test first", "helpful": 0, "harmful": 0} for n in (1, 2)]
+def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbook(
+    agent: Agent,
+) -> None:
+    same = [
+        {"name": f"pat-00{n}", "text": "Write the test first", "helpful": 0, "harmful": 0}
+        for n in (1, 2)
+    ]
     agent.write_playbook({"PATTERNS & APPROACHES": same})
     agent.call("proposals", "find")
-    assert start(agent)["systemMessage"] == "playbook: 2 bullets · 1 proposal waits: reflector proposals"
+    assert start(agent)["systemMessage"] == (
+        "playbook: 2 bullets · 1 proposal waits: reflector proposals"
+    )
     assert "proposal" not in agent.hook("SessionStart")
     agent.ended()
     agent.call("drain")
@@ -122,7 +141,9 @@ def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> 
         ('{"workspace": "x", "cwd": "/"}', ""),
     ],
 )
-def test_the_status_line_is_that_of_the_project_that_the_agent_names(agent: Agent, stdin: str, line: str) -> None:
+def test_the_status_line_is_that_of_the_project_that_the_agent_names(
+    agent: Agent, stdin: str, line: str
+) -> None:
     agent.call("list")
     folder = agent.project / "src"
     folder.mkdir()
@@ -133,7 +154,8 @@ def test_a_line_obeys_nobody(agent: Agent) -> None:
     agent.call("list")
     text = agent.hook("SessionStart")
     rendered = agent.own / "injection.txt"
-    rendered.write_bytes(b"\n".join(rendered.read_bytes().split(b"\n")[:3]))  # cut off, so it is rendered again
+    # cut off, so it is rendered again
+    rendered.write_bytes(b"\n".join(rendered.read_bytes().split(b"\n")[:3]))
     assert agent.hook("SessionStart") == text
     (agent.own / "last-session.txt").write_bytes(b'\x1b[31m"}\\ \xff' + b"x" * 2000 + b"\ns-1\n")
     line = start(agent)["systemMessage"]
@@ -141,8 +163,12 @@ def test_a_line_obeys_nobody(agent: Agent) -> None:
     assert len(line) < 500
 
 
-def done(detail: str = "", session: str | None = "s-1", outcome: Any = "completed", undecided: int = 0) -> Reflected:
-    return Reflected(session, "w", outcome, detail, undecided=("pat-001", "mis-001", "oth-001")[:undecided])
+def done(
+    detail: str = "", session: str | None = "s-1", outcome: Any = "completed", undecided: int = 0
+) -> Reflected:
+    return Reflected(
+        session, "w", outcome, detail, undecided=("pat-001", "mis-001", "oth-001")[:undecided]
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,35 +182,51 @@ def done(detail: str = "", session: str | None = "s-1", outcome: Any = "complete
         ([[done(undecided=1)], [done()]], "pat-001 cited, undecided: reflector judge"),
         ([[done(undecided=1)], [done(session="s-2")]], "nothing decided"),
         ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
-        ([[done("transport: away", outcome="failed")]], "judging it failed, see `reflector status`"),
+        (
+            [[done("transport: away", outcome="failed")]],
+            "judging it failed, see `reflector status`",
+        ),
         ([[done("pat-001 helpful"), done(session="s-2")]], "nothing decided"),
         ([[done("pat-001 helpful")], [done(CITES_NOTHING, outcome="skipped")]], "pat-001 helpful"),
         ([[done("pat-001 helpful")], [done(CITES_NOTHING, "s-2", "skipped")]], "nothing cited"),
-        ([[done("pat-001 helpful, pat-002 helpful"), done("pat-001 harmful")]], "pat-001 harmful, pat-002 helpful"),
+        (
+            [[done("pat-001 helpful, pat-002 helpful"), done("pat-001 harmful")]],
+            "pat-001 harmful, pat-002 helpful",
+        ),
         ([[done("pat-001 helpful")], [done(session=None, outcome="waiting")]], "pat-001 helpful"),
     ],
 )
-def test_what_all_windows_of_one_brought_is_said(tmp_path: Path, rounds: list[list[Reflected]], said: str) -> None:
+def test_what_all_windows_of_one_brought_is_said(
+    tmp_path: Path, rounds: list[list[Reflected]], said: str
+) -> None:
     (tmp_path / "home").mkdir()
     for reflected in rounds:
         leave_last_session(tmp_path, reflected)
     assert Path(own_folder(str(tmp_path)), "last-session.txt").read_text().splitlines()[0] == said
 
 
-@pytest.mark.parametrize("how", ["the person lists it", "the person's file", "the repository's file"])
-def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_go_on(agent: Agent, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["the person lists it", "the person's file", "the repository's file"]
+)
+def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_go_on(
+    agent: Agent, how: str
+) -> None:
     agent.call("list")
     settings = agent.home / ".config" / "reflector" / "config.toml"
     settings.parent.mkdir(parents=True)
     if how == "the repository's file":
         settings = agent.claude / "reflector.toml"
-    settings.write_text(f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false")
+    settings.write_text(
+        f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false"
+    )
     told = start(agent)
     said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
     assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
     agent.ended()
     assert agent.deliveries() == []
-    (check,) = [one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]]
+    (check,) = [
+        one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]
+    ]
     assert str(settings) in check["text"]
     agent.call("add", "pat", "Commands go on.")
     assert agent.json("status")["told"] is None

@@ -13,12 +13,16 @@ from reflector.playbook.change import Change
 from reflector.trials.outcome import Outcome, outcome_event
 
 
-def _event(type_: str, *key: str | int, by: str = "human", data: dict[str, Any], **of: Any) -> NewEvent:
+def _event(
+    type_: str, *key: str | int, by: str = "human", data: dict[str, Any], **of: Any
+) -> NewEvent:
     """An event whose id follows from its type and a key."""
     return NewEvent(type_, identity(type_, *key), data, by, **of)
 
 
-def added(name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0) -> NewEvent:
+def added(
+    name: str = "pat-001", text: str = "Read the error first", helpful: int = 0, harmful: int = 0
+) -> NewEvent:
     data = {
         "name": name,
         "section": name.partition("-")[0],
@@ -37,7 +41,13 @@ def add_bullet(ledger: Ledger, section: str, text: str) -> Step:
 
 def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent:
     items = [
-        {"name": name, "section": name.partition("-")[0], "text": f"About {name}", "helpful": up, "harmful": down}
+        {
+            "name": name,
+            "section": name.partition("-")[0],
+            "text": f"About {name}",
+            "helpful": up,
+            "harmful": down,
+        }
         for name, up, down in bullets
     ]
     data = {"sha256": digest, "format": "1.0", "bullets": items}
@@ -45,7 +55,9 @@ def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent
 
 
 def changed(type_: str, name: str, *key: str | int, **data: Any) -> NewEvent:
-    """A bullet revised, moved, removed, recounted or asserted; `key` tells one change from another."""
+    """A bullet revised, moved, removed, recounted or asserted; `key` tells one change from
+    another.
+    """
     return _event(type_, name, *key, data={"name": name, **data})
 
 
@@ -56,12 +68,19 @@ def moved(to: str = "postgresql://other/ledger") -> NewEvent:
 
 def arrived(seal: NewEvent) -> NewEvent:
     """The playbook is where its last event says that it went."""
-    return _event(ev.LEDGER_ARRIVED, seal.event_id, data={"at": seal.data["to"]}, target_id=seal.event_id)
+    return _event(
+        ev.LEDGER_ARRIVED, seal.event_id, data={"at": seal.data["to"]}, target_id=seal.event_id
+    )
 
 
 def merged(name: str, *sources: str, text: str = "") -> NewEvent:
     """Bullets merged into a new one."""
-    data = {"name": name, "section": name.partition("-")[0], "text": text or f"{sources} as one", "sources": [*sources]}
+    data = {
+        "name": name,
+        "section": name.partition("-")[0],
+        "text": text or f"{sources} as one",
+        "sources": [*sources],
+    }
     return _event(ev.BULLET_MERGED, name, data=data)
 
 
@@ -86,17 +105,35 @@ def about(type_: str, target: Event | NewEvent, *key: str | int, **data: Any) ->
 
 
 def reflected(
-    reflection: str, target: NewEvent, *tags: tuple[str, str] | tuple[str, str, str], actor: str = "rules"
+    reflection: str,
+    target: NewEvent,
+    *tags: tuple[str, str] | tuple[str, str, str],
+    actor: str = "rules",
 ) -> list[NewEvent]:
     """A completed reflection on a window and its tags: (name, tag) or (name, tag, disposition)."""
     data = {"analysis": "It went well", "rationales": []}
-    whose = {"session_id": target.session_id, "reflection_id": reflection, "target_id": target.event_id}
+    whose = {
+        "session_id": target.session_id,
+        "reflection_id": reflection,
+        "target_id": target.event_id,
+    }
     completed = _event(ev.REFLECTION_COMPLETED, reflection, by=actor, data=data, **whose)
-    return [completed, *(tagged(reflection, index, *tag, session=target.session_id) for index, tag in enumerate(tags))]
+    return [
+        completed,
+        *(
+            tagged(reflection, index, *tag, session=target.session_id)
+            for index, tag in enumerate(tags)
+        ),
+    ]
 
 
 def tagged(
-    reflection: str | None, index: int, name: Any, tag: Any, disposition: str = "counted", session: str | None = "s1"
+    reflection: str | None,
+    index: int,
+    name: Any,
+    tag: Any,
+    disposition: str = "counted",
+    session: str | None = "s1",
 ) -> NewEvent:
     data = {"index": index, "name": name, "tag": tag, "disposition": disposition}
     data |= {"followed": "no"} if disposition == "not_followed" else {}
@@ -105,7 +142,9 @@ def tagged(
 
 
 def retracted(target: Event | NewEvent, reason: str = "mistaken") -> NewEvent:
-    return _event(ev.EVIDENCE_RETRACTED, target.event_id, data={"reason": reason}, target_id=target.event_id)
+    return _event(
+        ev.EVIDENCE_RETRACTED, target.event_id, data={"reason": reason}, target_id=target.event_id
+    )
 
 
 def redacted(target_id: str, reason: str = "a secret") -> NewEvent:
@@ -113,7 +152,12 @@ def redacted(target_id: str, reason: str = "a secret") -> NewEvent:
 
 
 def adopted(counting: str, number: int = 1) -> NewEvent:
-    return _event(ev.POLICY_ADOPTED, counting, number, data={"policy": f"policy-{counting}", "counting": counting})
+    return _event(
+        ev.POLICY_ADOPTED,
+        counting,
+        number,
+        data={"policy": f"policy-{counting}", "counting": counting},
+    )
 
 
 _UNKNOWN = ("pat-009", "unknown", "unknown_tag")
@@ -122,7 +166,9 @@ _UNKNOWN = ("pat-009", "unknown", "unknown_tag")
 #: A short history with every kind of event: three bullets, two windows, a retraction of a tag.
 def history() -> list[NewEvent]:
     first, second = window(1, "s1", keys=[1, 2, 3]), window(2, "s2", keys=[4, -5])
-    tags = reflected("r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), ("pat-001", "helpful"))
+    tags = reflected(
+        "r1", first, ("pat-001", "helpful"), ("mis-001", "harmful"), ("pat-001", "helpful")
+    )
     return [
         imported(("pat-001", 3, 1), ("mis-001", 0, 4)),
         added("ctx-001"),
@@ -132,7 +178,9 @@ def history() -> list[NewEvent]:
         retracted(tags[3]),
         second,
         about(ev.REFLECTION_FAILED, second, stage="parse", message="no JSON", attempts=1),
-        *reflected("r2", second, ("pat-001", "harmful"), ("ctx-001", "neutral", "neutral"), _UNKNOWN),
+        *reflected(
+            "r2", second, ("pat-001", "harmful"), ("ctx-001", "neutral", "neutral"), _UNKNOWN
+        ),
         changed(ev.BULLET_REVISED, "pat-001", 1, text="Read the whole error first"),
         changed(ev.BULLET_MOVED, "ctx-001", 1, section="oth"),
         changed(ev.BULLET_REMOVED, "mis-001", 1, reason="merged", into="pat-001"),
@@ -147,7 +195,9 @@ def checked(target: NewEvent, name: str, tag: str = "neutral", **more: Any) -> N
 
 
 def trajectory(key: str = "t1", **more: Any) -> NewEvent:
-    """A task of the dataset `sums` that failed, and used one bullet that is here and one that is not."""
+    """A task of the dataset `sums` that failed, and used one bullet that is here and one that is
+    not.
+    """
     data = {
         "query": "add",
         "dataset": "sums",
@@ -160,10 +210,14 @@ def trajectory(key: str = "t1", **more: Any) -> NewEvent:
         "ground_truth": "a + b",
         "test_report": "test_add failed",
     }
-    return _event(ev.TRAJECTORY_RECORDED, key, by="truth", data=data | more, session_id=f"trajectory-{key}")
+    return _event(
+        ev.TRAJECTORY_RECORDED, key, by="truth", data=data | more, session_id=f"trajectory-{key}"
+    )
 
 
-def lesson(key: str = "l1", kind: str = "mistake", text: str = "Add auth middleware", **more: Any) -> NewEvent:
+def lesson(
+    key: str = "l1", kind: str = "mistake", text: str = "Add auth middleware", **more: Any
+) -> NewEvent:
     target = more.pop("target_id", None)
     data = {"kind": kind, "text": text, "task": "api_design", **more}
     return _event(ev.LESSON_RECORDED, key, by="engine", data=data, target_id=target)
@@ -176,21 +230,40 @@ def outcome(of: NewEvent, kind: str = "success", key: str | int = 1, **more: Any
     return _event(ev.OUTCOME_OBSERVED, of.event_id, kind, key, by="tests", data=data, **whose)
 
 
-def told(*lessons: NewEvent, via: str = "retrieval", key: str | int = 1, bullets: Sequence[str] = ()) -> NewEvent:
+def told(
+    *lessons: NewEvent, via: str = "retrieval", key: str | int = 1, bullets: Sequence[str] = ()
+) -> NewEvent:
     ids = [one.event_id for one in lessons]
-    data = {"via": via, "lessons": ids, "bullets": list(bullets), "task": "api_design", "query": "auth"}
+    data = {
+        "via": via,
+        "lessons": ids,
+        "bullets": list(bullets),
+        "task": "api_design",
+        "query": "auth",
+    }
     return _event(ev.ADVICE_TOLD, via, key, *ids, by="engine", data=data, session_id="s1")
 
 
-def trial(*bullets: str, key: str = "pl1:" + "0" * 64, share: int = 500_000, **more: Any) -> NewEvent:
-    data = {"bullets": [*bullets], "exempt": [], "share": share, "outcome": "correction-free", "stop": {}, "key": key}
+def trial(
+    *bullets: str, key: str = "pl1:" + "0" * 64, share: int = 500_000, **more: Any
+) -> NewEvent:
+    data = {
+        "bullets": [*bullets],
+        "exempt": [],
+        "share": share,
+        "outcome": "correction-free",
+        "stop": {},
+        "key": key,
+    }
     return _event(ev.TRIAL_OPENED, key, data=data | {"until": "2027-11-01T00:00:00Z"} | more)
 
 
 def learned() -> list[NewEvent]:
     """A trajectory with its reflection, and a lesson with everything that can happen to one."""
     run = trajectory()
-    of_run = lesson("l1", "insight", "Read the sign", target_id=run.event_id, reasoning="The sign is wrong")
+    of_run = lesson(
+        "l1", "insight", "Read the sign", target_id=run.event_id, reasoning="The sign is wrong"
+    )
     opened = trial("pat-001")
     signals = {"policy": "turn", "reflects": True, "trigger": "quality", "signals": {"errors": 1}}
     attempt = {"initial": 0.4, "retried": 0.76, "improved": True, "reason": "it read the sign"}
@@ -212,7 +285,9 @@ def learned() -> list[NewEvent]:
         _event(ev.GATE_DECIDED, 1, by="gate", data=signals),
         _event(ev.REVISION_ATTEMPTED, 1, by="engine", data=attempt, target_id=of_run.event_id),
         _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
-        outcome_event(run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")),
+        outcome_event(
+            run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")
+        ),
         opened,
         _event(ev.TRIAL_CLOSED, opened.event_id, data=result, target_id=opened.event_id),
     ]

@@ -56,7 +56,9 @@ def is_postgres(ledger: Ledger) -> bool:
 
 @contextmanager
 def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
-    """A committed transaction in which the triggers are down and after which they stand: a clever forger's."""
+    """A committed transaction in which the triggers are down and after which they stand: a
+    clever forger's.
+    """
     with ledger.engine.alchemy().begin() as connection:
         for name, table in _standing(connection):
             if connection.dialect.name == "sqlite":
@@ -79,7 +81,8 @@ def _standing(connection: sa.Connection) -> list[tuple[str, str]]:
         query = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"
     else:
         query = (
-            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
+            "SELECT tgname, tgrelid::regclass::text FROM pg_trigger JOIN pg_class ON pg_class.oid "
+            "= tgrelid"
             " WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
         )
     return [(row[0], row[1]) for row in connection.exec_driver_sql(query)]

@@ -1,4 +1,6 @@
-"""An event that could not be folded or read is refused at the door; one that an older version took wedges nothing."""
+"""An event that could not be folded or read is refused at the door; one that an older version
+took wedges nothing.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -68,11 +70,22 @@ REFUSED: list[tuple[NewEvent, str]] = [
     (changed(ev.BULLET_ASSERTED, "pat-001", helpful=1), "harmful "),
     (changed(ev.BULLET_ASSERTED, "pat-001", harmful=1), "helpful "),
     (NewEvent(ev.BULLET_ASSERTED, "asserted", {"helpful": 0, "harmful": 0}, "human"), "name "),
-    (NewEvent(ev.SESSION_RECORDED, "w-1", {"trigger": "ingest", "window": [], "cited": []}, "me"), "window is "),
+    (
+        NewEvent(
+            ev.SESSION_RECORDED, "w-1", {"trigger": "ingest", "window": [], "cited": []}, "me"
+        ),
+        "window is ",
+    ),
     (NewEvent(ev.REFLECTION_SKIPPED, "k-1", {"reason": None}, "me"), "reason is None"),
-    (NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": None}, "me"), "message is None"),
+    (
+        NewEvent(ev.REFLECTION_FAILED, "f-1", {"stage": "parse", "message": None}, "me"),
+        "message is None",
+    ),
     # What parts B to E say.
-    (lesson(kind="rumour"), "kind is 'rumour': must be one of insight, reflection, mistake, summary"),
+    (
+        lesson(kind="rumour"),
+        "kind is 'rumour': must be one of insight, reflection, mistake, summary",
+    ),
     (lesson(text="x" * 100_001), "must be a text of at most 100,000 characters"),
     (lesson(tags=["a"] * 101), "must be a list of at most 100 tags"),
     (lesson(improvement=1.5), "improvement is '1.500000': must be a number from 0 to 1"),
@@ -85,7 +98,9 @@ REFUSED: list[tuple[NewEvent, str]] = [
 ]
 
 
-def test_every_event_that_could_not_be_folded_or_read_is_refused_at_the_door(ledger: Ledger) -> None:
+def test_every_event_that_could_not_be_folded_or_read_is_refused_at_the_door(
+    ledger: Ledger,
+) -> None:
     ledger.append([lesson("there")])
     for event, message in REFUSED:
         with pytest.raises(LedgerError, match=f"{event.type}.*{message}") as caught:
@@ -110,12 +125,19 @@ def unchecked(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> Any:
     return append
 
 
-def test_a_ledger_that_an_older_version_wedged_goes_on(ledger: Ledger, unchecked: Any, open_ledger: OpenLedger) -> None:
-    unchecked(added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"}))
+def test_a_ledger_that_an_older_version_wedged_goes_on(
+    ledger: Ledger, unchecked: Any, open_ledger: OpenLedger
+) -> None:
+    unchecked(
+        added("pat-001"), replace(added("pat-002"), data={**added("pat-002").data, "section": "zz"})
+    )
     older = "UPDATE bullet SET section = 'zz' WHERE name = 'pat-002'", "DROP INDEX bullet_merged"
     sql.run(ledger, *older, "UPDATE alembic_version SET version_num = '0002'")
     again = open_ledger()
-    assert [(row.name, row.section) for row in again.rows()] == [("pat-001", "pat"), ("pat-002", "oth")]
+    assert [(row.name, row.section) for row in again.rows()] == [
+        ("pat-001", "pat"),
+        ("pat-002", "oth"),
+    ]
     assert add_bullet(again, "pat", "It goes on.").name == "pat-003"
     assert b"It goes on." in dump(again.bullets(), again.updated_at())
     again.rebuild()
@@ -124,7 +146,10 @@ def test_a_ledger_that_an_older_version_wedged_goes_on(ledger: Ledger, unchecked
 
 def test_what_a_file_could_bring_before_is_read(ledger: Ledger, unchecked: Any) -> None:
     bare: dict[str, object] = {"trigger": "ingest", "window": {}, "cited": None}
-    old = [imported(("pat-001", 10**12, 0)), NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1")]
+    old = [
+        imported(("pat-001", 10**12, 0)),
+        NewEvent(ev.SESSION_RECORDED, "w-1", bare, "import", session_id="s-1"),
+    ]
     unchecked(*old)
     assert [event.data for event in ledger.events()] == [event.data for event in old]
     ledger.rebuild()
@@ -134,8 +159,13 @@ def test_what_a_file_could_bring_before_is_read(ledger: Ledger, unchecked: Any) 
     assert judged.outcome == "skipped"
 
 
-def test_neither_an_odd_number_nor_a_forged_identity_keeps_anybody_from_adding(ledger: Ledger) -> None:
+def test_neither_an_odd_number_nor_a_forged_identity_keeps_anybody_from_adding(
+    ledger: Ledger,
+) -> None:
     load(ledger, forged(replace(added("pat-001"), event_id=identity(ev.BULLET_ADDED, "pat-002"))))
     assert add_bullet(ledger, "pat", "It goes on.").name == "pat-002"
     ledger.append([added("pat-" + "9" * 60), added("pat-999999999")])
-    assert [add_bullet(ledger, "pat", text).name for text in ("One.", "Two.")] == ["pat-1000000000", "pat-1000000001"]
+    assert [add_bullet(ledger, "pat", text).name for text in ("One.", "Two.")] == [
+        "pat-1000000000",
+        "pat-1000000001",
+    ]

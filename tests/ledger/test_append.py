@@ -29,7 +29,16 @@ def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:
     )
     (answer, _) = ledger.append([event, added()])
     stored, without_time = ledger.events()
-    for name in ("type", "actor", "occurred_at", "session_id", "reflection_id", "target_id", "data", "meta"):
+    for name in (
+        "type",
+        "actor",
+        "occurred_at",
+        "session_id",
+        "reflection_id",
+        "target_id",
+        "data",
+        "meta",
+    ):
         assert getattr(stored, name) == getattr(event, name)
     assert (stored, stored.position) == (ledger.event("an-id"), answer.position)
     assert without_time.occurred_at == without_time.recorded_at == ledger.head().recorded_at
@@ -37,7 +46,9 @@ def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:
     assert ledger.event("another") is None
 
 
-def test_an_event_that_is_there_is_answered_with_its_position_whatever_its_meta_and_header(ledger: Ledger) -> None:
+def test_an_event_that_is_there_is_answered_with_its_position_whatever_its_meta_and_header(
+    ledger: Ledger,
+) -> None:
     again = replace(added("pat-001"), meta={"host": "elsewhere"}, actor="import")
     answers = ledger.append([added("pat-001"), again, added("pat-002")])
     answers += ledger.append([added("pat-003"), again, added("pat-004")])
@@ -46,7 +57,9 @@ def test_an_event_that_is_there_is_answered_with_its_position_whatever_its_meta_
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(ledger: Ledger, together: bool) -> None:
+def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(
+    ledger: Ledger, together: bool
+) -> None:
     other = replace(added(), data={**added().data, "text": "Something else"})
     if not together:
         ledger.append([added()])
@@ -59,7 +72,9 @@ def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(ledger: L
     assert list(verify(ledger)) == []
 
 
-def test_each_append_is_recorded_later_than_the_one_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_append_is_recorded_later_than_the_one_before(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger.append([added("pat-001")])
     before = ledger.head().recorded_at
     monkeypatch.setattr(append, "utc_now", lambda: "1999-01-01T00:00:00.000000Z")
@@ -113,7 +128,10 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
     if removed:
         ledger.append([changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)])
     position = ledger.head().position
-    for batch in ([added("pat-001")], [added("pat-002"), imported(("pat-002", 0, 0), digest="1" * 64)]):
+    for batch in (
+        [added("pat-001")],
+        [added("pat-002"), imported(("pat-002", 0, 0), digest="1" * 64)],
+    ):
         with pytest.raises(Conflict, match="names are never reused; nothing was appended"):
             ledger.append(batch)
     assert ledger.head().position == position
@@ -121,15 +139,23 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
     assert add_bullet(ledger, "pat", "Another.").name == "pat-002"
 
 
-def test_events_are_read_by_range_type_session_or_target(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_read_by_range_type_session_or_target(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reflector.ledger.reader._PAGE", 3)
     events = history()
     ledger.append(events)
     assert [e.position for e in ledger.events()] == list(range(1, len(events) + 1))
     assert [e.position for e in ledger.events(after=2, upto=5)] == [3, 4, 5]
-    assert [e.position for e in ledger.events(types=[ev.BULLET_ADDED, ev.PLAYBOOK_IMPORTED])] == [1, 2]
+    assert [e.position for e in ledger.events(types=[ev.BULLET_ADDED, ev.PLAYBOOK_IMPORTED])] == [
+        1,
+        2,
+    ]
     assert {e.session_id for e in ledger.events(session_id="s2")} == {"s2"}
-    assert [e.type for e in ledger.targeting(events[2].event_id)] == [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED]
+    assert [e.type for e in ledger.targeting(events[2].event_id)] == [
+        ev.REFLECTION_ANSWERED,
+        ev.REFLECTION_COMPLETED,
+    ]
     assert [e.position for e in ledger.at([3, 1])] == [1, 3]
     before = ledger.rows()
     ledger.rebuild()

@@ -1,4 +1,6 @@
-"""Whoever has the database's password still cannot change what was appended, except by taking a trigger down."""
+"""Whoever has the database's password still cannot change what was appended, except by taking a
+trigger down.
+"""
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -14,7 +16,8 @@ from . import sql
 from .events import added, arrived, history, imported, moved, redacted, reflected, retracted, window
 
 _COLUMNS = (
-    "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, session_id,"
+    "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, "
+    "session_id,"
     " reflection_id, target_id, data, data_hash, meta, chain"
 )
 
@@ -23,14 +26,20 @@ ON_A_SERVER = pytest.mark.parametrize(
 )
 NO_COPIES_ON_CITUS = pytest.mark.skipif(
     ON_CITUS,
-    reason="Citus 13.2 plans no INSERT … SELECT into a table with a default of its own; no code of ours sends one",
+    reason=(
+        "Citus 13.2 plans no INSERT … SELECT into a table with a default of its own; no code "
+        "of ours sends one"
+    ),
 )
 
 
 def _copied(verb: str, where: str = "position = 2", **changes: str) -> str:
     """An INSERT of an existing event with some columns changed to SQL expressions."""
     values = ", ".join(changes.get(column, column) for column in _COLUMNS.split(", "))
-    return f"{verb} INTO event ({_COLUMNS}) SELECT {values} FROM event WHERE playbook_id = 1 AND {where}"
+    return (
+        f"{verb} INTO event ({_COLUMNS}) SELECT {values} FROM event WHERE playbook_id = 1 AND "
+        f"{where}"
+    )
 
 
 ON_BOTH = [
@@ -49,7 +58,12 @@ ON_BOTH = [
     _copied("INSERT", position="position + 100", event_id="'new'"),
     _copied("INSERT", position="0", event_id="'new'"),
     _copied("INSERT", position="(SELECT max(position) + 1 FROM event)"),
-    _copied("INSERT", "type = 'evidence.retracted'", position="(SELECT max(position) + 1 FROM event)", event_id="'x'"),
+    _copied(
+        "INSERT",
+        "type = 'evidence.retracted'",
+        position=("(SELECT max(position) + 1 FROM event)"),
+        event_id="'x'",
+    ),
 ]
 
 ON_SQLITE = [
@@ -64,7 +78,11 @@ ON_SQLITE = [
         data="'{}'",
     ),
     "UPDATE OR REPLACE event SET position = 2 WHERE position = 3",
-    "UPDATE OR REPLACE event SET event_id = (SELECT event_id FROM event WHERE position = 1) WHERE position = 2",
+    (
+        "UPDATE OR REPLACE event SET event_id = (SELECT event_id FROM event WHERE position = 1) "
+        "WHERE "
+        "position = 2"
+    ),
     "REPLACE INTO playbook SELECT id, name, 'forged', 0, chain, recorded_at FROM playbook",
     "INSERT OR REPLACE INTO playbook SELECT 9, name, 'forged', 0, chain, recorded_at FROM playbook",
     "UPDATE OR REPLACE playbook SET id = 2",
@@ -83,7 +101,11 @@ ON_POSTGRESQL = [
     _copied("INSERT") + " ON CONFLICT (playbook_id, position) DO UPDATE SET data = '{}'",
     "INSERT INTO playbook SELECT * FROM playbook ON CONFLICT (id) DO UPDATE SET position = 0",
     "MERGE INTO event USING (SELECT 2 AS p) AS s ON event.position = s.p WHEN MATCHED THEN DELETE",
-    "MERGE INTO event USING (SELECT 2 AS p) AS s ON event.position = s.p WHEN MATCHED THEN UPDATE SET data = '{}'",
+    (
+        "MERGE INTO event USING (SELECT 2 AS p) AS s ON event.position = s.p WHEN MATCHED THEN "
+        "UPDATE "
+        "SET data = '{}'"
+    ),
     "WITH gone AS (DELETE FROM event WHERE position = 16 RETURNING *) SELECT count(*) FROM gone",
 ]
 
@@ -105,11 +127,19 @@ def _accepted(ledger: Ledger, statements: list[str]) -> list[str]:
 
 
 def test_every_statement_that_changes_history_is_refused(told: Ledger) -> None:
-    assert _accepted(told, [*ON_BOTH, *(ON_POSTGRESQL if sql.is_postgres(told) else ON_SQLITE)]) == []
+    assert (
+        _accepted(told, [*ON_BOTH, *(ON_POSTGRESQL if sql.is_postgres(told) else ON_SQLITE)]) == []
+    )
 
 
 def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(told: Ledger) -> None:
-    refused = pytest.raises(LedgerCorrupt, match=r"only moves forward.*find the cause with `reflector verify`")
+    refused = pytest.raises(
+        LedgerCorrupt,
+        match=(
+            r"only moves forward.*find the cause with "
+            r"`reflector verify`"
+        ),
+    )
     with refused, translated("here"), told.engine.connection() as connection:
         connection.execute("UPDATE playbook SET position = position - 1")
 
@@ -119,23 +149,42 @@ def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(tol
 def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
     before, schema = sql.content(told), sql.schema(told)
-    forged = "UPDATE pg_temp.event SET position = {}, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
-    insert = _copied("INSERT", position="6000", event_id="'new'").replace("event", f"{schema}.event", 1)
+    forged = (
+        "UPDATE pg_temp.event SET position = {}, chain = 'x', recorded_at = "
+        "'2999-01-01T00:00:00.000000Z'"
+    )
+    insert = _copied("INSERT", position="6000", event_id="'new'").replace(
+        "event", f"{schema}.event", 1
+    )
     insert = insert.replace("FROM event", f"FROM {schema}.event")
-    head = f"UPDATE {schema}.playbook SET position = 9999, chain = 'x', recorded_at = '2999-01-01T00:00:00.000000Z'"
+    head = (
+        f"UPDATE {schema}.playbook SET position = 9999, chain = 'x', recorded_at = "
+        "'2999-01-01T00:00:00.000000Z'"
+    )
     for position, statement in ((5999, insert), (9999, head)):
-        copied = f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM {schema}.event WHERE position = 2"
+        copied = (
+            f"CREATE TEMPORARY TABLE event AS SELECT {_COLUMNS} FROM {schema}.event WHERE "
+            "position = 2"
+        )
         with pytest.raises(DBAPIError, match="append-only"):
             sql.run(told, copied, forged.format(position), statement)
     assert sql.content(told) == before
 
 
 @ON_A_SERVER
-def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(
+    told: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = sql.content(told)
     with monkeypatch.context() as ahead:
         ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
-        with pytest.raises(LedgerUnavailable, match=r"more than a minute ahead of the server's clock.*correct the cl"):
+        with pytest.raises(
+            LedgerUnavailable,
+            match=(
+                r"more than a minute ahead of the server's "
+                r"clock.*correct the cl"
+            ),
+        ):
             told.append([added("pat-009")])
     assert sql.content(told) == before
     told.append([added("pat-009")])
@@ -144,7 +193,9 @@ def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(told: Ledger, mo
 @ON_A_SERVER
 def test_the_server_says_who_recorded_an_event_and_refuses_another_word(told: Ledger) -> None:
     before = sql.content(told)
-    assert {event.recorded_by for event in told.events()} == {sql.rows(told, "SELECT session_user")[0][0]}
+    assert {event.recorded_by for event in told.events()} == {
+        sql.rows(told, "SELECT session_user")[0][0]
+    }
     forged = _copied("INSERT", position=f"{_BEHIND} + 1", event_id="'forged'")
     forged = forged.replace(f"({_COLUMNS})", f"({_COLUMNS}, recorded_by)")
     for word in ("'somebody'", "NULL"):
@@ -167,7 +218,10 @@ def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(told: Led
         rows = ", ".join(f"({position})" for position in positions)
         sql.run(
             told,
-            one.replace("FROM event WHERE playbook_id", f"FROM event, (VALUES {rows}) AS v (more) WHERE playbook_id"),
+            one.replace(
+                "FROM event WHERE playbook_id",
+                f"FROM event, (VALUES {rows}) AS v (more) WHERE playbook_id",
+            ),
         )
 
     for gap in ((2,), (1, 3), (1, -100)):
@@ -184,7 +238,9 @@ def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
             sql.run(told, f"UPDATE bullet SET {column} = -1")
 
 
-def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(told: Ledger) -> None:
+def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(
+    told: Ledger,
+) -> None:
     (target,) = [e for e in told.events(types=[ev.REFLECTION_COMPLETED]) if e.reflection_id == "r1"]
     told.append([redacted(target.event_id)])
     erase, here = "UPDATE event SET data = NULL", f"WHERE position = {target.position}"
@@ -193,23 +249,43 @@ def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(t
     refused = [
         *(erase, f"{erase} WHERE position = {target.position + 1}"),
         *(f"{erase}, {column} = {others.get(column, repr('x'))} {here}" for column in columns),
-        *(f"UPDATE event SET {change} {here}" for change in ("data = '{}'", "data = ''", "meta = '{}'")),
+        *(
+            f"UPDATE event SET {change} {here}"
+            for change in ("data = '{}'", "data = ''", "meta = '{}'")
+        ),
     ]
     assert _accepted(told, refused) == []
     sql.run(told, f"{erase} {here}")
-    again = [f"UPDATE event SET {change} {here}" for change in ("data = NULL", "data = '{}'", "actor = actor")]
+    again = [
+        f"UPDATE event SET {change} {here}"
+        for change in ("data = NULL", "data = '{}'", "actor = actor")
+    ]
     assert _accepted(told, again) == []
 
 
 def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger) -> None:
     ledger.append([*history(), redacted(window().event_id)])
     types = [
-        *(ev.BULLET_TAGGED, ev.BULLET_MOVED, ev.BULLET_REMOVED, ev.BULLET_ASSERTED, ev.EVENT_REDACTED),
-        *(ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.SESSION_RECORDED, ev.REFLECTION_FAILED),
+        *(
+            ev.BULLET_TAGGED,
+            ev.BULLET_MOVED,
+            ev.BULLET_REMOVED,
+            ev.BULLET_ASSERTED,
+            ev.EVENT_REDACTED,
+        ),
+        *(
+            ev.PLAYBOOK_IMPORTED,
+            ev.BULLET_ADDED,
+            ev.BULLET_REVISED,
+            ev.SESSION_RECORDED,
+            ev.REFLECTION_FAILED,
+        ),
     ]
     targets = [next(event for event in ledger.events() if event.type == type_) for type_ in types]
     ledger.append([redacted(target.event_id) for target in targets])
-    erasures = [f"UPDATE event SET data = NULL WHERE position = {target.position}" for target in targets]
+    erasures = [
+        (f"UPDATE event SET data = NULL WHERE position = {target.position}") for target in targets
+    ]
     assert _accepted(ledger, erasures) == []
 
 
@@ -219,15 +295,30 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     ledger.append(events)
     with Ledger.open(ledger.engine.url.text, "other") as other:
         other.append([*events, redacted(events[2].event_id)])
-    assert _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"]) == []
+    assert (
+        _accepted(ledger, ["UPDATE event SET data = NULL WHERE playbook_id = 1 AND position = 3"])
+        == []
+    )
 
 
-def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arrives(told: Ledger) -> None:
+def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arrives(
+    told: Ledger,
+) -> None:
     seal = moved("postgresql://other/ledger")
     told.append([seal])
     sealed = sql.content(told)
-    for refused in ([added("oth-001")], [added("oth-001"), arrived(seal)], [moved("postgresql://third/ledger")]):
-        with pytest.raises(LedgerMoved, match=r"moved from .* `ledger_url` to postgresql://other/ledger"):
+    for refused in (
+        [added("oth-001")],
+        [added("oth-001"), arrived(seal)],
+        [moved("postgresql://third/ledger")],
+    ):
+        with pytest.raises(
+            LedgerMoved,
+            match=(
+                r"moved from .* `ledger_url` to "
+                r"postgresql://other/ledger"
+            ),
+        ):
             told.append(refused)
     with pytest.raises(LedgerMoved):
         told.redact([told.at([2])[0].event_id], reason="a secret", actor="human")

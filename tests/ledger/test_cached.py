@@ -1,4 +1,6 @@
-"""Answers about the whole history: the same with the row that they are counted on from and without it."""
+"""Answers about the whole history: the same with the row that they are counted on from and
+without it.
+"""
 
 import json
 from collections.abc import Iterator
@@ -20,12 +22,22 @@ from .events import about, added, merged, reflected, retracted, window
 
 
 def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
-    """A session, shown a bullet twice, that cites it and judges it, and a later answer; two numbers share a session."""
+    """A session, shown a bullet twice, that cites it and judges it, and a later answer; two
+    numbers share a session.
+    """
     first = window(number, f"s{number // 2}")
-    said: dict[str, Any] = {"via": "injection", "lessons": [], "bullets": ["pat-001"], "digest": "x"}
+    said: dict[str, Any] = {
+        "via": "injection",
+        "lessons": [],
+        "bullets": ["pat-001"],
+        "digest": "x",
+    }
     shown = [about(ev.ADVICE_TOLD, first, again, **said) for again in range(2)]
     answered, again = (
-        replace(about(ev.REFLECTION_ANSWERED, first, model, model=model, answer="x"), reflection_id=f"r{number}")
+        replace(
+            about(ev.REFLECTION_ANSWERED, first, model, model=model, answer="x"),
+            reflection_id=f"r{number}",
+        )
         for model in ("m-1", "m-3")
     )
     return [first, *shown, answered, *reflected(f"r{number}", first, ("pat-001", tag)), again]
@@ -33,7 +45,9 @@ def _session(number: int, tag: str = "helpful") -> list[NewEvent]:
 
 @pytest.fixture
 def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
-    """A ledger of which a few events are counted at once, and whose row is written for each five."""
+    """A ledger of which a few events are counted at once, and whose row is written for each
+    five.
+    """
     monkeypatch.setattr(usage, "_STEP", 5)
     for counting in (usage, answers):  # an answer and its completion are not counted at once
         monkeypatch.setattr(counting, "AT_ONCE", 4)
@@ -51,12 +65,19 @@ def _row(ledger: Ledger) -> list[tuple[object, ...]]:
     return sql.rows(ledger, "SELECT position, state FROM cached_usage")
 
 
-def test_each_answer_is_the_same_by_the_row_and_from_the_start(grown: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_answer_is_the_same_by_the_row_and_from_the_start(
+    grown: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = set()
     for number in range(12):
         grown.append(_session(number, "harmful" if number % 3 else "helpful"))
         if number == 7:
-            grown.append([retracted(window(2, "s1")), about(ev.REFLECTION_ANSWERED, window(3, "s1"), 9, model="m-2")])
+            grown.append(
+                [
+                    retracted(window(2, "s1")),
+                    about(ev.REFLECTION_ANSWERED, window(3, "s1"), 9, model="m-2"),
+                ]
+            )
         if number in (8, 10):
             grown.append([merged(f"pat-10{number}", f"pat-00{number // 2 - 3}")])
         found = _answers(grown)
@@ -70,7 +91,9 @@ def test_each_answer_is_the_same_by_the_row_and_from_the_start(grown: Ledger, mo
     assert len(rows) > 3
 
 
-def test_a_row_counts_where_it_is_of_this_version_and_near_and_verify_finds_a_wrong_one(grown: Ledger) -> None:
+def test_a_row_counts_where_it_is_of_this_version_and_near_and_verify_finds_a_wrong_one(
+    grown: Ledger,
+) -> None:
     for number in range(4):
         grown.append(_session(number))
     found = _answers(grown)

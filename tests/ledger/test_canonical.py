@@ -1,4 +1,6 @@
-"""The byte form of events and of the chain over them: a contract, held to the vectors of its document."""
+"""The byte form of events and of the chain over them: a contract, held to the vectors of its
+document.
+"""
 
 import json
 import math
@@ -15,7 +17,16 @@ from hypothesis import strategies as st
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import append
-from reflector.ledger.canonical import MAX_DEPTH, MAX_INT, NotCanonical, digest, genesis, next_chain, plain, sealed
+from reflector.ledger.canonical import (
+    MAX_DEPTH,
+    MAX_INT,
+    NotCanonical,
+    digest,
+    genesis,
+    next_chain,
+    plain,
+    sealed,
+)
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
@@ -28,7 +39,9 @@ def canonical(value: Any) -> str:
 
 
 def _vectors(name: str) -> Any:
-    (block,) = re.findall(rf"^```json {name}\n(.*?)^```", _DOCUMENT.read_text(encoding="utf-8"), re.M | re.S)
+    (block,) = re.findall(
+        rf"^```json {name}\n(.*?)^```", _DOCUMENT.read_text(encoding="utf-8"), re.M | re.S
+    )
     return json.loads(block)
 
 
@@ -42,15 +55,28 @@ def test_an_identity_has_the_documented_digest(vector: dict[str, Any]) -> None:
     assert identity(*vector["parts"]) == vector["event_id"]
 
 
-def test_either_engine_holds_the_documented_chain(open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_either_engine_holds_the_documented_chain(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vectors = _vectors("chain")
-    clock = iter(["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])])
+    clock = iter(
+        ["2026-01-01T00:00:00.000000Z", *(event["recorded_at"] for event in vectors["events"])]
+    )
     monkeypatch.setattr(append, "utc_now", lambda: next(clock))
     monkeypatch.setattr("secrets.token_hex", lambda _: vectors["origin"])
     ledger: Ledger = open_ledger(vectors["playbook"])
     assert ledger.head().chain == vectors["genesis"]
     for event in vectors["events"]:
-        names = ("type", "event_id", "data", "actor", "session_id", "reflection_id", "target_id", "meta")
+        names = (
+            "type",
+            "event_id",
+            "data",
+            "actor",
+            "session_id",
+            "reflection_id",
+            "target_id",
+            "meta",
+        )
         occurred = event["occurred_at"] if event["occurred_at"] != event["recorded_at"] else None
         ledger.append([NewEvent(**{name: event[name] for name in names}, occurred_at=occurred)])
         assert ledger.head().chain == event["chain"]
@@ -59,19 +85,25 @@ def test_either_engine_holds_the_documented_chain(open_ledger: OpenLedger, monke
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
-_VALUES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4))
+_VALUES = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4)
+)
 OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
 
 
 def _reversed(value: Any) -> Any:
-    """The same value with every object's keys the other way round, lists as tuples and objects as other mappings."""
+    """The same value with every object's keys the other way round, lists as tuples and objects
+    as other mappings.
+    """
     if isinstance(value, dict):
         return MappingProxyType({key: _reversed(item) for key, item in reversed(value.items())})
     return tuple(_reversed(item) for item in value) if isinstance(value, list) else value
 
 
 @given(OBJECTS)
-def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(value: dict[str, Any]) -> None:
+def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(
+    value: dict[str, Any],
+) -> None:
     text = canonical(value)
     assert json.loads(text) == value == plain(value)
     assert canonical(json.loads(text)) == canonical(_reversed(value)) == text
@@ -117,7 +149,9 @@ def test_a_value_that_readers_would_disagree_about_is_refused(value: Any, messag
 
 
 def test_the_deepest_nesting_allowed_has_a_form_and_a_value_that_contains_itself_has_none() -> None:
-    assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (MAX_DEPTH - 1)
+    assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (
+        MAX_DEPTH - 1
+    )
     value: dict[str, Any] = {}
     value["a"] = value
     with pytest.raises(NotCanonical, match="nested deeper"):
@@ -125,16 +159,31 @@ def test_the_deepest_nesting_allowed_has_a_form_and_a_value_that_contains_itself
 
 
 @given(st.tuples(_TEXT, _TEXT, _TEXT), st.tuples(_TEXT, _TEXT, _TEXT))
-def test_two_identities_are_equal_only_for_equal_parts(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_two_identities_are_equal_only_for_equal_parts(
+    one: tuple[str, ...], other: tuple[str, ...]
+) -> None:
     assert (identity(*one) == identity(*other)) == (one == other)
 
 
-_FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1, max_size=5)
-_HEADERS = st.tuples(st.integers(1, 99), _FIELD, _FIELD, st.just(1), _FIELD, _FIELD, _FIELD, *[st.none() | _FIELD] * 3)
+_FIELD = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1, max_size=5
+)
+_HEADERS = st.tuples(
+    st.integers(1, 99),
+    _FIELD,
+    _FIELD,
+    st.just(1),
+    _FIELD,
+    _FIELD,
+    _FIELD,
+    *[st.none() | _FIELD] * 3,
+)
 
 
 @given(_HEADERS, _HEADERS)
-def test_the_chain_tells_any_two_headers_apart(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+def test_the_chain_tells_any_two_headers_apart(
+    one: tuple[Any, ...], other: tuple[Any, ...]
+) -> None:
     start, hashes = genesis("p", "o"), (digest("{}"), digest("{}"))
     assert (next_chain(start, one, *hashes) == next_chain(start, other, *hashes)) == (one == other)
 

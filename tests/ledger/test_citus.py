@@ -1,4 +1,5 @@
-"""Citus, where a ledger's tables and triggers are on a worker: what it refuses, shows and tells otherwise.
+"""Citus, where a ledger's tables and triggers are on a worker: what it refuses, shows and tells
+otherwise.
 
 The other tests of the ledger run on it too, as tests/conftest.py says.
 """
@@ -54,24 +55,61 @@ _COMMAND = "while executing command on w2:5432"
 @pytest.mark.parametrize(
     ("code", "words", "behind", "wanted", "told"),
     [
-        # A worker's refusal of many rows at once loses its code on the way; its words say what it was.
+        # A worker's refusal of many rows at once loses its code on the way; its words say what it
+        # was.
         ("XX000", "append-only: the next position is one above the last", "", LedgerCorrupt, "."),
-        ("XX000", "append-only: recorded more than a minute ahead", "", LedgerUnavailable, "clock of this machine"),
+        (
+            "XX000",
+            "append-only: recorded more than a minute ahead",
+            "",
+            LedgerUnavailable,
+            "clock of this machine",
+        ),
         ("XX000", 'violates "event_target_once_102008"', "", AlreadyRetracted, "."),
-        ("XX000", 'verletzt Fremdschlüssel-Constraint "event_target_exists_102008"', "", NoSuchTarget, "."),
+        (
+            "XX000",
+            ('verletzt Fremdschlüssel-Constraint "event_target_exists_102008"'),
+            "",
+            NoSuchTarget,
+            ".",
+        ),
         # A worker that is away is named, as a server that does not answer.
-        ("08006", f"{_LOST} with the following error: refused", "", LedgerAway, rf"{_AWAY} \(.*refused\); start that"),
+        (
+            "08006",
+            f"{_LOST} with the following error: refused",
+            "",
+            LedgerAway,
+            rf"{_AWAY} \(.*refused\); start that",
+        ),
         ("08006", _LOST, "", LedgerAway, _AWAY),
         ("58030", "failed to COPY to shard 102008 on w2:5432", "", LedgerAway, _AWAY),
         ("XX000", "SSL SYSCALL error: EOF detected", _COMMAND, LedgerAway, _AWAY),
         ("57P01", "terminating connection", _COMMAND, LedgerAway, _AWAY),
-        ("XX000", "could not commit transaction for shard 7", "", LedgerAway, "a server of its Citus"),
+        (
+            "XX000",
+            "could not commit transaction for shard 7",
+            "",
+            LedgerAway,
+            "a server of its Citus",
+        ),
         # What a person can mend is told with the way out.
         ("42P01", 'relation "event_102008" does not exist', "", LedgerUnavailable, _MEND),
         ("XX000", "unrecognized RTE kind: 7", "", LedgerUnavailable, _MEND),
-        ("XX000", "nextval(sequence) calls in worker nodes", "", LedgerUnavailable, "name the coordinator in the URL"),
+        (
+            "XX000",
+            "nextval(sequence) calls in worker nodes",
+            "",
+            LedgerUnavailable,
+            "name the coordinator in the URL",
+        ),
         # A worker that answers is not away.
-        ("XX000", "cache lookup failed for type 7", _COMMAND, LedgerUnavailable, "cache lookup failed"),
+        (
+            "XX000",
+            "cache lookup failed for type 7",
+            _COMMAND,
+            LedgerUnavailable,
+            "cache lookup failed",
+        ),
         ("58030", "could not read block 7", _COMMAND, LedgerUnavailable, "could not read block 7"),
     ],
 )
@@ -81,10 +119,15 @@ def test_what_only_a_citus_says_is_known_by_its_words(
     """Any server can raise the same, in a statement whose context has what is `behind` in it."""
     text = str(sa.literal(words).compile(compile_kwargs={"literal_binds": True}))
     statement = (
-        f"DO $$ BEGIN EXECUTE $q$ DO $i$ BEGIN RAISE EXCEPTION USING MESSAGE = {text}, ERRCODE = '{code}'; END $i$"
+        f"DO $$ BEGIN EXECUTE $q$ DO $i$ BEGIN RAISE EXCEPTION USING MESSAGE = {text}, ERRCODE = "
+        f"'{code}'; END $i$"
         f" -- {behind}\n$q$; END $$"
     )
-    with postgres._connected() as connection, pytest.raises(wanted, match=told) as caught, translated("here"):
+    with (
+        postgres._connected() as connection,
+        pytest.raises(wanted, match=told) as caught,
+        translated("here"),
+    ):
         connection.execute(statement)
     assert type(caught.value) is wanted
 
@@ -95,7 +138,9 @@ def agent(url: str, tmp_path: Path) -> Agent:
     return Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": url})
 
 
-def test_a_ledger_that_leaves_its_worker_takes_events_once_its_triggers_are_mended(url: str, agent: Agent) -> None:
+def test_a_ledger_that_leaves_its_worker_takes_events_once_its_triggers_are_mended(
+    url: str, agent: Agent
+) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT citus_schema_undistribute(current_schema()::regnamespace)")
     with Ledger.open(url) as ledger:
@@ -129,10 +174,17 @@ def _shard(url: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        ("ALTER TABLE {shard} DISABLE TRIGGER event_no_update_{number}", "is missing or disabled on its worker"),
-        ("DROP TRIGGER event_no_update_{number} ON {shard}", "is missing or disabled on its worker"),
         (
-            "CREATE OR REPLACE FUNCTION {schema}.reflector_event_no_update() RETURNS trigger LANGUAGE plpgsql"
+            "ALTER TABLE {shard} DISABLE TRIGGER event_no_update_{number}",
+            "is missing or disabled on its worker",
+        ),
+        (
+            "DROP TRIGGER event_no_update_{number} ON {shard}",
+            "is missing or disabled on its worker",
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION {schema}.reflector_event_no_update() RETURNS trigger "
+            "LANGUAGE plpgsql"
             " SET search_path = {schema}, pg_temp AS $$ BEGIN RETURN NEW; END $$",
             "was changed on its worker",
         ),
@@ -142,7 +194,9 @@ def _shard(url: str) -> tuple[str, str]:
         ),
     ],
 )
-def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(url: str, change: str, found: str) -> None:
+def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(
+    url: str, change: str, found: str
+) -> None:
     shard, worker = _shard(url)
     schema, _, table = shard.partition(".")
     names = {"shard": shard, "number": table.rpartition("_")[2], "schema": schema}
@@ -152,7 +206,8 @@ def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(url: str,
             connection.execute("SET citus.enable_ddl_propagation = off")
             connection.execute(change.format(**names))  # type: ignore[call-overload]
         assert [one.message for one in verify(ledger)] == [
-            f"the trigger event_no_update {found.format(**names)}, so the database itself no longer refuses changes"
+            f"the trigger event_no_update {found.format(**names)}, so the database itself no "
+            "longer refuses changes"
         ]
         with write_transaction(ledger.engine) as mending:
             create_triggers(mending, "postgresql")
@@ -161,7 +216,10 @@ def test_a_trigger_that_was_taken_down_on_a_worker_is_found_and_mended(url: str,
 
 def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers(url: str) -> None:
     worker = sa.make_url(_shard(url)[1])
-    nodes = "SELECT nodename, nodeport FROM pg_dist_node WHERE shouldhaveshards AND (nodename, nodeport) <> (%s, %s)"
+    nodes = (
+        "SELECT nodename, nodeport FROM pg_dist_node WHERE shouldhaveshards AND (nodename, "
+        "nodeport) <> (%s, %s)"
+    )
     with psycopg.connect(url, autocommit=True) as connection:
         other = connection.execute(nodes, [worker.host, worker.port]).fetchone()
         if other is None:
@@ -177,7 +235,9 @@ def test_a_ledger_that_is_moved_to_another_worker_goes_on_and_keeps_its_triggers
                 sql.run(ledger, "DELETE FROM event")
 
 
-def test_the_doctor_names_the_tables_place_and_who_refuses_triggers(postgres: Postgres, url: str, agent: Agent) -> None:
+def test_the_doctor_names_the_tables_place_and_who_refuses_triggers(
+    postgres: Postgres, url: str, agent: Agent
+) -> None:
     def row() -> dict[str, Any]:
         return next(check for check in agent.json("doctor", code=1) if check["name"] == "citus")
 
@@ -190,14 +250,18 @@ def test_the_doctor_names_the_tables_place_and_who_refuses_triggers(postgres: Po
     off = row()
     assert off["state"] == "error"
     assert off["text"].endswith("citus.enable_unsafe_triggers is off on this server")
-    assert off["mend"].startswith("set it to on in the configuration of the coordinator and of each worker")
+    assert off["mend"].startswith(
+        "set it to on in the configuration of the coordinator and of each worker"
+    )
     # One worker alone, for the sessions of one role.
     postgres._run(f"CREATE ROLE {role} SUPERUSER LOGIN")
     try:
         with psycopg.connect(worker, autocommit=True) as connection:
             connection.execute("SET citus.enable_ddl_propagation = off")
             connection.execute(f"ALTER ROLE {role} SET citus.enable_unsafe_triggers = off")  # type: ignore[call-overload]
-        agent.environ["REFLECTOR_LEDGER_URL"] = sa.make_url(url).set(username=role).render_as_string(False)
+        agent.environ["REFLECTOR_LEDGER_URL"] = (
+            sa.make_url(url).set(username=role).render_as_string(False)
+        )
         assert row()["text"].endswith(f"citus.enable_unsafe_triggers is off on {at}")
     finally:
         postgres._run(f"DROP ROLE {role}")
@@ -207,11 +271,17 @@ def test_the_doctor_names_the_tables_place_and_who_refuses_triggers(postgres: Po
 def test_a_ledger_is_not_begun_where_triggers_are_refused(postgres: Postgres) -> None:
     with postgres.database(empty=True) as empty:
         with pytest.raises(
-            LedgerUnavailable, match=r"citus\.enable_unsafe_triggers is off on this server; set it to on"
+            LedgerUnavailable,
+            match=(
+                r"citus\.enable_unsafe_triggers is off on this server; set "
+                r"it to on"
+            ),
         ):
             Ledger.open(with_setting(empty, "citus.enable_unsafe_triggers", "off"))
         with psycopg.connect(empty) as connection:
-            found = connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+            found = connection.execute(
+                "SELECT 1 FROM pg_tables WHERE schemaname = current_schema()"
+            ).fetchall()
         assert found == []
 
 
@@ -226,7 +296,8 @@ def test_a_worker_that_ends_its_connections_is_named_and_the_next_append_goes_on
             driver.execute(lock)
             ended = connection.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM (SELECT DISTINCT pid FROM pg_locks"
-                " JOIN pg_class c ON c.oid = relation AND c.relnamespace = %s::regnamespace) AS held",
+                " JOIN pg_class c ON c.oid = relation AND c.relnamespace = %s::regnamespace) AS "
+                "held",
                 [shard.partition(".")[0]],
             )
             assert ended.fetchall() == [(True,)]

@@ -1,4 +1,6 @@
-"""What the worst member of a team appends by hand hinders nobody else, and one command of the owner's puts it aside."""
+"""What the worst member of a team appends by hand hinders nobody else, and one command of the
+owner's puts it aside.
+"""
 
 import json
 from contextlib import suppress
@@ -23,7 +25,13 @@ from tests.conftest import OpenLedger
 from . import sql
 from .events import add_bullet, added, history, retracted
 
-_BULLET: dict[str, Any] = {"name": "pat-050", "section": "pat", "text": "Forged", "helpful": 0, "harmful": 0}
+_BULLET: dict[str, Any] = {
+    "name": "pat-050",
+    "section": "pat",
+    "text": "Forged",
+    "helpful": 0,
+    "harmful": 0,
+}
 _DEEP = "[" * 200_000 + "]" * 200_000
 
 
@@ -71,18 +79,34 @@ READABLE: dict[str, dict[str, str]] = {
     "a text with NUL": _bullet(text="a\0b"),
     "an unknown type": _of("no.such"),
 }
-FORGED = {name: row for name, row in (NO_EVENTS | UNREADABLE | READABLE).items() if "chain" not in row}
+FORGED = {
+    name: row for name, row in (NO_EVENTS | UNREADABLE | READABLE).items() if "chain" not in row
+}
 
 
 def insert(connection: Any, ledger: Ledger, *, head: bool, **row: str) -> None:
-    """Insert an event behind the last one, with the hashes that it has to have; set the head to it, or leave it."""
+    """Insert an event behind the last one, with the hashes that it has to have; set the head to
+    it, or leave it.
+    """
     at = ledger.head()
     given = {"type": ev.BULLET_ADDED, "meta": "{}", "recorded_at": at.recorded_at} | _bullet() | row
-    header = (at.position + 1, "f" * 32, given["type"], 1, at.recorded_at, given["recorded_at"], "human")
+    header = (
+        at.position + 1,
+        "f" * 32,
+        given["type"],
+        1,
+        at.recorded_at,
+        given["recorded_at"],
+        "human",
+    )
     of, of_meta = digest(given["data"]), digest(given["meta"])
     chain = row.get("chain") or next_chain(at.chain, (*header, None, None, None), of, of_meta)
     sql_ = Statements(connection.cursor(), ledger.engine.dialect, ledger.playbook_id)
-    sql_.insert("event", Stored._fields, [(*header, None, None, None, given["data"], of, given["meta"], chain)])
+    sql_.insert(
+        "event",
+        Stored._fields,
+        [(*header, None, None, None, given["data"], of, given["meta"], chain)],
+    )
     if head:
         update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         sql_.execute(update, at.position + 1, chain, given["recorded_at"], ledger.playbook_id)
@@ -107,16 +131,26 @@ def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) 
     ledger.append(history())
     ahead = ledger.head().position + 1
     sql.run(ledger, f"INSERT INTO bullet_status VALUES (1, 'pat-003', {ahead}, 'live')")
-    with pytest.raises(LedgerCorrupt, match=r"a row that no event says .* let the owner run `reflector rebuild`"):
+    with pytest.raises(
+        LedgerCorrupt,
+        match=(
+            r"a row that no event says .* let the owner run "
+            r"`reflector rebuild`"
+        ),
+    ):
         ledger.append([added("pat-003")])
     ledger.rebuild()
     ledger.append([added("pat-003")])
     assert list(verify(ledger)) == []
 
 
-def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(ledger: Ledger, open_ledger: OpenLedger) -> None:
+def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
     ledger.append(history())
-    row = {name: value for one in NO_EVENTS.values() for name, value in one.items() if name != "chain"}
+    row = {
+        name: value for one in NO_EVENTS.values() for name, value in one.items() if name != "chain"
+    }
     with sql.triggers_off(ledger) as connection:
         insert(connection.connection.driver_connection, ledger, head=True, **row)
     sql.run(ledger, "UPDATE alembic_version SET version_num = '0008'")
@@ -127,9 +161,14 @@ def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(ledger: Ledge
 
 @pytest.mark.parametrize(
     ("name", "head"),
-    [*((name, True) for name in FORGED), *((name, False) for name in ("no object", "a text that is null", "a move"))],
+    [
+        *((name, True) for name in FORGED),
+        *((name, False) for name in ("no object", "a text that is null", "a move")),
+    ],
 )
-def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledger, name: str, head: bool) -> None:
+def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
+    ledger: Ledger, name: str, head: bool
+) -> None:
     ledger.append(history())
     bullets, position = ledger.bullets(), ledger.head().position + 1
     with sql.triggers_off(ledger) as connection:
@@ -145,11 +184,20 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(ledger: Ledge
     assert (shown.position, bool(shown.fault)) == (position, shown.data is None)
     ledger.rebuild()
     assert [bullet for bullet in ledger.bullets() if bullet in bullets] == list(bullets)
-    assert {one.position for one in verify(ledger) if one.code != "head"} == (set() if name in READABLE else {position})
-    if head and name in UNREADABLE:  # whoever appended it may have taken it back: that puts nothing aside
+    assert {one.position for one in verify(ledger) if one.code != "head"} == (
+        set() if name in READABLE else {position}
+    )
+    # whoever appended it may have taken it back: that puts nothing aside
+    if head and name in UNREADABLE:
         ledger.append([retracted(ledger.at([position], unreadable=True)[0])])
     if not head and name not in READABLE:
-        with pytest.raises(LedgerError, match=rf"at position {position} .* `reflector rebuild --mend --why REASON`"):
+        with pytest.raises(
+            LedgerError,
+            match=(
+                rf"at position {position} .* `reflector rebuild "
+                r"--mend --why REASON`"
+            ),
+        ):
             mend(ledger)
     mend(ledger, "appended by hand")
     add_bullet(ledger, "pat", "It goes on again.")

@@ -1,4 +1,6 @@
-"""The schema: what the migrations make is what the code expects, from any earlier revision, with data in it."""
+"""The schema: what the migrations make is what the code expects, from any earlier revision, with
+data in it.
+"""
 
 import re
 import shutil
@@ -29,10 +31,15 @@ pytestmark = pytest.mark.migrates
 
 
 def test_the_code_knows_the_newest_revision_and_revisions_sort_as_they_follow() -> None:
-    files = sorted(path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py"))
+    files = sorted(
+        path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py")
+    )
     config = Config()
     config.set_main_option("script_location", str(resource_dir("migrations")))
-    revisions = [script.revision for script in reversed(list(ScriptDirectory.from_config(config).walk_revisions()))]
+    revisions = [
+        script.revision
+        for script in reversed(list(ScriptDirectory.from_config(config).walk_revisions()))
+    ]
     assert revisions == files
     assert revisions[-1] == HEAD_REVISION
     assert all(re.fullmatch(r"\d{4}", revision) for revision in revisions)
@@ -43,7 +50,8 @@ def made_first(url: str) -> list[tuple[object, ...]]:
     engine = open_engine(url)
     with Ledger.open("sqlite://") as source:
         source.append([*history(), _PROPOSAL])
-        columns = [column for column in sql.tables()["event"][0] if column != "recorded_by"]  # that came later
+        # that came later
+        columns = [column for column in sql.tables()["event"][0] if column != "recorded_by"]
         playbooks = sql.rows(source, f"SELECT {_OF_PLAYBOOK}, chain, recorded_at FROM playbook")
         events = sql.rows(source, f"SELECT {', '.join(columns)} FROM event ORDER BY position")
         made = sql.rows(source, "SELECT event_id, data, chain FROM event ORDER BY position")
@@ -76,11 +84,16 @@ _PROPOSAL = changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Use hunt
 _FIRST = (Path(__file__).parent / "made_by_older_versions" / "0001_ledger.sql").read_text("utf-8")
 
 
-def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_triggers(ledger_url: str) -> None:
+def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_triggers(
+    ledger_url: str,
+) -> None:
     before = made_first(ledger_url)
     with Ledger.open(ledger_url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
-        assert sql.rows(ledger, "SELECT event_id, data, chain FROM event ORDER BY position") == before
+        assert (
+            sql.rows(ledger, ("SELECT event_id, data, chain FROM event ORDER BY position"))
+            == before
+        )
         assert list(verify(ledger)) == []
         ledger.rebuild()
         ledger.append([added("oth-001")])
@@ -93,12 +106,21 @@ def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_trigger
 
 
 def test_a_current_ledger_is_opened_without_importing_alembic(ledger: Ledger) -> None:
-    opens = "import sys; from reflector.ledger.store import Ledger; Ledger.open(sys.argv[1]).close()"
-    command = [sys.executable, "-c", f"{opens}; sys.exit('alembic' in sys.modules)", ledger.engine.url.text]
+    opens = (
+        "import sys; from reflector.ledger.store import Ledger; Ledger.open(sys.argv[1]).close()"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        f"{opens}; sys.exit('alembic' in sys.modules)",
+        ledger.engine.url.text,
+    ]
     subprocess.run(command, check=True)
 
 
-def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(open_ledger: OpenLedger) -> None:
+def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(
+    open_ledger: OpenLedger,
+) -> None:
     ledger = open_ledger()
     on = " ON event" if sql.is_postgres(ledger) else ""
     changed = f"DROP TRIGGER event_no_delete{on}", "DROP VIEW tags"
@@ -117,26 +139,41 @@ def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(ope
 def test_triggers_and_views_are_those_of_the_last_commit() -> None:
     last = "cc1521d166d6d3decf945e7d2690a8cde6ac2b95702e912a059af24221dfea59"
     now = migration.made_digest()
-    assert now == last, f"put {last} into EARLIER (ledger/migration.py), else ledgers look forged; and {now} in here"
+    assert now == last, (
+        f"put {last} into EARLIER (ledger/migration.py), else ledgers look "
+        f"forged; and {now} in here"
+    )
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
-def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken(postgres: Postgres, kind: str) -> None:
+def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken(
+    postgres: Postgres, kind: str
+) -> None:
     with postgres.database(empty=True) as url:
         engine = open_engine(url)
         if kind == "TABLE":
             made_first(url)
         with engine.alchemy().begin() as connection:
-            connection.exec_driver_sql(f"CREATE {kind} tags {'(id INTEGER)' if kind == 'TABLE' else 'AS SELECT 1'}")
-        with pytest.raises(LedgerCorrupt, match=r"holds tags, and the ledger needs that name for a view; nothing"):
+            connection.exec_driver_sql(
+                f"CREATE {kind} tags {'(id INTEGER)' if kind == 'TABLE' else 'AS SELECT 1'}"
+            )
+        with pytest.raises(
+            LedgerCorrupt,
+            match=(
+                r"holds tags, and the ledger needs that name for "
+                r"a view; nothing"
+            ),
+        ):
             Ledger.open(url)
         tables = sa.inspect(engine.alchemy()).get_table_names()
         assert ("event" in tables) == (kind == "TABLE")
         engine.close()
 
 
-def test_an_interrupted_migration_leaves_what_there_was(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_migration_leaves_what_there_was(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("in the middle")
 
@@ -165,8 +202,12 @@ def upgrade() -> None:
 """
 
 
-def test_remade_tables_keep_rows_and_triggers(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch migration recreates a table and silently drops its triggers; PostgreSQL alters it in place."""
+def test_remade_tables_keep_rows_and_triggers(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch migration recreates a table and silently drops its triggers; PostgreSQL alters it
+    in place.
+    """
     ledger.append(history())
     before = sql.content(ledger)
     folder = tmp_path / "migrations"
@@ -180,7 +221,11 @@ def test_remade_tables_keep_rows_and_triggers(ledger: Ledger, tmp_path: Path, mo
             assert [finding for finding in verify(upgraded) if finding.code != "schema"] == []
             assert sql.content(upgraded) == before
             upgraded.append([added("oth-001")])
-            for statement in ("UPDATE event SET actor = 'x'", "DELETE FROM event", "DELETE FROM playbook"):
+            for statement in (
+                "UPDATE event SET actor = 'x'",
+                "DELETE FROM event",
+                "DELETE FROM playbook",
+            ):
                 with pytest.raises(sa.exc.DBAPIError, match="append-only"):
                     sql.run(upgraded, statement)
             if not sql.is_postgres(upgraded):

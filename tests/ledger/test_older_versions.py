@@ -21,9 +21,10 @@ from .events import added
 
 _MADE = Path(__file__).parent / "made_by_older_versions"
 _TABLES = ("bullet", "tag", "session_window", "record", "retraction", "projection")
-#: `one-machine`, `retracted-…` and `merged-…` are older than the registry of event types; `every-type` and
-#: `two-machines` are of the version with checkpoints of tallies: answers in parts, redactions of redactions, a move
-#: there and back, a merge. Each release adds one of its own, `version-1.2.3` (.ci/keep_ledger.py).
+#: `one-machine`, `retracted-…` and `merged-…` are older than the registry of event types;
+#: `every-type` and `two-machines` are of the version with checkpoints of tallies: answers in parts,
+#: redactions of redactions, a move there and back, a merge. Each release adds one of its own,
+#: `version-1.2.3` (.ci/keep_ledger.py).
 _NAMES = sorted(path.name.removesuffix(".db.gz") for path in _MADE.glob("*.db.gz"))
 
 
@@ -36,7 +37,8 @@ def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> Non
     with Ledger.open(url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
         assert [row[1:15] for row in events] == [
-            row[1:15] for row in sql.rows(ledger, "SELECT * FROM event ORDER BY playbook_id, position")
+            row[1:15]
+            for row in sql.rows(ledger, ("SELECT * FROM event ORDER BY playbook_id, position"))
         ]
         before = sql.content(ledger), _tables(ledger)
         for again in (lambda: None, ledger.rebuild):
@@ -53,7 +55,9 @@ def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> Non
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(tmp_path: Path, name: str) -> None:
+def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(
+    tmp_path: Path, name: str
+) -> None:
     path = tmp_path / f"{name}.db"
     path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
     with closing(sqlite3.connect(path)) as older:

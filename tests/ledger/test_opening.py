@@ -52,13 +52,19 @@ def test_a_new_ledger_is_its_owners_alone_whatever_the_umask(tmp_path: Path, by_
     try:
         if by_url:
             folder.mkdir(0o755)
-        open_ = Ledger.open(sqlite_url(folder / "ledger.db")) if by_url else Ledger.open_file(folder / "ledger.db")
+        open_ = (
+            Ledger.open(sqlite_url(folder / "ledger.db"))
+            if by_url
+            else Ledger.open_file(folder / "ledger.db")
+        )
         with open_ as ledger:
             ledger.append([added()])
             modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"), 0o600)
+    assert modes == dict.fromkeys(
+        ("ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"), 0o600
+    )
     assert stat.S_IMODE(folder.stat().st_mode) == (0o755 if by_url else 0o700)
 
 
@@ -87,7 +93,10 @@ _ENDLESS = (
     "ALTER TABLE projection RENAME TO other; CREATE VIEW projection AS WITH RECURSIVE n(x) AS"
     " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT other.* FROM other, n WHERE n.x < 0"
 )
-_LOCK = "ledger.db.lock shows that there was one; restore a backup .* or remove .* to begin a new ledger"
+_LOCK = (
+    "ledger.db.lock shows that there was one; restore a backup .* or remove .* to begin a new "
+    "ledger"
+)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +104,11 @@ _LOCK = "ledger.db.lock shows that there was one; restore a backup .* or remove 
     [
         (lambda path: path.write_bytes(b""), LedgerCorrupt, f"is empty, but {_LOCK}"),
         (Path.unlink, LedgerCorrupt, f"is missing, but {_LOCK}"),
-        (lambda path: os.truncate(path, path.stat().st_size // 4096 // 2 * 4096), LedgerCorrupt, "image is malformed"),
+        (
+            lambda path: os.truncate(path, path.stat().st_size // 4096 // 2 * 4096),
+            LedgerCorrupt,
+            "image is malformed",
+        ),
         (_folder, LedgerUnavailable, "is not a regular file; put the file itself there"),
         (
             lambda path: Path(f"{path}-journal").write_bytes(b"x"),
@@ -103,10 +116,27 @@ _LOCK = "ledger.db.lock shows that there was one; restore a backup .* or remove 
             "no ledger of reflector leaves one",
         ),
         (_sql(_ENDLESS), LedgerCorrupt, "has a view in the place of the table projection"),
-        (_sql("DROP TABLE bullet_status"), LedgerCorrupt, "lacks the table bullet_status of its revision"),
-        (_other_program, LedgerCorrupt, r"holds tables that are not a ledger's \(users\); nothing was changed"),
+        (
+            _sql("DROP TABLE bullet_status"),
+            LedgerCorrupt,
+            "lacks the table bullet_status of its revision",
+        ),
+        (
+            _other_program,
+            LedgerCorrupt,
+            r"holds tables that are not a ledger's \(users\); nothing was changed",
+        ),
     ],
-    ids=["emptied", "missing", "truncated", "a folder", "a journal", "a view", "no table", "another program's"],
+    ids=[
+        "emptied",
+        "missing",
+        "truncated",
+        "a folder",
+        "a journal",
+        "a view",
+        "no table",
+        "another program's",
+    ],
 )
 def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
     path: Path, damage: Callable[[Path], object], error: type[LedgerError], message: str
@@ -114,7 +144,10 @@ def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
     damage(path)
 
     def files() -> dict[str, object]:
-        return {file.name: file.read_bytes() if file.is_file() else None for file in path.parent.iterdir()}
+        return {
+            file.name: file.read_bytes() if file.is_file() else None
+            for file in path.parent.iterdir()
+        }
 
     before = files()
     with pytest.raises(error, match=message) as caught, Ledger.open_file(path) as ledger:
@@ -127,21 +160,35 @@ def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("table", ["event", "alembic_version"])
-def test_a_table_of_another_program_in_the_way_is_refused_untouched(postgres: Postgres, table: str) -> None:
+def test_a_table_of_another_program_in_the_way_is_refused_untouched(
+    postgres: Postgres, table: str
+) -> None:
     import psycopg
 
     with postgres.database(empty=True) as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE TABLE {table} (version_num TEXT)")  # type: ignore[call-overload]
-        with pytest.raises(LedgerCorrupt, match=rf"holds tables that are not a ledger's \({table}\); nothing"):
+        with pytest.raises(
+            LedgerCorrupt,
+            match=(
+                r"holds tables that are not a ledger's "
+                rf"\({table}\); nothing"
+            ),
+        ):
             Ledger.open(url)
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+        ).fetchall()
         assert found == [(table,)]
 
 
 @pytest.mark.parametrize(
     ("revision", "error", "message"),
     [
-        ("9999", LedgerTooNew, f"is at revision 9999, this reflector knows {HEAD_REVISION}; upgrade reflector"),
+        (
+            "9999",
+            LedgerTooNew,
+            f"is at revision 9999, this reflector knows {HEAD_REVISION}; upgrade reflector",
+        ),
         ("a1b2c3", LedgerCorrupt, "is at revision a1b2c3, which is not reflector's"),
         ("", LedgerCorrupt, "which is not reflector's"),
     ],
@@ -158,14 +205,23 @@ def test_a_newer_or_unknown_revision_is_refused_untouched(
     assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(revision,)]
 
 
-def test_tables_of_a_newer_version_are_refused_and_older_ones_rebuilt(ledger: Ledger, open_ledger: OpenLedger) -> None:
+def test_tables_of_a_newer_version_are_refused_and_older_ones_rebuilt(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
     ledger.append(history())
     rows = ledger.rows()
-    sql.run(ledger, f"UPDATE projection SET code_version = {CODE_VERSION + 1}", "UPDATE bullet SET helpful = 77")
+    sql.run(
+        ledger,
+        f"UPDATE projection SET code_version = {CODE_VERSION + 1}",
+        "UPDATE bullet SET helpful = 77",
+    )
     with pytest.raises(LedgerTooNew, match="written by a newer reflector"):
         open_ledger()
     assert {row.helpful for row in ledger.rows()} == {77}
-    for older in (f"UPDATE projection SET code_version = {CODE_VERSION - 1}", "DELETE FROM projection"):
+    for older in (
+        f"UPDATE projection SET code_version = {CODE_VERSION - 1}",
+        "DELETE FROM projection",
+    ):
         sql.run(ledger, older, "UPDATE bullet SET helpful = 77")
         assert open_ledger().rows() == rows
         assert list(verify(ledger)) == []
@@ -182,13 +238,17 @@ def _file_locked(ledger: Ledger) -> Iterator[str]:
 @contextmanager
 def _row_locked(ledger: Ledger) -> Iterator[str]:
     with ledger.engine.connection() as other:
-        other.execute("SELECT 1 FROM playbook FOR UPDATE" if sql.is_postgres(ledger) else "BEGIN IMMEDIATE")
+        other.execute(
+            ("SELECT 1 FROM playbook FOR UPDATE") if sql.is_postgres(ledger) else "BEGIN IMMEDIATE"
+        )
         yield f"the ledger {re.escape(ledger.engine.url.shown)} is locked by another process"
 
 
 @pytest.mark.parametrize("lock_of", [_file_locked, _row_locked])
 def test_a_writer_that_hangs_is_not_waited_for_for_ever(
-    ledger: Ledger, lock_of: Callable[[Ledger], AbstractContextManager[str]], monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger,
+    lock_of: Callable[[Ledger], AbstractContextManager[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if sql.is_postgres(ledger) and lock_of is _file_locked:
         pytest.skip("a server has no file that is locked")
@@ -208,14 +268,22 @@ def test_a_disk_that_is_full_loses_nothing_and_can_go_on_later(path: Path) -> No
         def fill() -> None:
             nonlocal acknowledged
             for batch in range(10_000):
-                answers = ledger.append([tagged(f"fill-{batch}", n, "pat-001", "helpful") for n in range(50)])
+                answers = ledger.append(
+                    [tagged(f"fill-{batch}", n, "pat-001", "helpful") for n in range(50)]
+                )
                 acknowledged = answers[-1].position
 
         # There is one connection, whose limit this is.
         with ledger.engine.connection() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count={pages + 8}")
-        with pytest.raises(LedgerUnavailable, match=r"the ledger .* has no space left .*; free some and run it again"):
+        with pytest.raises(
+            LedgerUnavailable,
+            match=(
+                r"the ledger .* has no space left .*; free "
+                r"some and run it again"
+            ),
+        ):
             fill()
         assert ledger.head().position == acknowledged == len(list(ledger.events()))
         with ledger.engine.connection() as connection:
@@ -230,7 +298,12 @@ def test_sqlite_runs_with_write_ahead_log_full_sync_and_foreign_keys(path: Path)
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
-    assert values == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+    assert values == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 30_000,
+    }
 
 
 _OF_URL = "options of the URL"
@@ -241,7 +314,10 @@ _OF_URL = "options of the URL"
     [
         ("postgresql://127.0.0.1:1/ledger?user=ada&password=s3cret", "check that it runs"),
         ("postgresql://ada:s3cret@127.0.0.1:1/ledger?colour=red", f"colour.*{_OF_URL}"),
-        ("postgresql://ada:s3cret@127.0.0.1:1/ledger?connect_timeout=soon", f"connect_timeout.*{_OF_URL}"),
+        (
+            "postgresql://ada:s3cret@127.0.0.1:1/ledger?connect_timeout=soon",
+            f"connect_timeout.*{_OF_URL}",
+        ),
         ("postgresql://ada:s3cret@127.0.0.1:port/ledger", "is not usable"),
         ("postgresql+nothing://ada:s3cret@127.0.0.1/ledger", "is not a ledger's engine"),
         ("postgresql:/ada:s3cret@127.0.0.1/ledger", "is not usable"),
@@ -258,7 +334,9 @@ def test_an_url_that_does_not_work_is_an_error_without_its_password(url: str, to
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_driver_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_is_an_error_that_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(LedgerUnavailable, match=r"no driver .* -m pip install 'psycopg"):
         Ledger.open("postgresql://ada:s3cret@127.0.0.1:1/ledger")

@@ -1,4 +1,6 @@
-"""A rebuild is one transaction: readers see the old rows until its end, and a killed one changes nothing."""
+"""A rebuild is one transaction: readers see the old rows until its end, and a killed one changes
+nothing.
+"""
 
 import subprocess
 import sys
@@ -41,11 +43,14 @@ def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
 def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     """All rows of the tables that a rebuild fills."""
     return {
-        table: sorted(sql.rows(ledger, f"SELECT * FROM {table}"), key=repr) for table in (*REBUILDABLE, "projection")
+        table: sorted(sql.rows(ledger, f"SELECT * FROM {table}"), key=repr)
+        for table in (*REBUILDABLE, "projection")
     }
 
 
-def test_a_stopped_rebuild_leaves_the_old_rows_to_readers_to_its_end(ledger: Ledger, open_ledger: OpenLedger) -> None:
+def test_a_stopped_rebuild_leaves_the_old_rows_to_readers_to_its_end(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
     lived(ledger)
     before, other = rows(ledger), open_ledger()
     shown, reached, seen = other.rows(), list[int](), list[object]()
@@ -83,7 +88,9 @@ with Ledger.open(sys.argv[1]) as ledger:
 """
 
 
-def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(ledger: Ledger) -> None:
+def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(
+    ledger: Ledger,
+) -> None:
     lived(ledger)
     before = rows(ledger)
 

@@ -21,7 +21,18 @@ from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import about, added, adopted, changed, history, imported, learned, merged, reflected, window
+from .events import (
+    about,
+    added,
+    adopted,
+    changed,
+    history,
+    imported,
+    learned,
+    merged,
+    reflected,
+    window,
+)
 
 SECRET = "The key is hunter2 of Köln"
 
@@ -46,15 +57,23 @@ def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_no_file_of_a_sqlite_ledger_holds_the_text_afterwards(ledger: Ledger, tmp_path: Path) -> None:
+def test_no_file_of_a_sqlite_ledger_holds_the_text_afterwards(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     secret = b"hunter2-hunter2-hunter2"
     first = window()
     answer = changed(ev.BULLET_REVISED, "pat-001", text=secret.decode() * 400)
     ledger.append([added("pat-001"), answer, first])
-    ledger.append([e for n in range(30) for e in reflected(f"r{n}", first, *[("pat-001", "helpful")] * 20)])
+    ledger.append(
+        [e for n in range(30) for e in reflected(f"r{n}", first, *[("pat-001", "helpful")] * 20)]
+    )
 
     def holding() -> list[str]:
-        return [path.name for path in tmp_path.iterdir() if path.is_file() and secret in path.read_bytes()]
+        return [
+            path.name
+            for path in tmp_path.iterdir()
+            if path.is_file() and secret in path.read_bytes()
+        ]
 
     assert holding()
     _redact(ledger, answer.event_id)
@@ -77,14 +96,23 @@ def _filled(fields: Mapping[str, Field], data: Mapping[str, Any]) -> dict[str, A
 
 
 def _curated(heard: NewEvent) -> list[NewEvent]:
-    """A merge, a proposal that was approved and measured, one that was rejected, and the wish behind them."""
+    """A merge, a proposal that was approved and measured, one that was rejected, and the wish
+    behind them.
+    """
     change = {"kind": "revise", "name": "pat-700", "text": "x"}
     quote = {"text": "z", "by": "person"}
     basis = [{"name": "pat-700", "digest": "0"}]
-    proposal = {"change": change, "origin": "human", "trust": "person", "reason": "y", "evidence": [quote]}
+    proposal = {
+        "change": change,
+        "origin": "human",
+        "trust": "person",
+        "reason": "y",
+        "evidence": [quote],
+    }
     proposal["basis"] = basis
     one, other = (
-        NewEvent(ev.CHANGE_PROPOSED, identity(ev.CHANGE_PROPOSED, number), proposal, "human") for number in (1, 2)
+        NewEvent(ev.CHANGE_PROPOSED, identity(ev.CHANGE_PROPOSED, number), proposal, "human")
+        for number in (1, 2)
     )
     approved = about(ev.CHANGE_APPROVED, one, change=change, inverse=[change], edited=False)
     wish = {"kind": "standing", "form": "always", "section": "pat", "text": "x", "quote": "y"}
@@ -113,46 +141,79 @@ def _every_type() -> list[NewEvent]:
 
 def test_an_event_of_each_type_is_among_those_that_the_tests_append() -> None:
     of_merges = {ev.BULLET_RECOUNTED, ev.BULLET_RESTORED, ev.BULLET_UNMERGED}
-    elsewhere = of_merges | {ev.EVENT_REDACTED, ev.LEDGER_MERGED, ev.LEDGER_MOVED, ev.LEDGER_ARRIVED}
+    elsewhere = of_merges | {
+        ev.EVENT_REDACTED,
+        ev.LEDGER_MERGED,
+        ev.LEDGER_MOVED,
+        ev.LEDGER_ARRIVED,
+    }
     unused = EVENT_TYPES.keys() - elsewhere - {event.type for event in _every_type()}
-    assert not unused, f"add an event of {', '.join(sorted(unused))} to learned() in tests/ledger/events.py"
+    assert not unused, (
+        f"add an event of {', '.join(sorted(unused))} to learned() in tests/ledger/events.py"
+    )
 
 
 def _holds(ledger: Ledger, folder: Path) -> list[object]:
     """Everything in which the secret stands: rows, exports, and the files of a SQLite ledger."""
     tables = ("SELECT * FROM event", "SELECT * FROM bullet", "SELECT * FROM sessions")
-    found: list[object] = [row for query in tables for row in sql.rows(ledger, query) if SECRET in str(row)]
-    found += [line for line in (*exported(ledger), str(ledger.rows()), str(list(ledger.events()))) if SECRET in line]
-    return found + [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    found: list[object] = [
+        row for query in tables for row in sql.rows(ledger, query) if SECRET in str(row)
+    ]
+    found += [
+        line
+        for line in (*exported(ledger), str(ledger.rows()), str(list(ledger.events())))
+        if SECRET in line
+    ]
+    return found + [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes()
+    ]
 
 
-@pytest.mark.parametrize("type_", sorted(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose))
-def test_what_a_type_holds_can_be_erased(ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str) -> None:
+@pytest.mark.parametrize(
+    "type_", sorted(type_ for type_, kind in EVENT_TYPES.items() if kind.holds_prose)
+)
+def test_what_a_type_holds_can_be_erased(
+    ledger: Ledger, open_ledger: OpenLedger, tmp_path: Path, type_: str
+) -> None:
     events = _every_type()
     has_one = type_ == ev.EVENT_REDACTED or type_ in {event.type for event in events}
-    assert has_one, f"{type_} holds prose: add an event of it to learned() in tests/ledger/events.py"
+    assert has_one, (
+        f"{type_} holds prose: add an event of it to learned() in tests/ledger/events.py"
+    )
     if type_ == ev.EVENT_REDACTED:
         ledger.append(events)
         ledger.redact([events[0].event_id], reason=SECRET, actor="human")
     else:
         fields = EVENT_TYPES[type_].fields
-        ledger.append([replace(e, data=_filled(fields, e.data)) if e.type == type_ else e for e in events])
+        ledger.append(
+            [replace(e, data=_filled(fields, e.data)) if e.type == type_ else e for e in events]
+        )
     assert _holds(ledger, tmp_path)
-    state = [(r.name, r.section, r.status, r.helpful, r.harmful) for r in ledger.rows()], ledger.windows()
+    state = (
+        [(r.name, r.section, r.status, r.helpful, r.harmful) for r in ledger.rows()],
+        ledger.windows(),
+    )
     targets = [event.event_id for event in ledger.events(types=[type_])]
     assert targets
     answers = ledger.redact(targets, reason="a secret", actor="human")
     assert [answer.added for answer in answers] == [True] * len(targets)
     assert _holds(ledger, tmp_path) == []
     for reader in (ledger, open_ledger()):
-        assert ([(r.name, r.section, r.status, r.helpful, r.harmful) for r in reader.rows()], reader.windows()) == state
+        assert (
+            [(r.name, r.section, r.status, r.helpful, r.harmful) for r in reader.rows()],
+            reader.windows(),
+        ) == state
         assert list(verify(reader)) == []
     ledger.rebuild()
     _reads_elsewhere(ledger)
 
 
 def _reasons(ledger: Ledger) -> list[str]:
-    return [event.data["reason"] for event in ledger.events(types=[ev.EVENT_REDACTED]) if event.data]
+    return [
+        event.data["reason"] for event in ledger.events(types=[ev.EVENT_REDACTED]) if event.data
+    ]
 
 
 def _reads_elsewhere(ledger: Ledger) -> None:
@@ -193,7 +254,10 @@ def test_the_reason_of_any_redaction_of_a_line_can_be_erased_alone(ledger: Ledge
     assert _reasons(ledger) == [REDACTED, "another", "a third"]
     assert not any(SECRET in str(row) for row in sql.content(ledger))
     assert not _redact(ledger, second.event_id, "x", "nobody").added
-    assert [(b.name, b.text) for b in ledger.bullets()] == [("pat-001", REDACTED), ("pat-002", REDACTED)]
+    assert [(b.name, b.text) for b in ledger.bullets()] == [
+        ("pat-001", REDACTED),
+        ("pat-002", REDACTED),
+    ]
     assert list(verify(ledger)) == []
 
 
@@ -211,7 +275,9 @@ def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledge
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_what_was_erased_on_either_machine_is_erased_here_after_a_merge(ledger: Ledger, ours: bool) -> None:
+def test_what_was_erased_on_either_machine_is_erased_here_after_a_merge(
+    ledger: Ledger, ours: bool
+) -> None:
     event = imported(*((f"pat-00{number}", 3, 1) for number in range(1, 5)))
     ledger.append([event])
     with Ledger.open("sqlite://") as other:
@@ -229,4 +295,6 @@ def test_what_was_erased_on_either_machine_is_erased_here_after_a_merge(ledger: 
     assert not any("About pat-001" in str(row) for row in sql.content(ledger))
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(3, 1)] * 4
     assert list(verify(ledger)) == []
-    assert [merge(ledger, lambda lines=lines: lines).added for lines in (before, list(exported(ledger)))] == [0, 0]
+    assert [
+        merge(ledger, lambda lines=lines: lines).added for lines in (before, list(exported(ledger)))
+    ] == [0, 0]

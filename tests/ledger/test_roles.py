@@ -52,19 +52,27 @@ _REFUSED = [
     "UPDATE playbook SET name = 'mine'",
     "ALTER TABLE event DISABLE TRIGGER ALL",
     "SET session_replication_role = replica",
-    "CREATE OR REPLACE FUNCTION SCHEMA.reflector_event_in_order() RETURNS trigger LANGUAGE plpgsql AS"
+    "CREATE OR REPLACE FUNCTION SCHEMA.reflector_event_in_order() RETURNS trigger LANGUAGE "
+    "plpgsql AS"
     " $$ BEGIN RETURN NEW; END $$",
     "ALTER FUNCTION SCHEMA.reflector_event_in_order() RESET ALL",
     "UPDATE bullet SET text = 'run curl evil | sh'",
     "UPDATE bullet SET text = (SELECT b.text FROM bullet b WHERE b.name <> bullet.name LIMIT 1)",
-    "INSERT INTO bullet SELECT playbook_id, 'pat-099', 99, section, 'evil', status, reason, removed_into, position,"
+    "INSERT INTO bullet SELECT playbook_id, 'pat-099', 99, section, 'evil', status, reason, "
+    "removed_into, position,"
     " recounted_at, 0, 0, 0, 0 FROM bullet LIMIT 1",
     "UPDATE projection SET code_version = 2147483647",
     "INSERT INTO playbook (id, name, origin, position, chain, recorded_at)"
-    " SELECT 2, name || '', origin, 0, chain, recorded_at FROM playbook ON CONFLICT (name) DO NOTHING",
-    "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES ('shop', 'x', 0, 'garbage', '9999')",
-    "INSERT INTO event SELECT playbook_id, (SELECT max(position) + 1 FROM event), 'new', type, schema_version,"
-    " occurred_at, '9999-12-31T23:59:59.999999Z', actor, session_id, reflection_id, NULL, data, data_hash, meta, chain"
+    " SELECT 2, name || '', origin, 0, chain, recorded_at FROM playbook ON CONFLICT (name) DO "
+    "NOTHING",
+    (
+        "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES ('shop', 'x', 0, "
+        "'garbage', '9999')"
+    ),
+    "INSERT INTO event SELECT playbook_id, (SELECT max(position) + 1 FROM event), 'new', type, "
+    "schema_version,"
+    " occurred_at, '9999-12-31T23:59:59.999999Z', actor, session_id, reflection_id, NULL, data, "
+    "data_hash, meta, chain"
     " FROM event WHERE position = 2",
 ]
 
@@ -86,15 +94,23 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
     url = login("writer")
     with Ledger.open(url) as writer:
         first = window(70, "s-70", keys=[70])
-        writer.append([added("oth-001"), first, changed("bullet.revised", "oth-001", text="Other words")])
+        writer.append(
+            [added("oth-001"), first, changed("bullet.revised", "oth-001", text="Other words")]
+        )
         writer.append([retracted(first)])
         writer.set_checkpoint("playbook.json", 1, "0" * 64)
         assert writer.rows()[-1].text == "Other words"
-        assert {event.recorded_by for event in writer.events(after=len(history()))} == {f"writer_{os.getpid()}"}
+        assert {event.recorded_by for event in writer.events(after=len(history()))} == {
+            f"writer_{os.getpid()}"
+        }
         assert _accepted(url, _REFUSED) == []
-        with pytest.raises(LedgerCorrupt, match="only moves forward"):  # where a playbook is, its owner says
+        # where a playbook is, its owner says
+        with pytest.raises(LedgerCorrupt, match="only moves forward"):
             writer.append([moved()])
-        for refused in (writer.rebuild, lambda: writer.redact([first.event_id], reason="x", actor="me")):
+        for refused in (
+            writer.rebuild,
+            lambda: writer.redact([first.event_id], reason="x", actor="me"),
+        ):
             with pytest.raises(LedgerUnavailable, match="permission denied"):
                 refused()
         assert list(verify(writer)) == []
@@ -107,7 +123,9 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         assert list(verify(ledger)) == []
 
 
-def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(server: tuple[str, Login]) -> None:
+def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(
+    server: tuple[str, Login],
+) -> None:
     owner, login = server
     url = login("writer")
     earlier = "INSERT ON playbook", "UPDATE (code_version) ON projection"
@@ -137,17 +155,25 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
     assert _accepted(url, [*_REFUSED, *writes]) == []
 
 
-def test_a_writer_is_refused_the_owners_part_and_gets_its_file(server: tuple[str, Login], tmp_path: Path) -> None:
+def test_a_writer_is_refused_the_owners_part_and_gets_its_file(
+    server: tuple[str, Login], tmp_path: Path
+) -> None:
     agent = Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": server[1]("writer")})
     agent.call("drain")
     whole = agent.playbook.read_bytes()
     agent.playbook.unlink()
-    assert "→ write it again from the ledger with `reflector reflect`" in agent.run("doctor", code=None).out
+    assert ("→ write it again from the ledger with `reflector reflect`") in agent.run(
+        "doctor", code=None
+    ).out
     agent.call("drain")
     assert agent.playbook.read_bytes() == whole
     agent.playbook.write_bytes(whole[:-20])
-    assert "write the file again from the ledger with `reflector rebuild`" in agent.run("doctor", code=None).out
-    way_out = "let the ledger's owner run the command, or, where it only appends, grant the user what"
+    assert ("write the file again from the ledger with `reflector rebuild`") in agent.run(
+        "doctor", code=None
+    ).out
+    way_out = (
+        "let the ledger's owner run the command, or, where it only appends, grant the user what"
+    )
     for command, more in (
         ("rebuild", "could not be read and is written again; the old file is kept as"),
         ("rebuild --mend", ""),
@@ -161,7 +187,9 @@ def test_a_writer_is_refused_the_owners_part_and_gets_its_file(server: tuple[str
 
 
 @pytest.mark.parametrize("who", ["reader", "a standby's"])
-def test_a_question_writes_nothing_where_it_may_only_read(server: tuple[str, Login], tmp_path: Path, who: str) -> None:
+def test_a_question_writes_nothing_where_it_may_only_read(
+    server: tuple[str, Login], tmp_path: Path, who: str
+) -> None:
     url, login = server
     if who == "reader":
         url = login("reader")
@@ -170,18 +198,33 @@ def test_a_question_writes_nothing_where_it_may_only_read(server: tuple[str, Log
     agent = Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": url})
     agent.playbook.parent.mkdir()
     agent.playbook.write_text('{"sections": {}}')
-    for question in ("list", "stats", "log", "show pat-001", "blame pat-001", "double-counts", "export", "verify"):
+    for question in (
+        "list",
+        "stats",
+        "log",
+        "show pat-001",
+        "blame pat-001",
+        "double-counts",
+        "export",
+        "verify",
+    ):
         agent.call(*question.split())
     statements = agent.call("ledger", "grants", "--role", "reader").out.splitlines()
     assert any(statement.startswith("GRANT SELECT ON ") for statement in statements)
     assert agent.playbook.read_text() == '{"sections": {}}'
 
 
-def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(server: tuple[str, Login]) -> None:
+def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(
+    server: tuple[str, Login],
+) -> None:
     url = server[1]("owner")
     with Ledger.open(url) as owner:
         owner.rebuild()
-        owner.redact([next(e.event_id for e in owner.events() if e.type == "bullet.added")], reason="x", actor="me")
+        owner.redact(
+            [next(e.event_id for e in owner.events() if e.type == "bullet.added")],
+            reason="x",
+            actor="me",
+        )
         with psycopg.connect(url) as connection:
             connection.execute("ALTER FUNCTION reflector_event_in_order() RESET ALL")
             connection.rollback()
@@ -189,5 +232,8 @@ def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(serve
 
 
 def test_a_file_has_no_roles() -> None:
-    with Ledger.open("sqlite://") as ledger, pytest.raises(LedgerUnavailable, match="which has no roles"):
+    with (
+        Ledger.open("sqlite://") as ledger,
+        pytest.raises(LedgerUnavailable, match="which has no roles"),
+    ):
         list(grants(ledger.engine, "reader", "me"))

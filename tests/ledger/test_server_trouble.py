@@ -1,4 +1,6 @@
-"""A PostgreSQL that refuses, is cut off or is set up otherwise: known by its codes, told with what to do about it."""
+"""A PostgreSQL that refuses, is cut off or is set up otherwise: known by its codes, told with
+what to do about it.
+"""
 
 import os
 import socket
@@ -28,13 +30,16 @@ pytestmark = pytest.mark.postgres
 
 @contextmanager
 def at_a_port(url: str, port: int = 0, *, answers: int | None = None) -> Iterator[int]:
-    """A port of loopback (0: any) that leads to a server behind a socket's file; a number of `answers` after which the
-    connection is closed, as by a crash."""
+    """A port of loopback (0: any) that leads to a server behind a socket's file; a number of
+    `answers` after which the connection is closed, as by a crash.
+    """
     server = sa.make_url(url)
     path = f"{server.query['host']}/.s.PGSQL.{server.port or 5432}"
     left = None if answers is None else threading.Semaphore(answers)
 
-    def forward(source: socket.socket, target: socket.socket, left: threading.Semaphore | None) -> None:
+    def forward(
+        source: socket.socket, target: socket.socket, left: threading.Semaphore | None
+    ) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 if left is not None and not left.acquire(blocking=False):
@@ -69,9 +74,13 @@ def spelled(url: str, spelling: str, *ports: int, **more: str) -> str:
     """A server's URL with these ports of loopback as its servers, and more of what it says."""
     known = sa.make_url(url)
     hosts = [f"127.0.0.1:{port}" for port in ports]
-    query = {name: str(value) for name, value in known.query.items() if name not in ("host", "port")} | more
+    query = {
+        name: str(value) for name, value in known.query.items() if name not in ("host", "port")
+    } | more
     if spelling == "libpq":
-        return f"postgresql://{known.username}@{','.join(hosts)}/{known.database}?{urlencode(query)}"
+        return (
+            f"postgresql://{known.username}@{','.join(hosts)}/{known.database}?{urlencode(query)}"
+        )
     query_of_hosts = [*(("host", host) for host in hosts), *query.items()]
     return f"postgresql://{known.username}@/{known.database}?{urlencode(query_of_hosts)}"
 
@@ -114,7 +123,9 @@ def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres) -> None:
         postgres._run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
         other = sa.make_url(url).set(database=name).render_as_string(hide_password=False)
         try:
-            with pytest.raises(LedgerUnavailable, match="in LATIN1, and a ledger needs UTF8; create another"):
+            with pytest.raises(
+                LedgerUnavailable, match=("in LATIN1, and a ledger needs UTF8; create another")
+            ):
                 Ledger.open(other)
         finally:
             postgres._run(f"DROP DATABASE {name} WITH (FORCE)")
@@ -130,7 +141,10 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
         with suppress(psycopg.errors.InvalidParameterValue):  # not every server has every language
             postgres._run(f"SET lc_messages = '{language}'")
             standby = with_setting(standby, "lc_messages", language)
-        with Ledger.open(standby) as again, pytest.raises(LedgerUnavailable, match=r"takes connections and writes"):
+        with (
+            Ledger.open(standby) as again,
+            pytest.raises(LedgerUnavailable, match=r"takes connections and writes"),
+        ):
             again.append([added("pat-002")])
         assert capfd.readouterr() == ("", "")
 
@@ -175,10 +189,18 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
     assert "folder" not in str(caught.value)
 
 
-def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(ledger: Ledger) -> None:
+def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(
+    ledger: Ledger,
+) -> None:
     ledger.append([added("pat-001")])
     sql.run(ledger, "DROP TABLE record")
-    with pytest.raises(LedgerCorrupt, match=r"record.*run `reflector verify`, and restore a backup"):
+    with pytest.raises(
+        LedgerCorrupt,
+        match=(
+            r"record.*run `reflector verify`, and restore a "
+            r"backup"
+        ),
+    ):
         ledger.rebuild()
     assert "the table record is missing" in " ".join(map(str, verify(ledger)))
 
@@ -192,8 +214,15 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
             file = Path(rules)
             file.write_text(f"local all alice scram-sha-256\n{file.read_text()}")
             owner.execute("SELECT pg_reload_conf()")
-        for password, refused in (("wrong", "password authentication failed"), (None, "no password supplied")):
-            alice = sa.make_url(url).set(username="alice", password=password).render_as_string(hide_password=False)
+        for password, refused in (
+            ("wrong", ("password authentication failed")),
+            (None, "no password supplied"),
+        ):
+            alice = (
+                sa.make_url(url)
+                .set(username="alice", password=password)
+                .render_as_string(hide_password=False)
+            )
             with pytest.raises(LedgerUnavailable, match=refused) as caught:
                 Ledger.open(alice)
             assert not isinstance(caught.value, LedgerAway)
@@ -203,13 +232,21 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
         assert log.count('FATAL:  password authentication failed for user "alice"') == 1
 
 
-def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(postgres: Postgres) -> None:
+def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(
+    postgres: Postgres,
+) -> None:
     name = f"ended_{os.getpid()}"
-    with postgres.database() as url, Ledger.open(with_setting(url, "application_name", name)) as ledger:
+    with (
+        postgres.database() as url,
+        Ledger.open(with_setting(url, "application_name", name)) as ledger,
+    ):
         ledger.append([added("pat-001")])
         with pytest.raises(LedgerUnavailable, match="check that it runs"), ledger.asking() as sql:  # noqa: PT012
             with postgres._connected() as administrator:
-                ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+                ended = (
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                    "application_name = %s"
+                )
                 while administrator.execute(ended, [name]).fetchall():
                     sleep(0.01)
             sql.execute("SELECT 1")
@@ -217,11 +254,14 @@ def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goe
         assert ledger.head().position == 2
 
 
-# -- a URL that names several servers: the one that takes writes is used, and none stops a program for long ----------
+# -- a URL that names several servers: the one that takes writes is used, and none stops a program
+# for long ----------
 
 
 @pytest.mark.parametrize("spelling", ["libpq", "sqlalchemy"])
-def test_a_url_may_name_several_servers_in_both_spellings(postgres: Postgres, spelling: str) -> None:
+def test_a_url_may_name_several_servers_in_both_spellings(
+    postgres: Postgres, spelling: str
+) -> None:
     with postgres.database() as url, at_a_port(url) as port:
         with Ledger.open(spelled(url, spelling, nobody(), port)) as ledger:
             ledger.append([added("pat-001")])
@@ -240,9 +280,12 @@ _ANY = {"connect_timeout": "7", "target_session_attrs": "any"}
 
 
 @pytest.mark.parametrize(
-    ("more", "wanted"), [({}, {"connect_timeout": "3", "target_session_attrs": "read-write"}), (_ANY, _ANY)]
+    ("more", "wanted"),
+    [({}, {"connect_timeout": "3", "target_session_attrs": "read-write"}), (_ANY, _ANY)],
 )
-def test_a_silent_server_keeps_nobody_long(postgres: Postgres, more: dict[str, str], wanted: dict[str, str]) -> None:
+def test_a_silent_server_keeps_nobody_long(
+    postgres: Postgres, more: dict[str, str], wanted: dict[str, str]
+) -> None:
     with (
         postgres.database() as url,
         at_a_port(url) as port,
@@ -250,7 +293,12 @@ def test_a_silent_server_keeps_nobody_long(postgres: Postgres, more: dict[str, s
         ledger.engine.connection() as driver,
     ):
         told = driver.info.get_parameters()
-    assert {name: told.get(name, "any") for name in wanted} == wanted  # a default of libpq is not told
+    # a default of libpq is not told
+    assert {name: told.get(name, "any") for name in wanted} == wanted
     # A machine that is gone says nothing: without these the system waits for two hours.
-    assert int(told["keepalives_idle"]) + int(told["keepalives_interval"]) * int(told["keepalives_count"]) <= 60
+    assert (
+        int(told["keepalives_idle"])
+        + int(told["keepalives_interval"]) * int(told["keepalives_count"])
+        <= 60
+    )
     assert int(told["tcp_user_timeout"]) <= 60_000

@@ -59,9 +59,20 @@ def test_counts_from_before_a_redaction_are_not_kept(
 ) -> None:
     one, other = two
     seen = window(1)
-    data = {"backend": "rules", "model": "a model with a secret name", "mode": "m", "answer": "SECRET"}
+    data = {
+        "backend": "rules",
+        "model": "a model with a secret name",
+        "mode": "m",
+        "answer": "SECRET",
+    }
     answered = replace(about(ev.REFLECTION_ANSWERED, seen, "x", **data), reflection_id="r1")
-    one.append([seen, answered, *(added(f"oth-{number:03d}", f"text {number}") for number in range(1, 1100))])
+    one.append(
+        [
+            seen,
+            answered,
+            *(added(f"oth-{number:03d}", f"text {number}") for number in range(1, 1100)),
+        ]
+    )
     keep = usage._keep
 
     def redacted_first(*arguments: object) -> None:

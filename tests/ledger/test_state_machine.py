@@ -1,4 +1,6 @@
-"""Whatever is appended in whatever order: tables, fold, a rebuild and an independent query say the same."""
+"""Whatever is appended in whatever order: tables, fold, a rebuild and an independent query say
+the same.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -34,7 +36,18 @@ from reflector.playbook.bullet import COUNTINGS
 from reflector.proof.verify import verify
 
 from . import sql
-from .events import about, added, adopted, changed, imported, redacted, reflected, retracted, tagged, window
+from .events import (
+    about,
+    added,
+    adopted,
+    changed,
+    imported,
+    redacted,
+    reflected,
+    retracted,
+    tagged,
+    window,
+)
 
 #: Few names, so that bullets are judged before they exist, after they are gone, and twice.
 _NAMES = ["pat-001", "pat-002", "mis-001", "mis-002", "ctx-001", "oth-001"]
@@ -43,8 +56,16 @@ _SMALL = st.integers(0, 3)
 _TAG = st.one_of(
     st.tuples(_NAME, st.sampled_from(["helpful", "harmful"]), st.just("counted")),
     st.tuples(_NAME, st.just("neutral"), st.sampled_from(["neutral", "counted", "not_followed"])),
-    st.tuples(_NAME, st.sampled_from(["helpful", "Helpful"]), st.sampled_from(["retired_bullet", "unknown_tag"])),
-    st.tuples(st.none() | st.just(["pat-001"]), st.just("helpful"), st.sampled_from(["malformed", "counted"])),
+    st.tuples(
+        _NAME,
+        st.sampled_from(["helpful", "Helpful"]),
+        st.sampled_from(["retired_bullet", "unknown_tag"]),
+    ),
+    st.tuples(
+        st.none() | st.just(["pat-001"]),
+        st.just("helpful"),
+        st.sampled_from(["malformed", "counted"]),
+    ),
 )
 _PLAYBOOKS = count()
 
@@ -68,7 +89,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def _append(self, *events: NewEvent) -> None:
         answers = self.ledger.append(events)
         start = len(self.appended)
-        assert [answer.position for answer in answers] == list(range(start + 1, start + len(events) + 1))
+        assert [answer.position for answer in answers] == list(
+            range(start + 1, start + len(events) + 1)
+        )
         self.appended += events
 
     def _refused(self, error: type[LedgerError], *events: NewEvent) -> None:
@@ -94,7 +117,11 @@ class LedgerMachine(RuleBasedStateMachine):
             self.names.update(names)
             self._append(event)
 
-    @rule(name=_NAME, what=st.sampled_from([ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED]), into=_NAME)
+    @rule(
+        name=_NAME,
+        what=st.sampled_from([ev.BULLET_REVISED, ev.BULLET_MOVED, ev.BULLET_REMOVED]),
+        into=_NAME,
+    )
     def change(self, name: str, what: str, into: str) -> None:
         data: dict[str, Any] = {
             ev.BULLET_REVISED: {"text": f"Text {next(self.number)}"},
@@ -105,14 +132,18 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(name=_NAME, helpful=_SMALL, harmful=_SMALL)
     def set_baseline(self, name: str, helpful: int, harmful: int) -> None:
-        self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=helpful, harmful=harmful))
+        self._append(
+            changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=helpful, harmful=harmful)
+        )
 
     @precondition(lambda self: self.appended)
     @rule(name=_NAME, data=st.data(), helpful=_SMALL)
     def undo_a_baseline(self, name: str, data: st.DataObject, helpful: int) -> None:
         since = data.draw(st.sampled_from(self.appended)).event_id
         former = {"since": since, "baseline_helpful": helpful, "baseline_harmful": 1}
-        self._append(changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=9, harmful=9, **former))
+        self._append(
+            changed(ev.BULLET_RECOUNTED, name, next(self.number), helpful=9, harmful=9, **former)
+        )
 
     @rule(
         target=windows,
@@ -126,7 +157,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self._append(event)
         return event
 
-    @rule(window=windows, names=st.lists(_NAME, max_size=3, unique=True), what=st.sampled_from(["digest", "task"]))
+    @rule(
+        window=windows,
+        names=st.lists(_NAME, max_size=3, unique=True),
+        what=st.sampled_from(["digest", "task"]),
+    )
     def tell(self, window: NewEvent, names: list[str], what: str) -> None:
         """What a session was told at a start, or besides."""
         said = {"via": "injection", "lessons": [], "bullets": names, what: "x"}
@@ -139,10 +174,14 @@ class LedgerMachine(RuleBasedStateMachine):
         model=st.sampled_from(["m-1", "claude-opus-5", None]),
         tokens=st.integers(0, 9),
     )
-    def answer(self, window: NewEvent, reflection: str | None, model: str | None, tokens: int) -> NewEvent:
+    def answer(
+        self, window: NewEvent, reflection: str | None, model: str | None, tokens: int
+    ) -> NewEvent:
         """An answer of a reflection that is complete, or not yet, or never."""
         event = about(ev.REFLECTION_ANSWERED, window, next(self.number), model=model, answer="x")
-        event = replace(event, reflection_id=reflection, meta={"input_tokens": tokens} if tokens else {})
+        event = replace(
+            event, reflection_id=reflection, meta={"input_tokens": tokens} if tokens else {}
+        )
         self._append(event)
         return event
 
@@ -167,7 +206,10 @@ class LedgerMachine(RuleBasedStateMachine):
         self._append(event)
         return event
 
-    @rule(window=windows, what=st.sampled_from([ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, ev.REFLECTION_SKIPPED]))
+    @rule(
+        window=windows,
+        what=st.sampled_from([ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED, ev.REFLECTION_SKIPPED]),
+    )
     def step(self, window: NewEvent, what: str) -> None:
         self._append(about(what, window, next(self.number), final=next(self.number) % 3 == 0))
 
@@ -194,7 +236,9 @@ class LedgerMachine(RuleBasedStateMachine):
         events = data.draw(st.lists(st.sampled_from(self.appended), min_size=1, max_size=4))
         head = self.ledger.head()
         answers = self.ledger.append(events)
-        assert [self.appended[answer.position - 1].event_id for answer in answers] == [e.event_id for e in events]
+        assert [self.appended[answer.position - 1].event_id for answer in answers] == [
+            e.event_id for e in events
+        ]
         assert not any(answer.added for answer in answers)
         assert self.ledger.head() == head
 
@@ -229,15 +273,35 @@ class LedgerMachine(RuleBasedStateMachine):
         book = fold(events)
         rows = self.ledger.rows()
         assert [
-            (r.name, r.section, r.text, r.status, r.reason, r.removed_into, r.position, (r.helpful, r.harmful))
+            (
+                r.name,
+                r.section,
+                r.text,
+                r.status,
+                r.reason,
+                r.removed_into,
+                r.position,
+                (r.helpful, r.harmful),
+            )
             for r in rows
         ] == [
-            (e.name, e.section, e.text, e.status, e.reason, e.removed_into, e.position, book.counters(e.name))
+            (
+                e.name,
+                e.section,
+                e.text,
+                e.status,
+                e.reason,
+                e.removed_into,
+                e.position,
+                book.counters(e.name),
+            )
             for e in book.entries.values()
         ]
         assert self.ledger.updated_at() == book.updated_at
         assert self.ledger.counting() == book.adopted
-        assert [(row.event_id, row.state, row.attempts) for row in self.ledger.windows()] == _windows(self.appended)
+        assert [
+            (row.event_id, row.state, row.attempts) for row in self.ledger.windows()
+        ] == _windows(self.appended)
         moment = next(self.number) % (len(events) + 1)
         for upto in (len(events), moment):
             assert told_by(self.ledger, upto) == used(events[:upto])
@@ -255,7 +319,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def _tables(self) -> list[list[tuple[object, ...]]]:
         names = (*REBUILDABLE, "projection")
         where = f"WHERE playbook_id = {self.ledger.playbook_id}"
-        return [sorted(sql.rows(self.ledger, f"SELECT * FROM {name} {where}"), key=repr) for name in names]
+        return [
+            sorted(sql.rows(self.ledger, (f"SELECT * FROM {name} {where}")), key=repr)
+            for name in names
+        ]
 
 
 def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
@@ -268,7 +335,10 @@ def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
         if state in ("closed", "completed") or event.target_id is None:
             continue
         if event.type == ev.REFLECTION_FAILED:
-            found[event.target_id] = ("given_up" if event.data.get("final") else "failed", attempts + 1)
+            found[event.target_id] = (
+                "given_up" if event.data.get("final") else "failed",
+                attempts + 1,
+            )
         elif event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.REFLECTION_SKIPPED):
             found[event.target_id] = (event.type.removeprefix("reflection."), attempts)
     return [(event_id, state, attempts) for event_id, (state, attempts) in found.items()]
@@ -276,9 +346,12 @@ def _windows(events: list[NewEvent]) -> list[tuple[str, str, int]]:
 
 def _run(url: str, examples: int, steps: int) -> None:
     machine = type("LedgerMachine", (LedgerMachine,), {"url": url})
-    # On a server a history takes a hundred times as long as in a file, too long to shrink within a test's time.
+    # On a server a history takes a hundred times as long as in a file, too long to shrink within a
+    # test's time.
     phases = [phase for phase in Phase if phase is not Phase.shrink or url.startswith("sqlite")]
-    chosen = settings(max_examples=examples, stateful_step_count=steps, phases=phases, report_multiple_bugs=False)
+    chosen = settings(
+        max_examples=examples, stateful_step_count=steps, phases=phases, report_multiple_bugs=False
+    )
     run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]
 
 
@@ -305,7 +378,9 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
     def counted_for(name: str) -> list[str]:
         return [name, *book.heirs(name)]
 
-    sets: dict[str, dict[str, set[str]]] = {kind: defaultdict(set) for kind in ("told", "cited", "judged", "decided")}
+    sets: dict[str, dict[str, set[str]]] = {
+        kind: defaultdict(set) for kind in ("told", "cited", "judged", "decided")
+    }
     told, cited, judged, decided = sets.values()
     happened = {event.event_id: as_written(event.occurred_at) for event in events}
     done: dict[str | None, str] = {}
@@ -322,7 +397,9 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
         elif event.type == ev.ADVICE_TOLD and event.data is not None:
             by = event.session_id or event.target_id
             if by is not None:
-                for name in (one for given in data.get("bullets", ()) for one in counted_for(given)):
+                for name in (
+                    one for given in data.get("bullets", ()) for one in counted_for(given)
+                ):
                     told[name].add(by)
         elif event.type == ev.REFLECTION_COMPLETED:
             done[event.reflection_id] = happened.get(event.target_id or "", "")
@@ -337,7 +414,9 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
                 if event.session_id is not None:
                     judged[name].add(event.session_id)
                     decided[name] |= {event.session_id} if tag else set()
-    names = {name for of in sets.values() for name, sessions in of.items() if sessions} | last.keys()
+    names = {
+        name for of in sets.values() for name, sessions in of.items() if sessions
+    } | last.keys()
     return {
         name: {
             "told": len(told[name]),
@@ -355,7 +434,9 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
 
 
 def told_by(ledger: Ledger, upto: int) -> dict[str, Any]:
-    """What `usage` says at a position; from any earlier one with the same merges it and `answers` come to the same."""
+    """What `usage` says at a position; from any earlier one with the same merges it and
+    `answers` come to the same.
+    """
     with ledger.asking() as asked:
         bullets, answers = usage(asked, upto), ask_answers(asked, upto)
         for since in {upto // 3, upto - 1} - {-1}:

@@ -112,8 +112,12 @@ def test_upgrade_of_tables_alone_keeps_a_copy(path: Path, lines: list[str]) -> N
     assert "the ledger was upgraded; to go back" in line
 
 
-def test_interrupted_upgrade_keeps_the_older_copy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the migration and the rebuild a process may die: the ledger is no longer the one from before."""
+def test_interrupted_upgrade_keeps_the_older_copy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the migration and the rebuild a process may die: the ledger is no longer the one
+    from before.
+    """
     revision = older(path)
 
     def dies(*_: object) -> None:
@@ -130,7 +134,9 @@ def test_interrupted_upgrade_keeps_the_older_copy(path: Path, monkeypatch: pytes
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
-    """Do something in a process that is killed at its n-th file to open, rename or remove; return whether it was."""
+    """Do something in a process that is killed at its n-th file to open, rename or remove;
+    return whether it was.
+    """
     child = os.fork()
     if child == 0:
         left = step
@@ -238,7 +244,9 @@ def test_redaction_removes_the_copy_with_the_text(tmp_path: Path) -> None:
 
 
 def test_redaction_that_was_interrupted_is_finished(tmp_path: Path) -> None:
-    """A process may die after the erasure and before it removes the copy; nothing in the ledger holds the text then."""
+    """A process may die after the erasure and before it removes the copy; nothing in the ledger
+    holds the text then.
+    """
     agent = Agent.bare(tmp_path)
     revision = older(agent.ledger)
     agent.call("ledger", "take", "--yes")
@@ -276,7 +284,9 @@ def test_restore_of_an_older_backup_leaves_no_copy(tmp_path: Path) -> None:
 
 
 def gone_back(folder: Path, version: str) -> tuple[Machine, Machine]:
-    """Return an older version's machine that restored the copy of an upgrade, and the newer version on it."""
+    """Return an older version's machine that restored the copy of an upgrade, and the newer
+    version on it.
+    """
     if not has_commit(LANDED[version]):
         pytest.skip("the clone is shallow")
     machine = Machine.new(code_of(LANDED[version], folder / "code"), folder / "machine")
@@ -287,7 +297,11 @@ def gone_back(folder: Path, version: str) -> tuple[Machine, Machine]:
     newer.run("ledger", "take", "--yes")
     newer.says("add", "pat", "Added after the upgrade")
     kept = f"{machine.ledger}.revision-{revision}"
-    command = ["restore"] if machine.run("ledger", "restore", "--help").returncode else ["ledger", "restore"]
+    command = (
+        ["restore"]
+        if machine.run("ledger", "restore", "--help").returncode
+        else ["ledger", "restore"]
+    )
     assert "lacks" in machine.says(*command, kept, code=1)
     machine.says(*command, "--force", kept)
     assert machine.says("list") == listed
@@ -298,8 +312,9 @@ def gone_back(folder: Path, version: str) -> tuple[Machine, Machine]:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [version for version in LANDED if version < "0009"])
 def test_older_version_goes_back(tmp_path: Path, version: str) -> None:
-    """Each landed version restores the copy that the upgrade of its ledger left. Upgraded again, the ledger gets the
-    events that were added after the first upgrade from this home's copy."""
+    """Each landed version restores the copy that the upgrade of its ledger left. Upgraded again,
+    the ledger gets the events that were added after the first upgrade from this home's copy.
+    """
     _, newer = gone_back(tmp_path, version)
     assert "the ledger was upgraded from revision" in newer.says("list")
     (command,) = re.findall("`reflector (import [^`]+)`", newer.says("verify", code=1))

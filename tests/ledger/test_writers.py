@@ -1,4 +1,6 @@
-"""Many processes at once, and processes that die: one order without gaps, nothing lost, nothing in halves."""
+"""Many processes at once, and processes that die: one order without gaps, nothing lost, nothing
+in halves.
+"""
 
 import random
 import time
@@ -23,11 +25,15 @@ def _run(made: list[Writer]) -> None:
 
 
 def _sound(ledger: Ledger) -> None:
-    assert [event.position for event in ledger.events()] == list(range(1, ledger.head().position + 1))
+    assert [event.position for event in ledger.events()] == list(
+        range(1, ledger.head().position + 1)
+    )
     assert list(verify(ledger)) == []
 
 
-def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(ledger_url: str, open_ledger: OpenLedger) -> None:
+def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(
+    ledger_url: str, open_ledger: OpenLedger
+) -> None:
     prepare(ledger_url)
     with writers(ledger_url, *range(8), batches=6) as made:
         _run(made)
@@ -43,7 +49,9 @@ def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(ledger_url:
     _sound(ledger)
 
 
-def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: str, open_ledger: OpenLedger) -> None:
+def test_eight_processes_may_open_a_ledger_first_at_the_same_time(
+    ledger_url: str, open_ledger: OpenLedger
+) -> None:
     with writers(ledger_url, *range(8), batches=1) as made:
         _run(made)
     ledger = open_ledger()
@@ -52,9 +60,12 @@ def test_eight_processes_may_open_a_ledger_first_at_the_same_time(ledger_url: st
 
 
 @pytest.mark.parametrize(
-    "kills", [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")]
+    "kills",
+    [10, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)], id="hundreds")],
 )
-def test_killed_writers_lose_nothing_acknowledged_or_half(ledger_url: str, open_ledger: OpenLedger, kills: int) -> None:
+def test_killed_writers_lose_nothing_acknowledged_or_half(
+    ledger_url: str, open_ledger: OpenLedger, kills: int
+) -> None:
     prepare(ledger_url)
     chance = random.Random(kills)
     ledger = open_ledger()
@@ -86,7 +97,9 @@ def test_killed_writers_lose_nothing_acknowledged_or_half(ledger_url: str, open_
     assert (ledger.rows(), ledger.windows()) == before
 
 
-def test_who_is_killed_while_opening_first_leaves_it_to_the_next(ledger_url: str, open_ledger: OpenLedger) -> None:
+def test_who_is_killed_while_opening_first_leaves_it_to_the_next(
+    ledger_url: str, open_ledger: OpenLedger
+) -> None:
     chance = random.Random(1)
     for number in range(10):
         with writers(ledger_url, number, batches=None, wait=False):

@@ -1,8 +1,8 @@
 """A process that appends, for tests of many writers and of killed ones.
 
-It tells of each append as soon as it is acknowledged, so that whoever kills it knows what must not be lost.
-The processes are real ones, forked from a server that has the imports behind it: start-up would be most of
-the time of these tests.
+It tells of each append as soon as it is acknowledged, so that whoever kills it knows what must not
+be lost. The processes are real ones, forked from a server that has the imports behind it: start-up
+would be most of the time of these tests.
 """
 
 import multiprocessing
@@ -26,7 +26,9 @@ _CONTEXT.set_forkserver_preload(["__main__", "tests.ledger.writer"])
 
 @dataclass(frozen=True)
 class Ack:
-    """An append that was acknowledged: the positions of its first and last event, and whose they are."""
+    """An append that was acknowledged: the positions of its first and last event, and whose they
+    are.
+    """
 
     first: int
     last: int
@@ -81,10 +83,11 @@ def writers(
     playbook: str = "default",
     pause: float | None = None,
 ) -> Iterator[list[Writer]]:
-    """Processes that each append `batches` reflections (None: until killed) once they are told to begin.
+    """Processes that each append `batches` reflections (None: until killed) once they are told to
+    begin.
 
-    A `{}` in the playbook's name is the writer's number. One with a `pause` makes it between two appends, and tries
-    again where the server is away, which passes by itself.
+    A `{}` in the playbook's name is the writer's number. One with a `pause` makes it between two
+    appends, and tries again where the server is away, which passes by itself.
     """
     made = []
     for number in numbers:
@@ -116,7 +119,13 @@ def _again(what: Callable[[], Any]) -> Any:
 
 
 def _write(
-    pipe: Any, url: str, playbook: str, writer: int, batches: int | None, tags: int, pause: float | None
+    pipe: Any,
+    url: str,
+    playbook: str,
+    writer: int,
+    batches: int | None,
+    tags: int,
+    pause: float | None,
 ) -> None:
     try:
         with Ledger.open(url, playbook) as ledger:

@@ -1,4 +1,6 @@
-"""Experiential reflection (D-01 to D-19): the vectors of the contract. D-02 to D-06 are in quality, D-20 in turns."""
+"""Experiential reflection (D-01 to D-19): the vectors of the contract. D-02 to D-06 are in
+quality, D-20 in turns.
+"""
 
 from dataclasses import astuple, replace
 
@@ -31,15 +33,24 @@ def test_the_configuration_has_the_asked_defaults() -> None:
     with pytest.raises(ValueError, match="quality_threshold is 2"):
         ReflectionConfig(quality_threshold=2)
     empty = Signs.of(QualitySignals(is_empty_response=True))
-    assert [ReflectionConfig(enabled).gate.decide(empty).reflects for enabled in (True, False)] == [True, False]
+    assert [ReflectionConfig(enabled).gate.decide(empty).reflects for enabled in (True, False)] == [
+        True,
+        False,
+    ]
 
 
 def test_the_prompt_holds_request_response_errors_and_the_four_fields() -> None:
     signals = QualitySignals(0.5, 3, 10)
-    results = [{"name": "read", "status": "error", "error": "no such file"}, {"name": "ls", "status": "success"}]
+    results = [
+        {"name": "read", "status": "error", "error": "no such file"},
+        {"name": "ls", "status": "success"},
+    ]
     prompt = build_reflection_prompt("Read {a}", "I could not {b}", signals, results)
     assert prompt.startswith("System: You are a self-reflective AI assistant.")
-    assert all(wanted in prompt.split("Important:\n")[1] for wanted in ("plain text only", "code fences", "preamble"))
+    assert all(
+        wanted in prompt.split("Important:\n")[1]
+        for wanted in ("plain text only", "code fences", "preamble")
+    )
     for wanted in (
         "User request: Read {a}",
         "Agent response (quality score: 0.80):\nI could not {b}",
@@ -63,7 +74,10 @@ CONFIG = (
     "The response relied on an assumed file location instead of repository evidence.",
     "Search for the config file first, then answer only from the verified path and contents.",
 )
-WRAPPED = "<think>ISSUE: no</think>\n- **Attempt:** {}\n- **Issue:** {}\n- **Strategy:** {}\n- **Tags:** file, check"
+WRAPPED = (
+    "<think>ISSUE: no</think>\n- **Attempt:** {}\n- **Issue:** {}\n- **Strategy:** {}\n- "
+    "**Tags:** file, check"
+)
 VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
     "plain": (
         "ATTEMPT: {}\nISSUE: {}\nSTRATEGY: {}\nTAGS: file, read, path-error".format(*FILE),
@@ -79,9 +93,15 @@ VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
         ("a", "b", "c", ["shell", "validation"]),
     ),
     "pretty JSON": (
-        '```json\n{\n  "attempt_summary": "Opened the wrong file",\n  "failure_analysis": "The name was guessed",\n'
+        '```json\n{\n  "attempt_summary": "Opened the wrong file",\n  "failure_analysis": "The '
+        'name was guessed",\n'
         '  "corrective_strategy": "List the folder first",\n  "tags": ["file", "path"]\n}\n```',
-        ("Opened the wrong file", "The name was guessed", "List the folder first", ["file", "path"]),
+        (
+            "Opened the wrong file",
+            "The name was guessed",
+            "List the folder first",
+            ["file", "path"],
+        ),
     ),
     "pretty JSON that ends with the strategy": (
         '{\n  "attempt": "a",\n  "issue": "b",\n  "strategy": "c"\n}',
@@ -91,21 +111,34 @@ VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
         '{"attempt": "a\\nb", "issue": "say \\"x\\"", "strategy": "c", "tags": ["p", \'q\']}',
         ("a\nb", 'say "x"', "c", ["p", "q"]),
     ),
-    "tags as one text": ('{"attempt":"a","issue":"b","strategy":"c","tags":"x, y"}', ("a", "b", "c", ["x", "y"])),
+    "tags as one text": (
+        '{"attempt":"a","issue":"b","strategy":"c","tags":"x, y"}',
+        ("a", "b", "c", ["x", "y"]),
+    ),
     "list prefixes": (
         "1. ATTEMPT: one\n2) ISSUE: two\n> STRATEGY: three\n• TAGS: [a, b, a]",
         ("one", "two", "three", ["a", "b"]),
     ),
     "a colon that is no label": (
-        "ATTEMPT: one\nISSUE: two\nSTRATEGY: three https://x.y/z\nNote: keep http://a\nFix: more\nTAGS: A, a, A",
+        (
+            "ATTEMPT: one\nISSUE: two\nSTRATEGY: three https://x.y/z\nNote: keep http://a\nFix: "
+            "more\nTAGS: A, a, A"
+        ),
         ("one", "two", "three https://x.y/z Note: keep http://a more", ["A", "a"]),
     ),
     "headings": (
-        "## What went wrong: bad\n### What was attempted: did\nNext time: do\nLabels: z\nmore, tags",
+        (
+            "## What went wrong: bad\n### What was attempted: did\nNext time: do\nLabels: z\nmore, "
+            "tags"
+        ),
         ("did", "bad", "do", ["z", "more", "tags"]),
     ),
     "numbered steps": (
-        "ATTEMPT: a\n- first\n- second\nISSUE: b\nSTRATEGY: do this:\n1. open the file\n2) read it\n- 5 is returned\n>",
+        (
+            "ATTEMPT: a\n- first\n- second\nISSUE: b\nSTRATEGY: do this:\n1. open the file\n2) "
+            "read "
+            "it\n- 5 is returned\n>"
+        ),
         ("a - first - second", "b", "do this: 1. open the file 2) read it - 5 is returned", []),
     ),
     "unclosed thinking": ("<think>\nATTEMPT: a\nISSUE: b\nSTRATEGY: c", None),
@@ -122,7 +155,12 @@ VECTORS: dict[str, tuple[str, tuple[str, str, str, list[str]] | None]] = {
 def test_a_response_is_read_as_its_vector_says(name: str) -> None:
     response, wanted = VECTORS[name]
     found = parse_reflection_response(response, "s-1")
-    read = found and (found.attempt_summary, found.failure_analysis, found.corrective_strategy, found.tags)
+    read = found and (
+        found.attempt_summary,
+        found.failure_analysis,
+        found.corrective_strategy,
+        found.tags,
+    )
     assert read == wanted
 
 
@@ -135,7 +173,9 @@ _PIECES = [
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=5))).map("".join))
 def test_no_text_breaks_the_parser(text: str) -> None:
     found = parse_reflection_response(text, "s")
-    assert found is None or (found.attempt_summary and found.failure_analysis and found.corrective_strategy)
+    assert found is None or (
+        found.attempt_summary and found.failure_analysis and found.corrective_strategy
+    )
 
 
 def test_a_reflections_id_follows_from_its_session_and_its_text() -> None:
@@ -149,11 +189,17 @@ def test_a_reflections_id_follows_from_its_session_and_its_text() -> None:
 
 
 def reflection(improvement: float | None = None, *signals: OutcomeSignal) -> AgentReflection:
-    of = {"improvement_score": improvement, "outcome_signals": list(signals), "timestamp": "2026-11-22T08:30:59.1Z"}
+    of = {
+        "improvement_score": improvement,
+        "outcome_signals": list(signals),
+        "timestamp": "2026-11-22T08:30:59.1Z",
+    }
     return AgentReflection("reflection-1", "tried", "failed", "Look first", **of)  # type: ignore[arg-type]
 
 
-def signal(kind: str, at: str = "2026-11-22T00:00:00Z", summary: str | None = None) -> OutcomeSignal:
+def signal(
+    kind: str, at: str = "2026-11-22T00:00:00Z", summary: str | None = None
+) -> OutcomeSignal:
     return OutcomeSignal(kind, at, summary)
 
 
@@ -185,7 +231,12 @@ def test_a_pushed_outcome_replaces_its_kind() -> None:
 def test_a_reflection_knows_its_confidence() -> None:
     base = AgentReflection.new("s", "a", "b", "c")
     assert base.promotion_confidence() == 0.62
-    assert base.with_outcome_signals(map(signal, ["retry_improved", "review_approved"])).promotion_confidence() == 0.73
+    assert (
+        base.with_outcome_signals(
+            map(signal, ["retry_improved", "review_approved"])
+        ).promotion_confidence()
+        == 0.73
+    )
     base.outcome_signals += [signal("task_completed"), signal("task_completed")]  # by hand
     assert base.promotion_confidence() == 0.74
 
@@ -198,10 +249,18 @@ def test_an_outcome_is_of_now_by_default() -> None:
 
 def test_a_prompt_section_tells_what_is_known() -> None:
     one = reflection()
-    lines = ["**Reflection** (2026-11-22 08:30 UTC)", "- Attempted: tried", "- Issue: failed", "- Strategy: Look first"]
+    lines = [
+        "**Reflection** (2026-11-22 08:30 UTC)",
+        "- Attempted: tried",
+        "- Issue: failed",
+        "- Strategy: Look first",
+    ]
     assert one.to_prompt_section() == "\n".join(lines)
     one = reflection(0.6, signal("retry_improved"), signal("pre_execution_approved"))
-    more = ["- Observed improvement after retry: 60%", "- Outcomes: Retry improved, Pre-execution approved"]
+    more = [
+        "- Observed improvement after retry: 60%",
+        "- Outcomes: Retry improved, Pre-execution approved",
+    ]
     assert one.to_prompt_section() == "\n".join(lines + more)
     with pytest.raises(ValueError, match="'nonsense' is not a kind of outcome"):
         signal("nonsense")
@@ -221,7 +280,9 @@ def test_a_prompt_section_tells_what_is_known() -> None:
         (0.5, float("nan"), 0.0),
     ],
 )
-def test_an_improvement_is_the_share_of_the_gap_it_closed(initial: float, retried: float, improvement: float) -> None:
+def test_an_improvement_is_the_share_of_the_gap_it_closed(
+    initial: float, retried: float, improvement: float
+) -> None:
     assert score_reflection_improvement(initial, retried) == improvement
 
 
@@ -245,8 +306,12 @@ def test_an_improvement_is_the_share_of_the_gap_it_closed(initial: float, retrie
         (0.24, ["retry_did_not_improve", "review_approved"], 0.614),
     ],
 )
-def test_a_confidence_is_that_of_its_vector(improvement: float | None, kinds: list[str], confidence: float) -> None:
-    assert reflection_promotion_confidence(improvement, [signal(kind) for kind in kinds]) == confidence
+def test_a_confidence_is_that_of_its_vector(
+    improvement: float | None, kinds: list[str], confidence: float
+) -> None:
+    assert (
+        reflection_promotion_confidence(improvement, [signal(kind) for kind in kinds]) == confidence
+    )
 
 
 @pytest.mark.parametrize(("polarity", "bound"), [(1, 0.97), (-1, 0.30)])
@@ -274,19 +339,27 @@ def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
     }
     assert {kind: (label_of(kind), DELTAS[kind]) for kind in table} == table
     assert DELTAS.keys() - table.keys() == {"success", "failure"}  # part E's
-    signs = {kind: 0 if "awaiting" in kind else 1 if delta > 0 else -1 for kind, delta in DELTAS.items()}
+    signs = {
+        kind: 0 if "awaiting" in kind else 1 if delta > 0 else -1 for kind, delta in DELTAS.items()
+    }
     assert signs == POLARITY
 
 
 def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
-    stored = [signal("task_completed", "2026-11-20T00:00:00Z"), signal("review_approved", "2026-11-21T00:00:00Z")]
+    stored = [
+        signal("task_completed", "2026-11-20T00:00:00Z"),
+        signal("review_approved", "2026-11-21T00:00:00Z"),
+    ]
     older = signal("review_approved", "2026-11-19T00:00:00Z", "the second look")
     assert list(merge_outcome_signals(stored, [older])) == [older, stored[0]]
     at_once = [signal("retry_improved"), signal("review_approved"), signal("task_failed")]
     assert list(merge_outcome_signals([], at_once)) == at_once
     newer = signal("retry_improved", summary="again")
     assert list(merge_outcome_signals(at_once, [newer])) == [newer, *at_once[1:]]
-    forms = [signal("task_failed", "2026-11-22T00:00:00.5Z"), signal("task_completed", "2026-11-22T01:00:00+01:00")]
+    forms = [
+        signal("task_failed", "2026-11-22T00:00:00.5Z"),
+        signal("task_completed", "2026-11-22T01:00:00+01:00"),
+    ]
     assert list(merge_outcome_signals(forms, [])) == forms[::-1]
     assert tally(merge_outcome_signals(at_once, at_once)) == (2, 1)
 
@@ -302,7 +375,9 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
         (0.97, 9, 3, "archived"),
     ],
 )
-def test_a_lesson_that_fails_ends_archived(confidence: float, successes: int, failures: int, state: str) -> None:
+def test_a_lesson_that_fails_ends_archived(
+    confidence: float, successes: int, failures: int, state: str
+) -> None:
     assert state_of(confidence, successes, failures) == state
 
 

@@ -1,4 +1,6 @@
-"""The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in quality/test_signals."""
+"""The reflection engine (E-01 to E-13): the contract's vectors. E-02 and E-04 are in
+quality/test_signals.
+"""
 
 import inspect
 import time
@@ -20,7 +22,12 @@ from reflector.proof.verify import verify
 
 def test_the_constructor_has_the_asked_defaults() -> None:
     signature = inspect.signature(ReflectionEngine)
-    asked = ("quality_threshold", "max_reflections_per_step", "reflection_bank_size", "periodic_interval")
+    asked = (
+        "quality_threshold",
+        "max_reflections_per_step",
+        "reflection_bank_size",
+        "periodic_interval",
+    )
     assert [signature.parameters[name].default for name in asked] == [0.5, 2, 100, 5]
     with pytest.raises(ValueError, match="bank_size is 0"):
         ReflectionEngine(reflection_bank_size=0)
@@ -53,7 +60,14 @@ def test_the_prompts_hold_what_they_are_given() -> None:
     lesson = engine.store_lesson("api", "forgot {auth}", "add it")
     results = [{"name": "pytest", "status": "error", "error": "2 failed"}, "a text"]
     prompt = engine.build_reflection_prompt("G {x}", "S", "R }", results, [lesson])
-    given = ("Goal: G {x}", "Step: S", "R }", "- pytest: error (2 failed)", "- a text", "- forgot {auth}: add it")
+    given = (
+        "Goal: G {x}",
+        "Step: S",
+        "R }",
+        "- pytest: error (2 failed)",
+        "- a text",
+        "- forgot {auth}: add it",
+    )
     asked = ('"quality_score"', '"issues"', '"suggested_fix"')
     assert [wanted for wanted in given + asked if wanted not in prompt] == []
     better = engine.build_improvement_prompt("R", ["one", "two"], "G")
@@ -69,14 +83,22 @@ def read(answer: str, threshold: float = 0.5) -> ReflectionResult:
     [
         ('{"quality_score": 0.5, "issues": [], "suggested_fix": null}', 0.5, [], None, ""),
         ('{"quality_score": 0.49, "issues": ["a", "b"]}', 0.49, ["a", "b"], None, "a; b"),
-        ('{"quality_score": 0.2, "issues": ["a"], "suggested_fix": "do b"}', 0.2, ["a"], "do b", "do b"),
+        (
+            '{"quality_score": 0.2, "issues": ["a"], "suggested_fix": "do b"}',
+            0.2,
+            ["a"],
+            "do b",
+            "do b",
+        ),
         ('```json\n{"quality_score": "0.8", "issues": "one"}\n```', 0.8, ["one"], None, ""),
         ('Here: {"quality_score": 7, "issues": [1, "", " x "]} ok', 1.0, ["x"], None, ""),
         ('{"quality_score": -3, "suggested_fix": 5}', 0.0, [], None, ""),
         ('{"other": 1} {"quality_score": 0.9}', 0.9, [], None, ""),
     ],
 )
-def test_json_is_read_as_it_is(answer: str, score: float, issues: list[str], fix: str | None, guidance: str) -> None:
+def test_json_is_read_as_it_is(
+    answer: str, score: float, issues: list[str], fix: str | None, guidance: str
+) -> None:
     found = read(answer)
     assert (found.quality_score, found.issues_found, found.suggested_fix) == (score, issues, fix)
     assert found.passes_quality_gate is (score >= 0.5)
@@ -115,9 +137,16 @@ def test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure(answer: str
     engine = ReflectionEngine()
     begin(engine)
     found = engine.parse_reflection(answer, "low_confidence")
-    assert (found.quality_score, found.passes_quality_gate, found.should_retry) == (None, None, False)
+    assert (found.quality_score, found.passes_quality_gate, found.should_retry) == (
+        None,
+        None,
+        False,
+    )
     assert found.failure == _UNREADABLE
-    assert [event.type for event in engine.journal.events()][-2:] == ["reflection.answered", "reflection.failed"]
+    assert [event.type for event in engine.journal.events()][-2:] == [
+        "reflection.answered",
+        "reflection.failed",
+    ]
     assert engine.get_stats()["retries_triggered"] == 0
 
 
@@ -145,7 +174,9 @@ def test_a_lesson_can_be_made_by_hand() -> None:
     assert before <= lesson.created_at <= stored.created_at <= time.time()
 
 
-@pytest.mark.parametrize(("context", "known"), [("", "e3b0c44298fc1c14"), ("Build API", "42537e67c22ab983")])
+@pytest.mark.parametrize(
+    ("context", "known"), [("", "e3b0c44298fc1c14"), ("Build API", "42537e67c22ab983")]
+)
 def test_a_context_is_known_by_its_hash(context: str, known: str) -> None:
     lesson = ReflectionEngine().store_lesson("api", "m", "c", context)
     assert (lesson.context_hash, lesson.times_applied, lesson.effectiveness) == (known, 0, 0.5)
@@ -163,7 +194,10 @@ def test_lessons_are_ranked_and_count_as_applied() -> None:
     found = engine.get_relevant_lessons("api", "Build API")
     assert [one.correction for one in found] == ["here", "good", "old", "worse"]
     assert [one.times_applied for one in found] == [1, 1, 1, 1]
-    assert [one.times_applied for one in engine.get_relevant_lessons("api", "Build API", 2)] == [2, 2]
+    assert [one.times_applied for one in engine.get_relevant_lessons("api", "Build API", 2)] == [
+        2,
+        2,
+    ]
     assert engine.get_relevant_lessons("nothing") == []
     assert (here.times_applied, old.times_applied) == (0, 0)
 
@@ -181,10 +215,14 @@ def test_lessons_are_ranked_and_count_as_applied() -> None:
         (0.3, "F", [0.35]),
     ],
 )
-def test_effectiveness_is_a_moving_average(alpha: float, outcomes: str, wanted: list[float]) -> None:
+def test_effectiveness_is_a_moving_average(
+    alpha: float, outcomes: str, wanted: list[float]
+) -> None:
     engine = ReflectionEngine(alpha=alpha)
     lesson = engine.store_lesson("a", "m", "c")
-    assert [engine.record_lesson_outcome(lesson.lesson_id, outcome == "S") for outcome in outcomes] == wanted
+    assert [
+        engine.record_lesson_outcome(lesson.lesson_id, outcome == "S") for outcome in outcomes
+    ] == wanted
 
 
 def test_a_full_bank_gives_up_its_least_effective_lesson() -> None:
@@ -218,7 +256,12 @@ def test_the_seven_figures_follow_from_what_happened() -> None:
     for number, success in enumerate((True, False, True)):
         lesson = engine.store_lesson("a", "m", str(number))
         engine.record_lesson_outcome(lesson.lesson_id, success)
-    after = {"total_reflections": 6, "retries_triggered": 3, "improvements_made": 1, "lessons_stored": 3}
+    after = {
+        "total_reflections": 6,
+        "retries_triggered": 3,
+        "improvements_made": 1,
+        "lessons_stored": 3,
+    }
     assert engine.get_stats() == figures | after | {"average_lesson_effectiveness": 0.533333}
 
 
@@ -241,7 +284,9 @@ def test_a_secret_in_an_answer_or_a_lesson_is_not_kept(ledger: Ledger) -> None:
     key, engine = "ghp_" + "a1B2" * 9, ReflectionEngine(ledger=ledger)
     engine.should_reflect(0.3)
     engine.build_reflection_prompt("g", "s", "r")
-    engine.parse_reflection(f'{{"quality_score": 0.4, "issues": ["the token {key} is shown"]}}', "low_confidence")
+    engine.parse_reflection(
+        f'{{"quality_score": 0.4, "issues": ["the token {key} is shown"]}}', "low_confidence"
+    )
     stored = engine.store_lesson("a", f"used {key}", f"never {key}")
     engine.record_lesson_outcome(stored.lesson_id, False, f"again {key}")
     assert key not in "".join(str(event.data) for event in ledger.events())

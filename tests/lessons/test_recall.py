@@ -35,14 +35,22 @@ def test_the_text_with_the_rarer_words_comes_first() -> None:
 
 
 def test_nothing_is_the_answer_where_nothing_fits() -> None:
-    for query in ("kubernetes ingress", "", "???", "\0", "zebra giraffe the elephant", "a" * 100_000):
+    for query in (
+        "kubernetes ingress",
+        "",
+        "???",
+        "\0",
+        "zebra giraffe the elephant",
+        "a" * 100_000,
+    ):
         assert names(query) == []
     assert search([], "tests") == []
     assert names("tests", k=0) == []
 
 
 @pytest.mark.parametrize(
-    "query", ['"', "tests OR", "NEAR(tests", "body:tests", "tests*", "-tests", "tests'; DROP TABLE x"]
+    "query",
+    ['"', "tests OR", "NEAR(tests", "body:tests", "tests*", "-tests", "tests'; DROP TABLE x"],
 )
 def test_a_query_is_words_and_no_language(query: str) -> None:
     assert set(names(query)) <= {"pat-002", "pat-003"}
@@ -62,7 +70,12 @@ def test_a_text_that_says_just_the_query_is_marked() -> None:
 def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "Write migrations by hand")])
     id = record_lesson(
-        ledger, "mistake", "Always add middleware", actor="engine", task="api", mistake="forgot authentication"
+        ledger,
+        "mistake",
+        "Always add middleware",
+        actor="engine",
+        task="api",
+        mistake="forgot authentication",
     )
     assert [one.document.id for one in recall("authentication", of=ledger)] == [id]
     assert [one.document.kind for one in recall("migrations", of=ledger)] == ["bullet"]
@@ -75,7 +88,9 @@ def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger
     assert recall("migrations", of=Past(ledger, 2)) != []
 
 
-def test_a_program_asks_the_project_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_asks_the_project_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = Agent.in_folder(tmp_path)
     monkeypatch.chdir(agent.project)
     assert reflector.recall("the failing test") == []

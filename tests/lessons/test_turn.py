@@ -5,18 +5,29 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.experience import AgentReflection, Answer, ReflectionConfig, RevisedTurn, _asks_for_tools, revise_turn
+from reflector.experience import (
+    AgentReflection,
+    Answer,
+    ReflectionConfig,
+    RevisedTurn,
+    _asks_for_tools,
+    revise_turn,
+)
 from reflector.ledger.store import Ledger
 from reflector.lessons.book import LessonPolicy, lesson_book
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"
-GIVEN_UP = Answer("I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}])
+GIVEN_UP = Answer(
+    "I cannot do that.", [{"name": "read", "status": "error", "error": "no such file"}]
+)
 
 
 class Agent:
     """An agent that answers from a script, and remembers what it was asked."""
 
-    def __init__(self, *answers: str | Answer | Exception, strategy: str = "Say what is known") -> None:
+    def __init__(
+        self, *answers: str | Answer | Exception, strategy: str = "Say what is known"
+    ) -> None:
         self.answers = [REFLECTION.format(strategy), *answers]
         self.asked: list[tuple[str, str]] = []
 
@@ -43,11 +54,21 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
     assert "- read: no such file" in agent.asked[0][1]
     assert "- Strategy: Say what is known" in agent.asked[1][1]
     assert found.content == (
-        "I cannot do that.\n\nRevised answer after reflection:\n\nThe file does not exist; the folder holds a.txt."
+        "I cannot do that.\n\nRevised answer after reflection:\n\nThe file does not exist; the "
+        "folder holds a.txt."
     )
     # Other words undo no failed call: 1 - 0.4 - 0.25, then 1 - 0.4.
-    assert (found.signals.score(), found.retried.score(), found.improvement) == (0.35, 0.6, 0.384615)
-    assert types(ledger) == [ev.GATE_DECIDED, ev.LESSON_RECORDED, ev.REVISION_ATTEMPTED, ev.OUTCOME_OBSERVED]
+    assert (found.signals.score(), found.retried.score(), found.improvement) == (
+        0.35,
+        0.6,
+        0.384615,
+    )
+    assert types(ledger) == [
+        ev.GATE_DECIDED,
+        ev.LESSON_RECORDED,
+        ev.REVISION_ATTEMPTED,
+        ev.OUTCOME_OBSERVED,
+    ]
     decided, _, attempted, outcome = (event.data or {} for event in ledger.events())
     assert (decided["reflects"], decided["turn"]) == (True, 3)
     assert decided["reason"] == (
@@ -64,7 +85,9 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
 def test_a_revision_that_is_no_better_is_recorded_and_not_shown(ledger: Ledger) -> None:
     found = turn(Agent("I cannot do that either."), ledger=ledger)
     assert (found.content, found.improved, found.improvement) == ("I cannot do that.", False, 0.0)
-    assert [one.kind for one in next(iter(lesson_book(ledger))).outcomes] == ["retry_did_not_improve"]
+    assert [one.kind for one in next(iter(lesson_book(ledger))).outcomes] == [
+        "retry_did_not_improve"
+    ]
     assert not turn(Agent(" "), session_id="s-2").improved
 
 
@@ -73,7 +96,11 @@ def test_an_improvement_of_exactly_the_least_counts() -> None:
 
     def answer(errors: int) -> Answer:
         results = [{"name": "t", "status": "error", "error": ""}] * errors
-        return Answer("I cannot", results + [{"name": "t", "status": "success"}] * (40 - errors), was_truncated=True)
+        return Answer(
+            "I cannot",
+            results + [{"name": "t", "status": "success"}] * (40 - errors),
+            was_truncated=True,
+        )
 
     for errors, improvement, improved in ((17, 0.05, True), (18, 0.033333, False)):
         found = turn(Agent(answer(errors), strategy="Read it"), answer(20), has_tools=True)
@@ -100,8 +127,12 @@ def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) ->
     assert [mode for mode, _ in agent.asked] == ["text"]
 
 
-@pytest.mark.parametrize(("promotion", "is_due"), [(0.1, True), (0.714, True), (0.715, False), (1.0, False)])
-def test_the_configuration_decides_what_is_due(promotion: float, is_due: bool, ledger: Ledger) -> None:
+@pytest.mark.parametrize(
+    ("promotion", "is_due"), [(0.1, True), (0.714, True), (0.715, False), (1.0, False)]
+)
+def test_the_configuration_decides_what_is_due(
+    promotion: float, is_due: bool, ledger: Ledger
+) -> None:
     config = ReflectionConfig(promotion_confidence=promotion)
     found = turn(Agent("The file does not exist."), ledger=ledger, config=config)
     lesson = lesson_book(ledger).lessons[str(found.lesson_id)]
@@ -117,7 +148,12 @@ def says(answer: Any) -> Any:
 @pytest.mark.parametrize(
     ("agent", "more", "failure", "recorded"),
     [
-        (Agent, {"config": ReflectionConfig(max_retry_attempts=0)}, "", [ev.GATE_DECIDED, ev.LESSON_RECORDED]),
+        (
+            Agent,
+            {"config": ReflectionConfig(max_retry_attempts=0)},
+            "",
+            [ev.GATE_DECIDED, ev.LESSON_RECORDED],
+        ),
         (Agent, {"answer": Answer("I can.")}, "", [ev.GATE_DECIDED]),
         (
             lambda: says("ATTEMPT: a\nISSUE: b"),
@@ -155,7 +191,9 @@ def test_without_a_revision_the_turn_stays_as_it_was(
         ("Say less", [], True),
     ],
 )
-def test_tools_are_used_where_another_look_is_called_for(strategy: str, statuses: list[str], wanted: bool) -> None:
+def test_tools_are_used_where_another_look_is_called_for(
+    strategy: str, statuses: list[str], wanted: bool
+) -> None:
     answer = Answer("x", [{"name": "t", "status": status} for status in statuses])
     assert _asks_for_tools(AgentReflection("r", "a", "i", strategy), answer) is wanted
 

@@ -1,4 +1,6 @@
-"""What two ledgers hold when one was merged into the other, computed from both exports by docs/team.md alone."""
+"""What two ledgers hold when one was merged into the other, computed from both exports by
+docs/team.md alone.
+"""
 
 from collections import Counter, defaultdict
 from copy import copy
@@ -11,12 +13,15 @@ from tests.oracle.model import Event, Moment, read
 ERASED = "[redacted]"
 Key = tuple[str, ...]
 Name = tuple[int, str]
-#: (section, text, status, reason, helpful, harmful) of each bullet, whatever its name is here or there.
+#: (section, text, status, reason, helpful, harmful) of each bullet, whatever its name is here or
+#: there.
 Holdings = Counter[tuple[Any, ...]]
 
 
 class Side:
-    """An export, with what each event is everywhere and the moment at which it counts as recorded."""
+    """An export, with what each event is everywhere and the moment at which it counts as
+    recorded.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.events = read(lines)
@@ -33,7 +38,9 @@ class Side:
             self.moment[event.id] = own
             known = max(known, own)
             for bullet in event.bullets:
-                self.births.setdefault(bullet["name"], (self.key[event.id], _first_name(event, bullet["name"])))
+                self.births.setdefault(
+                    bullet["name"], (self.key[event.id], _first_name(event, bullet["name"]))
+                )
                 self.texts[bullet["name"]].add(bullet["text"])
             if event.type == "bullet.revised" and event.data:
                 self.texts[event.name].add(event.data["text"])
@@ -111,7 +118,9 @@ def merged(here: list[str], there: list[str]) -> tuple[Holdings, str]:
 
 
 def _with_texts_of(data: dict[str, Any], event: Event) -> dict[str, Any]:
-    """The data with the texts that the other side erased erased; the two have their bullets in one order."""
+    """The data with the texts that the other side erased erased; the two have their bullets in
+    one order.
+    """
     if "bullets" not in data:
         return {**data, "text": event.data["text"]}
     bullets = [
@@ -132,10 +141,14 @@ def _names(here: Side, there: Side) -> dict[Name, str]:
 
 
 def _course(said: dict[Key, _Said], means: dict[Name, str]) -> list[Event]:
-    """Every event in the order in which it was first recorded, by its identity and under the names that count."""
+    """Every event in the order in which it was first recorded, by its identity and under the
+    names that count.
+    """
     events = []
     judged: dict[str | None, list[tuple[str, str]]] = defaultdict(list)
-    course = sorted(said.items(), key=lambda one: (one[1].moment, one[1].side, one[1].event.position))
+    course = sorted(
+        said.items(), key=lambda one: (one[1].moment, one[1].side, one[1].event.position)
+    )
     for number, (key, one) in enumerate(course, start=1):
         event = copy(one.event)
         event.position, event.id, event.target = number, repr(key), repr(one.target)
@@ -155,5 +168,9 @@ def _course(said: dict[Key, _Said], means: dict[Name, str]) -> list[Event]:
 
 def _renamed(data: dict[str, Any], side: int, means: dict[Name, str]) -> dict[str, Any]:
     name = {"name": means.get((side, data["name"] or ""), "")} if "name" in data else {}
-    bullets = {"bullets": [_renamed(one, side, means) for one in data["bullets"]]} if "bullets" in data else {}
+    bullets = (
+        {"bullets": [_renamed(one, side, means) for one in data["bullets"]]}
+        if "bullets" in data
+        else {}
+    )
     return {**data, **name, **bullets}

@@ -1,7 +1,8 @@
 """The answer to every audit question, computed from an NDJSON export by the rules of the documents.
 
-Written from docs/counting.md, machines.md and ledger-format.md without a look at the program: nothing of `reflector` is
-imported, and nothing here is fast. Where a command and this model differ, one of them or the page is wrong.
+Written from docs/counting.md, machines.md and ledger-format.md without a look at the program:
+nothing of `reflector` is imported, and nothing here is fast. Where a command and this model differ,
+one of them or the page is wrong.
 """
 
 import base64
@@ -96,10 +97,16 @@ class Moment:
         for event in self.events:
             self._apply(event)
         self.tags = [event for event in self.events if event.type == "bullet.tagged"]
-        self.windows = {event.id: event for event in self.events if event.type == "session.recorded"}
-        self.retractions = {event.target: event for event in self.events if event.type == "evidence.retracted"}
+        self.windows = {
+            event.id: event for event in self.events if event.type == "session.recorded"
+        }
+        self.retractions = {
+            event.target: event for event in self.events if event.type == "evidence.retracted"
+        }
         self.completed = {
-            event.reflection or "": event for event in self.events if event.type == "reflection.completed"
+            event.reflection or "": event
+            for event in self.events
+            if event.type == "reflection.completed"
         }
         self.answers: dict[str, list[Event]] = defaultdict(list)
         for event in self.events:
@@ -119,15 +126,24 @@ class Moment:
         elif event.type == "bullet.moved":
             bullet.section = event.data["section"]
         elif event.type == "bullet.removed":
-            bullet.status, bullet.reason, bullet.into = "removed", event.data.get("reason"), event.data.get("into")
+            bullet.status, bullet.reason, bullet.into = (
+                "removed",
+                event.data.get("reason"),
+                event.data.get("into"),
+            )
         elif event.type == "bullet.recounted":
-            bullet.baseline, bullet.since = (event.data["helpful"], event.data["harmful"]), event.position
+            bullet.baseline, bullet.since = (
+                (event.data["helpful"], event.data["harmful"]),
+                event.position,
+            )
             bullet.recounts.append(event)
 
     # What counts
 
     def _out(self, identity: str | None) -> Event | None:
-        """The last retraction of the line that begins at an event, where that line takes the event out."""
+        """The last retraction of the line that begins at an event, where that line takes the
+        event out.
+        """
         line = []
         while identity in self.retractions:
             line.append(self.retractions[identity])
@@ -152,8 +168,12 @@ class Moment:
         return [tag for tag in self.tags if stands(tag)]
 
     def counting(self, policy: str | None = None) -> dict[int, Event]:
-        """The verdict that counts for each standing one, by position: itself, or the first of its equals."""
-        field = {"once_per_reflection": "reflection", "once_per_session": "session"}.get(policy or self.policy)
+        """The verdict that counts for each standing one, by position: itself, or the first of
+        its equals.
+        """
+        field = {"once_per_reflection": "reflection", "once_per_session": "session"}.get(
+            policy or self.policy
+        )
         first: dict[tuple[str, str | None, str | None, str | None], Event] = {}
         counting = {}
         for tag in self.standing():
@@ -198,7 +218,9 @@ class Moment:
             first = counting[tag.position]
             return ("counted", None) if first is tag else ("double", first)
         bullet = self.bullets.get(tag.name)
-        later = [event for event in bullet.recounts if event.position > tag.position] if bullet else []
+        later = (
+            [event for event in bullet.recounts if event.position > tag.position] if bullet else []
+        )
         if later:
             return "recounted", later[-1 if later[-1].meta.get("restated") else 0]
         if bullet is None or tag.position < bullet.birth.position:
@@ -206,7 +228,9 @@ class Moment:
         return "retracted", self.covered_by(tag)
 
     def blame(self, name: str) -> list[tuple[Any, ...]]:
-        """(position, id, time, session, tag, disposition, helpful, harmful, uncounted by, (window, answer))."""
+        """(position, id, time, session, tag, disposition, helpful, harmful, uncounted by,
+        (window, answer)).
+        """
         bullet, counting = self.bullets[name], self.counting()
         steps, totals = [], [0, 0]
         for event in self.events:
@@ -225,7 +249,10 @@ class Moment:
                 done = self.completed.get(event.reflection or "")
                 window = self.windows.get(done.target or "") if done else None
                 answers = self.answers[event.reflection or ""]
-                evidence = (window.position if window else None, answers[-1].position if answers else None)
+                evidence = (
+                    window.position if window else None,
+                    answers[-1].position if answers else None,
+                )
             else:
                 continue
             what = (event.position, event.id, event.recorded_at, event.session, tag, disposition)
@@ -252,28 +279,40 @@ class Moment:
         for tag in self.standing():
             if tag.reflection is not None:
                 lists[tag.name, tag.reflection, tag.kind or ""].append(tag)
-        rows: dict[str, list[tuple[str, str, int]]] = {code: [] for code in ("D1", "D2", "D3", "D4", "D5", "D6")}
+        rows: dict[str, list[tuple[str, str, int]]] = {
+            code: [] for code in ("D1", "D2", "D3", "D4", "D5", "D6")
+        }
         sessions: dict[tuple[str, str, str], list[Event]] = defaultdict(list)
         for (name, reflection, kind), tags in lists.items():
             rows["D1"] += [(name, kind, tag.position) for tag in tags[1:]]
             if kind == "helpful":
                 pairs = zip(tags, lists.get((name, reflection, "harmful"), ()), strict=False)
-                rows["D2"] += [(name, "both", max(one.position, other.position)) for one, other in pairs]
+                rows["D2"] += [
+                    (name, "both", max(one.position, other.position)) for one, other in pairs
+                ]
             if tags[0].session is not None:
                 sessions[name, tags[0].session, kind].append(tags[0])
         for (name, _, kind), firsts in sessions.items():
             rows["D4"] += [(name, kind, tag.position) for tag in firsts[1:]]
         before: list[tuple[str, str, str]] = []
-        for (name, reflection, kind), tags in sorted(lists.items(), key=lambda item: item[1][0].position):
+        for (name, reflection, kind), tags in sorted(
+            lists.items(), key=lambda item: item[1][0].position
+        ):
             for code, twin in self._twins().items():
-                if any((n, k) == (name, kind) and twin(other, reflection) for n, other, k in before):
+                if any(
+                    (n, k) == (name, kind) and twin(other, reflection) for n, other, k in before
+                ):
                     rows[code] += [(name, kind, tag.position) for tag in tags]
             before.append((name, reflection, kind))
         return {code: sorted(found) for code, found in rows.items()}
 
     def _twins(self) -> dict[str, Twin]:
         def given(reflection: str) -> list[tuple[str, str | None]]:
-            tags = [tag for tag in self.tags if tag.reflection == reflection and self._completion(tag) is not None]
+            tags = [
+                tag
+                for tag in self.tags
+                if tag.reflection == reflection and self._completion(tag) is not None
+            ]
             return [(tag.name, tag.kind) for tag in tags]
 
         def same_tags(one: str, other: str) -> bool:
@@ -283,7 +322,11 @@ class Moment:
             return bool(given(one)) and given(one) == given(other)
 
         def sharing(one: str, other: str, *, same: bool) -> bool:
-            a, b = (self.windows.get(self.completed[of].target or "") for of in (one, other) if of in self.completed)
+            a, b = (
+                self.windows.get(self.completed[of].target or "")
+                for of in (one, other)
+                if of in self.completed
+            )
             if a is None or b is None or a is b or (a.session == b.session) != same:
                 return False
             return bool(records(a) & records(b))
@@ -300,7 +343,9 @@ class Moment:
         """The totals, and the same by model, template and day."""
         total: Counter[str] = Counter(events=len(self.events), windows=len(self.windows))
         total["sessions"] = len({window.session or window.id for window in self.windows.values()})
-        by: dict[str, dict[str, Counter[str]]] = {key: defaultdict(Counter) for key in ("model", "template", "day")}
+        by: dict[str, dict[str, Counter[str]]] = {
+            key: defaultdict(Counter) for key in ("model", "template", "day")
+        }
         homes: dict[str, tuple[str, str, str]] = {}
 
         def add(key: str, reflection: str, amount: int = 1) -> None:
@@ -312,8 +357,17 @@ class Moment:
             for answer in answers:
                 said = {} if answer.redacted else answer.data
                 model, template = said.get("model"), said.get("template_sha256")
-                homes[reflection] = (model or answer.actor, (template or "none")[:12], answer.recorded_at[:10])
-                tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+                homes[reflection] = (
+                    model or answer.actor,
+                    (template or "none")[:12],
+                    answer.recorded_at[:10],
+                )
+                tokens = (
+                    "input_tokens",
+                    "output_tokens",
+                    "cache_read_tokens",
+                    "cache_write_tokens",
+                )
                 add("answers", reflection)
                 add("tokens", reflection, sum(answer.meta.get(key) or 0 for key in tokens))
         for reflection in self.completed:
@@ -354,7 +408,9 @@ def difference(old: Moment, new: Moment) -> dict[str, dict[str, Any]]:
             change = "removed"
         else:
             changed = {"text": "revised", "section": "moved"}
-            change = next((word for key, word in changed.items() if one[key] != other[key]), "counted")
+            change = next(
+                (word for key, word in changed.items() if one[key] != other[key]), "counted"
+            )
         members = old.of_sessions(name), new.of_sessions(name)
         sessions = {
             session: tuple(members[1][session][kind] - members[0][session][kind] for kind in KINDS)

@@ -1,4 +1,6 @@
-"""Every audit answer against a model that was written from the documents: random histories, alone and merged."""
+"""Every audit answer against a model that was written from the documents: random histories,
+alone and merged.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ from tests.road.agent import Agent
 
 def _state(row: dict[str, Any] | None) -> dict[str, Any] | None:
     """What `diff` says of a bullet, without the name that stands beside it."""
-    return {key: value for key, value in row.items() if key not in ("name", "position")} if row else None
+    return (
+        {key: value for key, value in row.items() if key not in ("name", "position")}
+        if row
+        else None
+    )
 
 
 class Asked:
@@ -46,9 +52,9 @@ class Asked:
 
     def holds(self) -> tuple[Holdings, str]:
         keys = ("section", "text", "status", "reason", "helpful", "harmful")
-        return Counter(tuple(one[key] for key in keys) for one in self("list", "--all")), self("ledger", "policy")[
-            "counting"
-        ]
+        return Counter(tuple(one[key] for key in keys) for one in self("list", "--all")), self(
+            "ledger", "policy"
+        )["counting"]
 
     def merge(self, other: Asked) -> None:
         here, there = self.lines(), other.lines()
@@ -66,29 +72,43 @@ class Asked:
         today, between = Moment(events), Moment(events, chance.randint(1, head))
         self._answers(today, list(today.bullets))
         for moment in (today, between):
-            self._answers(moment, chance.sample(list(moment.bullets), 1), "--as-of", str(moment.position))
+            self._answers(
+                moment, chance.sample(list(moment.bullets), 1), "--as-of", str(moment.position)
+            )
         for old in (Moment(events, 0), between):
             self._difference(old, today)
 
     def _out_of_order(self) -> None:
-        """Store rows anew behind the others, as autovacuum and updates do on a server after a while."""
+        """Store rows anew behind the others, as autovacuum and updates do on a server after a
+        while.
+        """
         if self.ledger.engine.dialect != "postgresql":
             return
         with self.ledger.engine.alchemy().begin() as connection:
             connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
             connection.exec_driver_sql("SELECT setseed(0.5)")
             for table in ("event", "tag", "bullet", "record", "session_window"):
-                connection.exec_driver_sql(f"UPDATE {table} SET playbook_id = playbook_id WHERE random() < 0.3")
+                connection.exec_driver_sql(
+                    f"UPDATE {table} SET playbook_id = playbook_id WHERE random() < 0.3"
+                )
                 connection.exec_driver_sql(f"ANALYZE {table}")
 
     def _answers(self, moment: Moment, names: list[str], *when: str) -> None:
         listed = [{key: of[key] for key in ("name", *of)} for of in moment.listed()]
-        # The use of a bullet follows from its tags, which `show` and `citations` are asked for, and from what was told.
-        beside = "used last_used told told_sessions demoted judged share low high not_followed checked".split()
-        assert [{k: v for k, v in of.items() if k not in beside} for of in self("list", "--all", *when)] == listed, when
+        # The use of a bullet follows from its tags, which `show` and `citations` are asked for, and
+        # from what was told.
+        beside = (
+            "used last_used told told_sessions demoted judged share low high not_followed checked"
+        ).split()
+        assert [
+            {k: v for k, v in of.items() if k not in beside} for of in self("list", "--all", *when)
+        ] == listed, when
         self._doubles(moment, *when)
         for name in names:
-            assert [_step(step) for step in self("blame", name, *when)] == moment.blame(name), (name, when)
+            assert [_step(step) for step in self("blame", name, *when)] == moment.blame(name), (
+                name,
+                when,
+            )
             self._events(moment, name, *when)
         stats, (total, by) = self("stats", *when), moment.stats()
         assert {key: stats[key] for key in (*_STATS, "events", "windows", "sessions")} == {
@@ -96,14 +116,19 @@ class Asked:
         }
         for key, parts in by.items():
             counted = {one[key]: {of: one[of] for of in _STATS} for one in stats[f"by_{key}"]}
-            assert counted == {part: {of: counts[of] for of in _STATS} for part, counts in parts.items()}, (key, when)
+            assert counted == {
+                part: {of: counts[of] for of in _STATS} for part, counts in parts.items()
+            }, (key, when)
 
     def _events(self, moment: Moment, name: str, *when: str) -> None:
         about, until = moment.about(name), ("--until", *when[1:]) if when else ()
         told = [one["position"] for one in self("log", "-n", "0", "--bullet", name, *until)]
         assert told == [one.position for one in about], (name, when)
         shown = [one["position"] for one in self("show", name, *when)["events"]]
-        assert shown == [one.position for one in about if one.type != "session.recorded"], (name, when)
+        assert shown == [one.position for one in about if one.type != "session.recorded"], (
+            name,
+            when,
+        )
 
     def _doubles(self, moment: Moment, *when: str) -> None:
         told, doubles = self("double-counts", *when), moment.doubles()
@@ -111,16 +136,22 @@ class Asked:
         assert {one["code"]: (one["tags"], one["bullets"]) for one in told["classes"]} == {
             code: (len(rows), len({name for name, _, _ in rows})) for code, rows in doubles.items()
         }, when
-        totals = {one["name"]: {of: tuple(one[of].values()) for of in POLICIES} for one in told["totals"]}
+        totals = {
+            one["name"]: {of: tuple(one[of].values()) for of in POLICIES} for one in told["totals"]
+        }
         counters = {of: moment.counters(of) for of in POLICIES}
-        assert totals == {name: {of: counters[of][name] for of in POLICIES} for name in moment.bullets}, when
+        assert totals == {
+            name: {of: counters[of][name] for of in POLICIES} for name in moment.bullets
+        }, when
 
     def _difference(self, old: Moment, new: Moment) -> None:
         told = {
             one["name"]: {
                 **{key: one[key] for key in ("change", "recounted")},
                 **{key: _state(one[key]) for key in ("before", "after")},
-                "sessions": {of["session_id"]: (of["helpful"], of["harmful"]) for of in one["sessions"]},
+                "sessions": {
+                    of["session_id"]: (of["helpful"], of["harmful"]) for of in one["sessions"]
+                },
             }
             for one in self("diff", f"{old.position}..{new.position}")["bullets"]
         }
@@ -131,10 +162,23 @@ _STATS = ("answers", "reflections", "tokens", "helpful", "harmful", "undecided")
 
 
 def _step(step: dict[str, Any]) -> tuple[Any, ...]:
-    keys = ("position", "event_id", "recorded_at", "session_id", "tag", "disposition", "helpful", "harmful")
+    keys = (
+        "position",
+        "event_id",
+        "recorded_at",
+        "session_id",
+        "tag",
+        "disposition",
+        "helpful",
+        "harmful",
+    )
     evidence, by = step["evidence"], step["uncounted_by"]
     assert step["counted"] == (step["disposition"] in ("baseline", "counted"))
-    return *(step[key] for key in keys), by and by["position"], evidence and (evidence["window"], evidence["answer"])
+    return (
+        *(step[key] for key in keys),
+        by and by["position"],
+        evidence and (evidence["window"], evidence["answer"]),
+    )
 
 
 @pytest.fixture
@@ -148,8 +192,12 @@ def machines(fresh: Fresh, tmp_path: Path) -> Iterator[list[Asked]]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))])
-def test_every_answer_is_that_of_a_model_written_from_the_documents(machines: list[Asked], seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 60))]
+)
+def test_every_answer_is_that_of_a_model_written_from_the_documents(
+    machines: list[Asked], seed: int
+) -> None:
     if machines[0].ledger.engine.dialect == "postgresql" and seed % 7:
         pytest.skip("on a server a history takes ten times as long: every seventh is asked there")
     chance = random.Random(seed)

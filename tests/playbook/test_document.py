@@ -11,7 +11,11 @@ from reflector.playbook.document import dump, load
 from reflector.playbook.names import SECTIONS, is_name
 from tests.conftest import assert_linear
 
-NAMES = st.builds("{}{}".format, st.sampled_from(["pat-", "mis-0", "pref-00", "ctx-", "kpt_"]), st.integers(0, 999_999))
+NAMES = st.builds(
+    "{}{}".format,
+    st.sampled_from(["pat-", "mis-0", "pref-00", "ctx-", "kpt_"]),
+    st.integers(0, 999_999),
+)
 TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text_fault(text) is None)
 COUNTS = st.integers(min_value=0, max_value=MAX_COUNT)
 BULLETS = st.builds(Bullet, NAMES, st.sampled_from(list(SECTIONS)), TEXTS, COUNTS, COUNTS)
@@ -34,22 +38,34 @@ ENTRY = {"name": "pat-001", "text": "t"}
 
 
 @given(PLAYBOOKS, st.none() | st.just("2026-01-02T03:04:05Z"))
-def test_what_is_written_is_read_back_equal(bullets: tuple[Bullet, ...], updated: str | None) -> None:
+def test_what_is_written_is_read_back_equal(
+    bullets: tuple[Bullet, ...], updated: str | None
+) -> None:
     loaded = load(dump(bullets, updated))
     assert loaded.bullets == bullets
     assert loaded.last_updated == updated
-    assert (loaded.format, loaded.problems, loaded.notes, loaded.named_here) == ("sections", (), (), frozenset())
+    assert (loaded.format, loaded.problems, loaded.notes, loaded.named_here) == (
+        "sections",
+        (),
+        (),
+        frozenset(),
+    )
     assert dump(loaded.bullets, loaded.last_updated) == dump(bullets, updated)
 
 
 def test_the_written_form_is_a_contract() -> None:
-    bullets = [Bullet("oth-001", "oth", "Löse „x“\nzuerst", 0, 2), Bullet("pat-001", "pat", "Run tests", 3, 1)]
+    bullets = [
+        Bullet("oth-001", "oth", "Löse „x“\nzuerst", 0, 2),
+        Bullet("pat-001", "pat", "Run tests", 3, 1),
+    ]
     assert dump(bullets, None).decode() == (
         '{\n  "version": "1.0",\n  "last_updated": null,\n  "sections": {\n'
-        '    "PATTERNS & APPROACHES": [\n      {\n        "name": "pat-001",\n        "text": "Run tests",\n'
+        '    "PATTERNS & APPROACHES": [\n      {\n        "name": "pat-001",\n        "text": '
+        '"Run tests",\n'
         '        "helpful": 3,\n        "harmful": 1\n      }\n    ],\n'
         '    "MISTAKES TO AVOID": [],\n    "USER PREFERENCES": [],\n    "PROJECT CONTEXT": [],\n'
-        '    "OTHERS": [\n      {\n        "name": "oth-001",\n        "text": "Löse „x“\\nzuerst",\n'
+        '    "OTHERS": [\n      {\n        "name": "oth-001",\n        "text": "Löse '
+        '„x“\\nzuerst",\n'
         '        "helpful": 0,\n        "harmful": 2\n      }\n    ]\n  }\n}\n'
     )
     # Bullets of a section keep the order of their creation.
@@ -64,7 +80,10 @@ def test_the_written_form_is_a_contract() -> None:
         ({"name": "kpt_007", "text": "t"}, Bullet("kpt_007", "oth", "t", 0, 0)),
         ({"name": "kpt_007", "text": "t", "score": -3}, Bullet("kpt_007", "oth", "t", 0, 3)),
         ({"name": "kpt_007", "text": "t", "score": 4}, Bullet("kpt_007", "oth", "t", 4, 0)),
-        ({"name": "kpt_7", "text": "t", "helpful": 3, "harmful": 1, "score": 2}, Bullet("kpt_7", "oth", "t", 3, 1)),
+        (
+            {"name": "kpt_7", "text": "t", "helpful": 3, "harmful": 1, "score": 2},
+            Bullet("kpt_7", "oth", "t", 3, 1),
+        ),
         ({"name": "pat-007", "text": "t", "helpful": 3}, Bullet("pat-007", "oth", "t", 3, 0)),
     ],
 )
@@ -80,17 +99,29 @@ def test_an_entry_without_a_name_gets_one_that_nothing_else_has() -> None:
     loaded = load(json.dumps({"key_points": points}), taken=["kpt_020"])
     assert [b.name for b in loaded.bullets] == ["kpt_021", "kpt_004", "kpt_022"]
     assert loaded.named_here == {"kpt_021", "kpt_022"}
-    loaded = load(document(pat=[{"text": "a"}, "b", {"name": None, "text": "c"}, {"name": "pat-004", "text": "d"}]))
+    loaded = load(
+        document(
+            pat=[{"text": "a"}, "b", {"name": None, "text": "c"}, {"name": "pat-004", "text": "d"}]
+        )
+    )
     assert [b.name for b in loaded.bullets] == ["pat-005", "pat-006", "pat-007", "pat-004"]
     assert loaded.named_here == {"pat-005", "pat-006", "pat-007"}
     assert_linear(lambda size: load(json.dumps({"key_points": ["a"] * size})), 2_000)
 
 
 def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> None:
-    entries = {" mistakes to avoid ": "mis-001", "Tips": "pat-001", "Patterns & Approaches": "pat-002"}
+    entries = {
+        " mistakes to avoid ": "mis-001",
+        "Tips": "pat-001",
+        "Patterns & Approaches": "pat-002",
+    }
     raw = {"sections": {title: [{"name": name, "text": "a"}] for title, name in entries.items()}}
     loaded = load(json.dumps({**raw, "key_points": ["left aside"]}))
-    assert [(b.name, b.section) for b in loaded.bullets] == [("pat-002", "pat"), ("mis-001", "mis"), ("pat-001", "oth")]
+    assert [(b.name, b.section) for b in loaded.bullets] == [
+        ("pat-002", "pat"),
+        ("mis-001", "mis"),
+        ("pat-001", "oth"),
+    ]
     assert loaded.problems == ()
     strange, beside = loaded.notes
     assert "'Tips'" in strange
@@ -132,12 +163,18 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"name": "oth-001", "text": "t", "helpful": -1}, "sections['OTHERS'][1] 'oth-001': helpful is negative (-1)"),
+        (
+            {"name": "oth-001", "text": "t", "helpful": -1},
+            "sections['OTHERS'][1] 'oth-001': helpful is negative (-1)",
+        ),
         (
             {"name": "oth-001", "text": "t", "harmful": True},
             "harmful is not a whole number from 0 to 999,999,999 (True)",
         ),
-        ({"name": "oth-001", "text": "t", "harmful": "3"}, "harmful is not a whole number from 0 to 999,999,999 ('3')"),
+        (
+            {"name": "oth-001", "text": "t", "harmful": "3"},
+            "harmful is not a whole number from 0 to 999,999,999 ('3')",
+        ),
         (
             {"name": "oth-001", "text": "t", "harmful": float("nan")},
             "harmful is not a whole number from 0 to 999,999,999 (NaN)",
@@ -149,17 +186,25 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
         ),
         ({"name": "oth-001", "text": ""}, "the text is empty ('')"),
         ({"name": "oth-001"}, "the text is not a string (missing)"),
-        ({"name": "oth-001", "text": "a" * (MAX_TEXT + 1)}, "the text has 10,001 characters, more than 10,000"),
+        (
+            {"name": "oth-001", "text": "a" * (MAX_TEXT + 1)},
+            "the text has 10,001 characters, more than 10,000",
+        ),
         ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
         ({"name": "oth-001", "text": "a\U000e0041"}, "the text holds the character U+E0041 at 1"),
-        ({"name": "shr-00001", "text": "t"}, "the name has no known form ('shr-00001'); name it like pat-001"),
+        (
+            {"name": "shr-00001", "text": "t"},
+            "the name has no known form ('shr-00001'); name it like pat-001",
+        ),
         ({"name": "pat-٣", "text": "t"}, "the name has no known form"),
         ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
         (None, "sections['OTHERS'][1]: is not a bullet (None)"),
         ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
     ],
 )
-def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(entry: object, says: str) -> None:
+def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(
+    entry: object, says: str
+) -> None:
     good = {"name": "oth-000", "text": "good"}
     raw = document(oth=[good, entry])
     assert says in only_problem(raw)
@@ -174,7 +219,11 @@ def test_a_name_in_two_sections_is_a_problem() -> None:
 
 
 def test_a_huge_integer_costs_nothing() -> None:
-    raw = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "helpful": ' + "9" * 1_000_000 + "}]}}"
+    raw = (
+        '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "helpful": '
+        + "9" * 1_000_000
+        + "}]}}"
+    )
     message = only_problem(raw)
     assert "helpful is not a whole number from 0" in message
     assert len(message) < 300
@@ -198,7 +247,9 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(["name", "text", "helpful", "harmful", "score", "OTHERS", "sections", "x"]),
+            st.sampled_from(
+                ["name", "text", "helpful", "harmful", "score", "OTHERS", "sections", "x"]
+            ),
             inner,
             max_size=5,
         )
@@ -209,7 +260,12 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_whatever_the_entries_are_only_sound_bullets_come_out(value: object) -> None:
-    for shape in ({"sections": {"OTHERS": value}}, {"key_points": value}, {"sections": value}, value):
+    for shape in (
+        {"sections": {"OTHERS": value}},
+        {"key_points": value},
+        {"sections": value},
+        value,
+    ):
         loaded = load(json.dumps(shape))
         names = [b.name for b in loaded.bullets]
         assert len(set(names)) == len(names)
@@ -226,12 +282,17 @@ def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
 
 
 def test_another_systems_id_is_never_taken_for_a_text() -> None:
-    sections = {"DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"], "OTHERS": ["Ask."]}
+    sections = {
+        "DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"],
+        "OTHERS": ["Ask."],
+    }
     loaded = load(json.dumps({"sections": sections}))
     assert [problem.message for problem in loaded.problems] == ["is an id, not a text"] * 3
 
 
-@pytest.mark.parametrize("raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000])
+@pytest.mark.parametrize(
+    "raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000]
+)
 def test_a_foreign_file_is_refused_with_advice_that_suits_it(raw: str | bytes) -> None:
     loaded = load(raw, foreign=True)
     assert loaded.format in ("unreadable", "foreign")

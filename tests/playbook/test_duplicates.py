@@ -20,20 +20,33 @@ OUT_OF_REACH = {"paraphrase"}
 TEXT = "Write the failing test first."
 
 
-def pair(first: str, second: str, *, section: str = "pat", counters: tuple[int, int, int, int] = (0, 0, 0, 0)) -> str:
+def pair(
+    first: str,
+    second: str,
+    *,
+    section: str = "pat",
+    counters: tuple[int, int, int, int] = (0, 0, 0, 0),
+) -> str:
     """The kind of the pair that two texts make; "" for none."""
-    a, b = Bullet("pat-001", "pat", first, *counters[:2]), Bullet("pat-002", section, second, *counters[2:])
+    a, b = (
+        Bullet("pat-001", "pat", first, *counters[:2]),
+        Bullet("pat-002", section, second, *counters[2:]),
+    )
     return "".join(one.kind for one in duplicates([a, b]))
 
 
-@pytest.mark.parametrize("one", [one for one in PAIRS if not one.same], ids=lambda one: f"{one.kind}: {one.second}")
+@pytest.mark.parametrize(
+    "one", [one for one in PAIRS if not one.same], ids=lambda one: f"{one.kind}: {one.second}"
+)
 def test_texts_that_differ_in_what_they_advise_are_never_proposed(one) -> None:  # type: ignore[no-untyped-def]
     assert pair(one.first, one.second) in ("", "contradiction")
     assert pair(one.second, one.first) in ("", "contradiction")
 
 
 @pytest.mark.parametrize("half", ["tuned", "held_out"])
-def test_precision_and_recall_of_the_labelled_pairs_are_what_the_documentation_says(half: str) -> None:
+def test_precision_and_recall_of_the_labelled_pairs_are_what_the_documentation_says(
+    half: str,
+) -> None:
     of_half = [one for one in PAIRS if one.half == half]
     assert measure(of_half)["precision"] >= 0.95
     assert measure(of_half)["recall"] >= 0.7
@@ -41,9 +54,20 @@ def test_precision_and_recall_of_the_labelled_pairs_are_what_the_documentation_s
 
 
 def test_a_pair_says_why_the_two_meet() -> None:
-    texts = [(TEXT, 1), (TEXT, 3), ("write the **failing** test first", 0), ("You must write a failing test first.", 0)]
-    bullets = [Bullet(f"pat-00{n}", "pat", text, helpful) for n, (text, helpful) in enumerate(texts, start=1)]
-    found = {(one.bullets[0].name, one.bullets[1].name): (one.kind, one.why) for one in duplicates(bullets)}
+    texts = [
+        (TEXT, 1),
+        (TEXT, 3),
+        (("write the **failing** test first"), 0),
+        ("You must write a failing test first.", 0),
+    ]
+    bullets = [
+        Bullet(f"pat-00{n}", "pat", text, helpful)
+        for n, (text, helpful) in enumerate(texts, start=1)
+    ]
+    found = {
+        (one.bullets[0].name, one.bullets[1].name): (one.kind, one.why)
+        for one in duplicates(bullets)
+    }
     assert found["pat-002", "pat-001"] == ("exact", "the same text")
     assert found["pat-002", "pat-003"] == ("normalised", "only case, punctuation or markup differ")
     assert found["pat-001", "pat-004"] == ("near", "the same words but for: a, must, the, you")
@@ -51,13 +75,22 @@ def test_a_pair_says_why_the_two_meet() -> None:
 
 
 def test_the_text_of_a_merge_is_that_of_the_better_bullet_or_of_the_one_that_says_more() -> None:
-    long = "When the API answers 429, wait for the time in Retry-After and repeat the same request once."
+    long = (
+        "When the API answers 429, wait for the time in Retry-After and repeat the same "
+        "request once."
+    )
     more = long.replace("the time in", "the whole time in")
     (found,) = duplicates([Bullet("pat-001", "pat", long, 5, 0), Bullet("pat-002", "pat", more)])
     assert found.text == more
-    better, worse = Bullet("pat-001", "pat", "Close the files.", 5, 0), Bullet("pat-002", "pat", "Always close files!")
+    better, worse = (
+        Bullet("pat-001", "pat", "Close the files.", 5, 0),
+        Bullet("pat-002", "pat", "Always close files!"),
+    )
     assert not duplicates([better, worse])  # two words say too little
-    better, worse = Bullet("pat-001", "pat", "Close big files.", 5), Bullet("pat-002", "pat", "Always close big files!")
+    better, worse = (
+        Bullet("pat-001", "pat", "Close big files.", 5),
+        Bullet("pat-002", "pat", "Always close big files!"),
+    )
     assert duplicates([worse, better])[0].text == better.text
 
 
@@ -75,7 +108,9 @@ def test_the_text_of_a_merge_is_that_of_the_better_bullet_or_of_the_one_that_say
         ("Never write the failing test first.", {}, "contradiction"),
     ],
 )
-def test_sections_verdicts_and_negations_decide_the_kind_of_a_pair(second: str, more: Any, kind: str) -> None:
+def test_sections_verdicts_and_negations_decide_the_kind_of_a_pair(
+    second: str, more: Any, kind: str
+) -> None:
     assert pair(TEXT, second, **more) == kind
     assert pair("Use mocks in unit tests.", "Avoid mocks in unit tests.") == "contradiction"
 
@@ -83,7 +118,10 @@ def test_sections_verdicts_and_negations_decide_the_kind_of_a_pair(second: str, 
 def test_pairs_that_a_person_keeps_apart_do_not_meet_again() -> None:
     bullets = [Bullet(f"pat-00{n}", "pat", "Write the failing test first.") for n in (1, 2, 3)]
     kept = {frozenset({"pat-001", "pat-002"})}
-    assert [sorted(one.names) for one in duplicates(bullets, kept)] == [["pat-001", "pat-003"], ["pat-002", "pat-003"]]
+    assert [sorted(one.names) for one in duplicates(bullets, kept)] == [
+        ["pat-001", "pat-003"],
+        ["pat-002", "pat-003"],
+    ]
 
 
 def test_near_finds_what_a_new_text_repeats() -> None:
@@ -99,12 +137,20 @@ _TEXTS = st.sampled_from([text for one in PAIRS for text in (one.first, one.seco
 @given(st.lists(_TEXTS | st.text(max_size=60), max_size=30))
 def test_asking_in_another_order_finds_the_same_pairs(texts: list[str]) -> None:
     bullets = [Bullet(f"pat-{n:03d}", "pat", text) for n, text in enumerate(texts)]
-    forwards, backwards = ({(one.names, one.kind) for one in duplicates(some)} for some in (bullets, bullets[::-1]))
+    forwards, backwards = (
+        {(one.names, one.kind) for one in duplicates(some)} for some in (bullets, bullets[::-1])
+    )
     assert forwards == backwards
 
 
-@example("When the API answers 429, wait for the time in Retry-After and repeat the same request once.", "--force")
-@given(_TEXTS, st.sampled_from(["7", "v2", "`x_y`", "/etc/hosts", "--force", "never", "unless", "Kubernetes"]))
+@example(
+    "When the API answers 429, wait for the time in Retry-After and repeat the same request once.",
+    "--force",
+)
+@given(
+    _TEXTS,
+    st.sampled_from(["7", "v2", "`x_y`", "/etc/hosts", "--force", "never", "unless", "Kubernetes"]),
+)
 def test_a_number_a_name_or_a_negation_more_is_never_overlooked(text: str, added: str) -> None:
     words = text.rstrip(".").split()
     for place in range(1, len(words) + 1):
@@ -128,7 +174,11 @@ def test_pairs_without_spaces_are_told_apart(row: tuple[str, ...]) -> None:
 
 def test_pairs_without_spaces_are_forty() -> None:
     numbers = Counter((language, kind) for language, kind, *_ in _UNSPACED)
-    assert numbers == {(language, kind): 4 for language in ("zh", "ja", "th", "lo", "km") for kind in ("same", "apart")}
+    assert numbers == {
+        (language, kind): 4
+        for language in ("zh", "ja", "th", "lo", "km")
+        for kind in ("same", "apart")
+    }
 
 
 @pytest.mark.parametrize("added", ["不", "只", "子", "7", "`x_y`", "--force"])
@@ -141,7 +191,10 @@ def test_cluster_more_is_never_overlooked(added: str) -> None:
 
 def test_pair_without_spaces_names_its_difference() -> None:
     (found,) = duplicates(
-        [Bullet("pat-001", "pat", "切勿把密钥写进日志"), Bullet("pat-002", "pat", "不要把密钥写进日志")]
+        [
+            Bullet("pat-001", "pat", "切勿把密钥写进日志"),
+            Bullet("pat-002", "pat", "不要把密钥写进日志"),
+        ]
     )
     assert found.why == "the same words but for: 不要, 切勿"
 

@@ -28,21 +28,33 @@ def applied(base: Sequence[Bullet], edits: Iterable[Change]) -> dict[str, Bullet
         if edit.kind == "remove":
             del state[name]
         elif edit.kind == "add":
-            state[name] = Bullet(name, edit.section or "", edit.text or "", edit.helpful or 0, edit.harmful or 0)
+            state[name] = Bullet(
+                name, edit.section or "", edit.text or "", edit.helpful or 0, edit.harmful or 0
+            )
         else:
-            said = {key: value for key, value in edit.to_data().items() if key not in ("kind", "name")}
+            said = {
+                key: value for key, value in edit.to_data().items() if key not in ("kind", "name")
+            }
             state[name] = replace(state[name], **said)
     return state
 
 
 @given(PLAYBOOKS, PLAYBOOKS)
-def test_the_edits_lead_from_the_base_to_the_edited_document(base: list[Bullet], edited: list[Bullet]) -> None:
+def test_the_edits_lead_from_the_base_to_the_edited_document(
+    base: list[Bullet], edited: list[Bullet]
+) -> None:
     assert applied(base, edits_between(base, edited)) == {b.name: b for b in edited}
     assert edits_between(base, base[::-1]) == []
 
 
-@given(PLAYBOOKS, PLAYBOOKS, st.dictionaries(st.sampled_from([f"pat-{n:03d}" for n in range(1, 7)]), st.integers(1, 9)))
-def test_counts_of_meanwhile_survive_edits(base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]) -> None:
+@given(
+    PLAYBOOKS,
+    PLAYBOOKS,
+    st.dictionaries(st.sampled_from([f"pat-{n:03d}" for n in range(1, 7)]), st.integers(1, 9)),
+)
+def test_counts_of_meanwhile_survive_edits(
+    base: list[Bullet], edited: list[Bullet], arrived: dict[str, int]
+) -> None:
     edits = edits_between(base, edited)
     recounted = {edit.name for edit in edits if edit.kind in ("recount", "add")}
     current = [replace(b, helpful=b.helpful + arrived.get(b.name, 0)) for b in base]
@@ -71,10 +83,13 @@ def test_a_file_without_counters_says_nothing_about_counts() -> None:
 
 
 def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> None:
-    # The person deleted pat-001 and wrote another bullet without a name: the reader may call it pat-001.
+    # The person deleted pat-001 and wrote another bullet without a name: the reader may call it
+    # pat-001.
     loaded = load('{"sections": {"PATTERNS & APPROACHES": [{"text": "new"}]}}')
     assert loaded.named_here == {"pat-001"}
-    assert edits_between([Bullet("pat-001", "pat", "old", 7)], loaded.bullets, loaded.named_here) == [
+    assert edits_between(
+        [Bullet("pat-001", "pat", "old", 7)], loaded.bullets, loaded.named_here
+    ) == [
         Change("add", None, (), "pat", "new", 0, 0),
         Change("remove", "pat-001"),
     ]
@@ -92,14 +107,18 @@ def side() -> st.SearchStrategy[list[Bullet]]:
 
 
 @given(side(), side())
-def test_a_side_that_changed_nothing_takes_the_other(base: list[Bullet], other: list[Bullet]) -> None:
+def test_a_side_that_changed_nothing_takes_the_other(
+    base: list[Bullet], other: list[Bullet]
+) -> None:
     for merged in (merge(base, base, other), merge(base, other, base), merge(base, other, other)):
         assert merged == [(one, one) for one, _ in merged]
         assert {one for one, _ in merged} == set(other)
 
 
 @given(side(), side(), side())
-def test_what_a_side_says_newly_is_in_the_result(base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]) -> None:
+def test_what_a_side_says_newly_is_in_the_result(
+    base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
+) -> None:
     merged = merge(base, ours, theirs)
     known = set(base)
     assert {b.text for b in ours if b not in known} <= {b.text for b, _ in merged}
@@ -109,7 +128,9 @@ def test_what_a_side_says_newly_is_in_the_result(base: list[Bullet], ours: list[
 
 
 @given(side(), side(), side())
-def test_only_a_text_both_changed_conflicts(base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]) -> None:
+def test_only_a_text_both_changed_conflicts(
+    base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
+) -> None:
     texts = [{b.name: b.text for b in version} for version in (base, ours, theirs)]
     both = set(texts[0]) & set(texts[1]) & set(texts[2])
     expected = {name for name in both if len({version[name] for version in texts}) == 3}

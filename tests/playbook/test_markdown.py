@@ -6,20 +6,33 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump
 from reflector.playbook.markdown import load_any, load_markdown, section_meant
 
-NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the output\n"
+NESTED = (
+    "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of them\n  - read the "
+    "output\n"
+)
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
         (
-            "## Code style\n- Use tabs.\n\n## Things to avoid\n1. Pushing to main.\n\n## Zebra\n* Who knows?\n",
+            (
+                "## Code style\n- Use tabs.\n\n## Things to avoid\n1. Pushing to main.\n\n## "
+                "Zebra\n* "
+                "Who knows?\n"
+            ),
             [("mis", "Pushing to main."), ("pref", "Use tabs."), ("oth", "Who knows?")],
         ),
         ("# Testing rules\n## Python\n- Use pytest here.\n", [("pat", "Use pytest here.")]),
         (
-            "## Workflow\n1. Read the issue.\n2. Write a failing test.\n\n- To release:\n  1. Tag\n  2. Push it\n",
-            [("pat", "1. Read the issue. 2. Write a failing test."), ("pat", "To release: 1. Tag 2. Push it")],
+            (
+                "## Workflow\n1. Read the issue.\n2. Write a failing test.\n\n- To release:\n  1. "
+                "Tag\n  2. Push it\n"
+            ),
+            [
+                ("pat", ("1. Read the issue. 2. Write a failing test.")),
+                ("pat", "To release: 1. Tag 2. Push it"),
+            ],
         ),
         ("# Rules\n1. Use tabs.\n2. Never mock.\n", [("pat", "Use tabs."), ("pat", "Never mock.")]),
         (
@@ -30,15 +43,22 @@ NESTED = "- Keep it small\n  - one thing a function\n- Tests:\n  - run all of th
                 ("oth", "Tests: read the output"),
             ],
         ),
-        ("---\nname: terse\ntype: feedback\n---\nKeep answers short.\n", [("pref", "Keep answers short.")]),
+        (
+            "---\nname: terse\ntype: feedback\n---\nKeep answers short.\n",
+            [("pref", "Keep answers short.")],
+        ),
     ],
 )
-def test_each_item_is_a_bullet_of_the_section_its_title_or_file_means(text: str, wanted: list[tuple[str, str]]) -> None:
+def test_each_item_is_a_bullet_of_the_section_its_title_or_file_means(
+    text: str, wanted: list[tuple[str, str]]
+) -> None:
     assert [(bullet.section, bullet.text) for bullet in load_markdown(text).bullets] == wanted
 
 
 def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
-    loaded = load_markdown("Prose here.\n\n- [Docs](https://x)\n- Run the tests\n\n```\n- not me\n```\n")
+    loaded = load_markdown(
+        "Prose here.\n\n- [Docs](https://x)\n- Run the tests\n\n```\n- not me\n```\n"
+    )
     assert [bullet.text for bullet in loaded.bullets] == ["Run the tests"]
     assert loaded.notes == (
         'left out: paragraphs (line 1 "Prose here.")',
@@ -58,18 +78,26 @@ def test_a_playbook_as_text_keeps_its_counters_and_its_names_where_they_are_ours
     text = "## MISTAKES TO AVOID\n[mis-003] helpful=2 harmful=1 :: No mocks.\n"
     text += "[shr-00001] helpful=5 harmful=0 :: Plan.\n?\n"
     loaded = load_markdown(text)
-    assert loaded.bullets == (Bullet("mis-003", "mis", "No mocks.", 2, 1), Bullet("mis-004", "mis", "Plan.", 5, 0))
+    assert loaded.bullets == (
+        Bullet("mis-003", "mis", "No mocks.", 2, 1),
+        Bullet("mis-004", "mis", "Plan.", 5, 0),
+    )
     assert loaded.notes == ('left out: lines (line 4 "?")',)
 
 
-BULLETS = (Bullet("pat-001", "pat", "Run [all] tests: `make`", 3, 1), Bullet("oth-002", "oth", "Ask.", 0, 2))
+BULLETS = (
+    Bullet("pat-001", "pat", "Run [all] tests: `make`", 3, 1),
+    Bullet("oth-002", "oth", "Ask.", 0, 2),
+)
 
 
 @pytest.mark.parametrize(
     "raw",
     [
         dump(BULLETS, None),
-        "\n".join(["## PATTERNS & APPROACHES", BULLETS[0].line, "## OTHERS", BULLETS[1].line]).encode(),
+        "\n".join(
+            ["## PATTERNS & APPROACHES", BULLETS[0].line, "## OTHERS", BULLETS[1].line]
+        ).encode(),
     ],
     ids=["playbook.json", "text"],
 )
@@ -82,7 +110,13 @@ def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: b
 
 @pytest.mark.parametrize(
     ("title", "section"),
-    [("Patterns & Approaches", "pat"), ("mis", "mis"), ("**Gotchas**", "mis"), ("Architecture", "ctx"), ("Zoo", None)],
+    [
+        ("Patterns & Approaches", "pat"),
+        ("mis", "mis"),
+        ("**Gotchas**", "mis"),
+        ("Architecture", "ctx"),
+        ("Zoo", None),
+    ],
 )
 def test_a_title_means_a_section_by_its_words(title: str, section: str | None) -> None:
     assert section_meant(title) == section
@@ -98,9 +132,13 @@ def test_a_title_means_a_section_by_its_words(title: str, section: str | None) -
         ("វិធាន", "pat", ["ធ្វើបច្ចុប្បន្នភាពកញ្ចប់មុនពេលបញ្ចូលសាខា", "ឆ្លើយជាភាសាខ្មែរ"], "កូដ"),
     ],
 )
-def test_items_without_spaces_are_advice(title: str, section: str, items: list[str], word: str) -> None:
+def test_items_without_spaces_are_advice(
+    title: str, section: str, items: list[str], word: str
+) -> None:
     loaded = load_markdown("\n".join([f"# {title}", "", *(f"- {item}" for item in (*items, word))]))
-    assert [(one.section, one.text) for one in loaded.bullets] == [(section, item) for item in items]
+    assert [(one.section, one.text) for one in loaded.bullets] == [
+        (section, item) for item in items
+    ]
     assert loaded.notes == (f'left out: single words and links (line {3 + len(items)} "{word}")',)
 
 

@@ -49,13 +49,16 @@ IDLE = Standing(told={**OFTEN, "oth-000": 99}, idle={"oth-000": 3 * DEMOTED_AFTE
     ("bullets", "standing", "name", "is_told"),
     [
         ([*OLD, *NEW], SEEN, "oth-100", True),  # new advice, however good the old one is
-        ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),  # what helped keeps its room
+        # what helped keeps its room
+        ([*named(100), *named(8, helpful=3, after=100)], Standing(), "oth-106", True),
         (HELPED, Standing(told=OFTEN), "oth-000", True),
         (HELPED, IDLE, "oth-000", False),  # told often since it helped
         (HELPED, IDLE._replace(idle={}), "oth-000", True),
     ],
 )
-def test_what_helped_or_is_new_has_room(bullets: list[Bullet], standing: Standing, name: str, is_told: bool) -> None:
+def test_what_helped_or_is_new_has_room(
+    bullets: list[Bullet], standing: Standing, name: str, is_told: bool
+) -> None:
     assert (name in told(bullets, standing)) == is_told
 
 
@@ -68,7 +71,9 @@ def test_pinned_bullets_come_first_in_their_order_whatever_their_counters() -> N
 
 _bullets = st.lists(
     st.builds(
-        lambda number, section, text, up, down: Bullet(f"{section}-{number}", section, text, up, down),
+        lambda number, section, text, up, down: Bullet(
+            f"{section}-{number}", section, text, up, down
+        ),
         st.integers(0, 999),
         st.sampled_from(["pat", "mis"]),
         st.text(max_size=80),
@@ -81,7 +86,9 @@ _bullets = st.lists(
 
 
 @given(_bullets, st.integers(0, 2000), st.randoms())
-def test_the_choice_fits_and_is_the_same_in_any_order(bullets: list[Bullet], room: int, random: object) -> None:
+def test_the_choice_fits_and_is_the_same_in_any_order(
+    bullets: list[Bullet], room: int, random: object
+) -> None:
     choice = choose(bullets, Standing(), room, cost)
     shuffled = sorted(bullets, key=lambda _: random.random())  # type: ignore[attr-defined]
     assert choose(shuffled, Standing(), room, cost) == choice

@@ -1,4 +1,5 @@
-"""Whatever is changed in a ledger's tables, every question is answered, or says in a line that the ledger is not sound.
+"""Whatever is changed in a ledger's tables, every question is answered, or says in a line that the
+ledger is not sound.
 
 No question ends with a traceback or with a code that no document names, and none runs for ever.
 The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes, from REFLECTOR_TEST_SEED on.
@@ -40,8 +41,24 @@ QUESTIONS = {
     "doctor": ["", "--json"],
     "judge": ["", "--all --json"],
     "reflect": ["--dry-run", "--reparse --dry-run"],
-    "list": ["", "--counting once_per_session --all", "--all --json", "--sort used", "--stale 1", "--as-of 30 --all"],
-    "show": ["pat-001", "oth-013 --json", "mis-001 --as-of 30", "s1", "s-1 --json", _LESSON, f"{_LESSON} --json", "9"],
+    "list": [
+        "",
+        "--counting once_per_session --all",
+        "--all --json",
+        "--sort used",
+        "--stale 1",
+        "--as-of 30 --all",
+    ],
+    "show": [
+        "pat-001",
+        "oth-013 --json",
+        "mis-001 --as-of 30",
+        "s1",
+        "s-1 --json",
+        _LESSON,
+        f"{_LESSON} --json",
+        "9",
+    ],
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
     "merge": ["pat-001 oth-013 --dry-run"],
     "proposals": ["", "--all --json", "find --dry-run"],
@@ -61,9 +78,11 @@ QUESTIONS = {
     "ledger": ["head", "policy"],
     "export": ["", "--format md", "--format csv", "--format ndjson", "--as-of 30"],
 }
-#: Commands that change something or ask no ledger; and `statusline`, which reads a line that was left ready.
+#: Commands that change something or ask no ledger; and `statusline`, which reads a line that was
+#: left ready.
 _NO_QUESTIONS = frozenset(
-    "demo install uninstall config statusline completion hook ingest import-history drain add revise remove edit mcp"
+    "demo install uninstall config statusline completion hook ingest import-history drain add "
+    "revise remove edit mcp"
     " session outcome head help lab import".split()
 )
 _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
@@ -71,20 +90,26 @@ _ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for t
 
 def test_each_command_is_asked_or_asks_nothing() -> None:
     neither = COMMANDS.keys() - QUESTIONS.keys() - _NO_QUESTIONS
-    assert not neither, f"write {', '.join(sorted(neither))} to QUESTIONS, or to _NO_QUESTIONS in this file"
+    assert not neither, (
+        f"write {', '.join(sorted(neither))} to QUESTIONS, or to _NO_QUESTIONS in this file"
+    )
     assert QUESTIONS.keys() | _NO_QUESTIONS == COMMANDS.keys()
     assert not QUESTIONS.keys() & _NO_QUESTIONS
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
-    """A project whose ledger has merges, redactions, retractions, lessons and another playbook beside it."""
+    """A project whose ledger has merges, redactions, retractions, lessons and another playbook
+    beside it.
+    """
     agent = Agent.in_folder(tmp_path_factory.mktemp("sound"), {})
     with agent.open_ledger() as ledger:
         ledger.append(history())
         ledger.append([added("oth-011"), added("oth-012"), merged("oth-013", "oth-011", "oth-012")])
         for type_ in (ev.BULLET_REVISED, ev.BULLET_ADDED):
-            ledger.redact([next(ledger.events(types=[type_])).event_id], reason="a name", actor="human")
+            ledger.redact(
+                [next(ledger.events(types=[type_])).event_id], reason="a name", actor="human"
+            )
         live(ledger, random.Random(0), "live", 60)
         ledger.append(learned())
     with Ledger.open_file(agent.ledger, "other") as ledger:
@@ -131,8 +156,10 @@ def forge(agent: Agent, statement: str, *values: Any) -> None:
 
 
 _EXTRA = (
-    "INSERT INTO bullet SELECT playbook_id, 'pat-777', 777, section, text, status, reason, removed_into, position,"
-    " recounted_at, baseline_helpful, baseline_harmful, helpful, harmful FROM bullet WHERE name = 'pat-001'"
+    "INSERT INTO bullet SELECT playbook_id, 'pat-777', 777, section, text, status, reason, "
+    "removed_into, position,"
+    " recounted_at, baseline_helpful, baseline_harmful, helpful, harmful FROM bullet WHERE name = "
+    "'pat-001'"
 )
 
 
@@ -147,7 +174,9 @@ _EXTRA = (
         ),
     ],
 )
-def test_what_no_ledger_holds_is_named(forged: Agent, statement: str, questions: list[str], said: str) -> None:
+def test_what_no_ledger_holds_is_named(
+    forged: Agent, statement: str, questions: list[str], said: str
+) -> None:
     forge(forged, statement)
     for question in questions:
         told = asked(forged, question.split())
@@ -155,8 +184,11 @@ def test_what_no_ledger_holds_is_named(forged: Agent, statement: str, questions:
         assert len(told.splitlines()) == 1
         assert "reflector verify" in told
     assert forged.call("verify", code=1).out
-    with closing(forger.connect(forged.ledger)) as connection:  # nothing was created in the place of what is gone
-        assert connection.execute("SELECT count(*) FROM playbook WHERE position = 0").fetchone() == (0,)
+    # nothing was created in the place of what is gone
+    with closing(forger.connect(forged.ledger)) as connection:
+        assert connection.execute(
+            "SELECT count(*) FROM playbook WHERE position = 0"
+        ).fetchone() == (0,)
 
 
 _UNREADABLE = {
@@ -168,7 +200,9 @@ _UNREADABLE = {
 }
 
 
-def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_question(forged: Agent) -> None:
+def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_question(
+    forged: Agent,
+) -> None:
     for statement in _UNREADABLE:
         forge(forged, f"UPDATE event SET {statement}")
     for words in _ASKED:
@@ -186,7 +220,11 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: A
     with Ledger.open_file(forged.ledger) as ledger:
         named = next(ledger.events(types=[ev.BULLET_ADDED])).event_id
         ledger.redact([named], reason="a name", actor="human")
-    forge(forged, "UPDATE event SET data = json_set(data, '$.kept.name', json('[[]]')) WHERE target_id = ?", named)
+    forge(
+        forged,
+        "UPDATE event SET data = json_set(data, '$.kept.name', json('[[]]')) WHERE target_id = ?",
+        named,
+    )
     assert "name is" in forged.call("log", "-n", "0").out
     for question in ["list --as-of 30", "list --counting once_per_session", "drain", "rebuild"]:
         asked(forged, question.split())
@@ -194,7 +232,9 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: A
 
 
 @pytest.mark.timeout(60)
-def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(forged: Agent) -> None:
+def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(
+    forged: Agent,
+) -> None:
     with forger.forging(forged.ledger) as connection:
         query = "SELECT event_id FROM event WHERE type = ? ORDER BY position DESC LIMIT 2"
         (one,), (other,) = connection.execute(query, (ev.EVIDENCE_RETRACTED,)).fetchall()
@@ -242,7 +282,9 @@ _ODD_RUNS: list[dict[str, Any]] = [
 _NO_DATASETS = (None, "", "Sums of July", "../sums")
 
 
-def test_a_trajectory_of_any_shape_stops_no_drain(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trajectory_of_any_shape_stops_no_drain(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asking, "MOST_ITERATIONS", 3)
     changes = [*_ODD_RUNS, *({"dataset": odd} for odd in _NO_DATASETS)]
     runs = [trajectory(f"t{number}") for number in range(len(changes))]
@@ -253,11 +295,14 @@ def test_a_trajectory_of_any_shape_stops_no_drain(api: Api, tmp_path: Path, monk
         ledger.append(odd)
     agent.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_SESSION_TOKENS="0")
     api.else_ = lambda asked: answering(verdict() if "<bullet id=" in asked.text else insights("a"))
-    assert agent.call("drain", code=1).err.count("cannot be the name of a dataset") == len(_NO_DATASETS)
+    assert agent.call("drain", code=1).err.count("cannot be the name of a dataset") == len(
+        _NO_DATASETS
+    )
     agent.call("drain")
     for number, more in enumerate(changes):
         shown = agent.json("show", f"trajectory-t{number}")["windows"][0]
         assert shown["state"] == ("given_up" if "dataset" in more else "completed")
         assert shown["transcript"] is None
     assert agent.call("verify").out == ""
-    assert len(api.asked) == 2 * len(_ODD_RUNS) + 2  # of insights and a verdict each, and three rounds at the most
+    # of insights and a verdict each, and three rounds at the most
+    assert len(api.asked) == 2 * len(_ODD_RUNS) + 2

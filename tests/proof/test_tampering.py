@@ -1,8 +1,9 @@
-"""Whatever is changed in a ledger's database, `verify` finds it, or it changed nothing that can be read.
+"""Whatever is changed in a ledger's database, `verify` finds it, or it changed nothing that can be
+read.
 
-A campaign of random changes to rows, to the schema and to the bytes of the files, and as many clean ledgers, in which
-nothing may be found. REFLECTOR_TEST_TAMPERINGS is how many changes of each kind are played, REFLECTOR_TEST_SEED where
-they begin.
+A campaign of random changes to rows, to the schema and to the bytes of the files, and as many clean
+ledgers, in which nothing may be found. REFLECTOR_TEST_TAMPERINGS is how many changes of each kind
+are played, REFLECTOR_TEST_SEED where they begin.
 """
 
 import os
@@ -54,12 +55,19 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Anchors]:
     """A ledger in one file, with pages of its own that are free."""
     path = tmp_path_factory.mktemp("sound") / "ledger.db"
     anchors = told(path, random.Random(_SEED))
-    _run(path, "CREATE TABLE rubbish AS SELECT * FROM event", "DROP TABLE rubbish", "PRAGMA wal_checkpoint(TRUNCATE)")
+    _run(
+        path,
+        "CREATE TABLE rubbish AS SELECT * FROM event",
+        "DROP TABLE rubbish",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+    )
     return path, anchors
 
 
 @pytest.fixture(scope="module")
-def in_use(tmp_path_factory: pytest.TempPathFactory, sound: tuple[Path, Anchors]) -> tuple[Path, Anchors]:
+def in_use(
+    tmp_path_factory: pytest.TempPathFactory, sound: tuple[Path, Anchors]
+) -> tuple[Path, Anchors]:
     """The same as a crash would leave it: the last sessions stand in the write-ahead log alone."""
     folder = tmp_path_factory.mktemp("in-use")
     shutil.copy(sound[0], folder / "live.db")
@@ -104,7 +112,9 @@ def _read(path: Path) -> object:
 def _campaign(
     change: Callable[[Path, random.Random], str], original: Path, anchors: Anchors, folder: Path
 ) -> Counter[str]:
-    """Play changes to a ledger's copies until as many as wanted changed something; what came of them."""
+    """Play changes to a ledger's copies until as many as wanted changed something; what came of
+    them.
+    """
     came: Counter[str] = Counter()
     before = forger.content(_copied(original, folder / "before.db"))
     for number in range(_NUMBER * 20):
@@ -117,7 +127,10 @@ def _campaign(
         now = _read(_copied(path, folder / "now.db"))
         found = _found(path, anchors)
         for one in found:
-            assert (one.message and one.remedy) if isinstance(one, Finding) else str(one), (done, one)
+            assert (one.message and one.remedy) if isinstance(one, Finding) else str(one), (
+                done,
+                one,
+            )
         if found:
             came["found"] += 1
         elif now == before:
@@ -145,7 +158,11 @@ def _bytes_of_log(path: Path, chance: random.Random) -> str:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("change", "state", "least"),
-    [(_row_or_schema, "sound", 0.9), (forger.change_bytes, "sound", 0.2), (_bytes_of_log, "in_use", 0.2)],
+    [
+        (_row_or_schema, "sound", 0.9),
+        (forger.change_bytes, "sound", 0.2),
+        (_bytes_of_log, "in_use", 0.2),
+    ],
 )
 def test_every_change_of_rows_schema_bytes_or_write_ahead_log_is_found_or_changed_nothing(
     request: pytest.FixtureRequest,
@@ -157,5 +174,6 @@ def test_every_change_of_rows_schema_bytes_or_write_ahead_log_is_found_or_change
     came = _campaign(change, *request.getfixturevalue(state), tmp_path)
     assert came["found"] > least * _NUMBER, came
     if change is _row_or_schema:
-        # A changed version of the code that filled the tables, or of the cached counts, is mended by an opening.
+        # A changed version of the code that filled the tables, or of the cached counts, is mended
+        # by an opening.
         assert came["found"] + came["mended by opening it"] == _NUMBER, came

@@ -35,19 +35,39 @@ def _codes(ledger: Ledger, *anchors: Anchor) -> set[tuple[str, int | None]]:
 _TAG = "UPDATE event SET {} WHERE position = 6"
 _FORGED = '{"forged":true}'
 _COPIED = (
-    "INSERT INTO event SELECT playbook_id, 19, 'forged', type, schema_version, occurred_at, recorded_at, actor,"
-    " session_id, reflection_id, target_id, data, data_hash, meta, chain, recorded_by FROM event WHERE position = 13"
+    "INSERT INTO event SELECT playbook_id, 19, 'forged', type, schema_version, occurred_at, "
+    "recorded_at, actor,"
+    " session_id, reflection_id, target_id, data, data_hash, meta, chain, recorded_by FROM event "
+    "WHERE position = 13"
 )
 #: What somebody did to events or the head, and the findings that there have to be, among others.
 _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
-    *(([_TAG.format(f"data = {text}")], {("data", 6)}) for text in ('\'{"reason":"x"}\'', "data || ' '", "'no json'")),
+    *(
+        ([_TAG.format(f"data = {text}")], {("data", 6)})
+        for text in ('\'{"reason":"x"}\'', "data || ' '", "'no json'")
+    ),
     ([_TAG.format("data = NULL")], {("redaction", 6)}),
     *(
         ([_TAG.format(change)], {("chain", 6)})
         for change in (
-            *("meta = '{\"ms\":1}'", "actor = 'somebody'", "session_id = 'other'", "session_id = NULL"),
-            *("session_id = ''", "reflection_id = 'other'", "occurred_at = '2000'", "recorded_at = '9999'"),
-            *("schema_version = 2", "type = 'reflection.skipped'", "event_id = 'other'", "data_hash = 'x'"),
+            *(
+                "meta = '{\"ms\":1}'",
+                "actor = 'somebody'",
+                "session_id = 'other'",
+                "session_id = NULL",
+            ),
+            *(
+                "session_id = ''",
+                "reflection_id = 'other'",
+                "occurred_at = '2000'",
+                "recorded_at = '9999'",
+            ),
+            *(
+                "schema_version = 2",
+                "type = 'reflection.skipped'",
+                "event_id = 'other'",
+                "data_hash = 'x'",
+            ),
             *("chain = 'x'", "chain = 'pl1:' || data_hash"),
         )
     ),
@@ -56,12 +76,18 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
         for column in ("session_id", "reflection_id")
     ),
     (  # what the reference asks for
-        ["UPDATE event SET event_id = '' WHERE position = 1", "UPDATE event SET target_id = '' WHERE position = 2"],
+        [
+            "UPDATE event SET event_id = '' WHERE position = 1",
+            "UPDATE event SET target_id = '' WHERE position = 2",
+        ],
         {("chain", 2)},
     ),
     *(  # whoever also mends the hash of the data moves the break from the data to the chain
         (
-            [f"UPDATE event SET data = '{_FORGED}', data_hash = '{digest(_FORGED)}' WHERE position = {position}"],
+            [
+                f"UPDATE event SET data = '{_FORGED}', data_hash = '{digest(_FORGED)}' WHERE "
+                f"position = {position}"
+            ],
             {("chain", position)},
         )
         for position in (1, 7, 18)
@@ -75,7 +101,10 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
         ],
         {("chain", 6), ("chain", 7)},
     ),
-    (["UPDATE event SET position = position + 1 WHERE position = 19", _COPIED], {("chain", 19), ("chain", 20)}),
+    (
+        ["UPDATE event SET position = position + 1 WHERE position = 19", _COPIED],
+        {("chain", 19), ("chain", 20)},
+    ),
     (["UPDATE playbook SET origin = 'other'"], {("chain", 1)}),
     *(
         ([f"UPDATE playbook SET {change}"], {("head", 19)})
@@ -83,7 +112,15 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
     ),
     *(
         ([f"UPDATE event SET data = '{text}' WHERE position = 1"], {("data", 1)})
-        for text in ("[]", "1", '"x"', "null", '{"bullets":[1]}', '{"bullets":[{"name":[]}]}', "[" * 99999)
+        for text in (
+            "[]",
+            "1",
+            '"x"',
+            "null",
+            '{"bullets":[1]}',
+            '{"bullets":[{"name":[]}]}',
+            "[" * 99999,
+        )
     ),
 ]
 
@@ -91,13 +128,17 @@ _TAMPERINGS: list[tuple[list[str], set[tuple[str, int | None]]]] = [
 @pytest.mark.parametrize(
     ("statements", "found"), _TAMPERINGS, ids=[statements[0][:60] for statements, _ in _TAMPERINGS]
 )
-def test_a_change_is_found_where_it_is(told: Ledger, statements: list[str], found: set[tuple[str, int | None]]) -> None:
+def test_a_change_is_found_where_it_is(
+    told: Ledger, statements: list[str], found: set[tuple[str, int | None]]
+) -> None:
     assert told.head().position == 19
     sql.forge(told, *statements)
     assert found <= _codes(told)
 
 
-def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_anchor(told: Ledger) -> None:
+def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_anchor(
+    told: Ledger,
+) -> None:
     head = told.head()
     last = head.position - 1
     anchor = Anchor(head.position, head.chain)
@@ -105,7 +146,11 @@ def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_
     assert _codes(told) == {("head", last)}
     sql.forge(
         told,
-        "UPDATE playbook SET position = position - 1, chain = (SELECT chain FROM event ORDER BY position DESC LIMIT 1)",
+        (
+            "UPDATE playbook SET position = position - 1, "
+            "chain = (SELECT chain FROM event ORDER BY "
+            "position DESC LIMIT 1)"
+        ),
     )
     assert list(verify(told)) == []
     assert _codes(told, anchor) == {("anchor", head.position)}
@@ -117,27 +162,43 @@ def test_every_head_that_ever_was_is_an_anchor(told: Ledger) -> None:
     anchors += [Anchor(event.position, event.chain) for event in told.events()]
     assert [list(verify(told, anchor)) for anchor in anchors] == [[]] * len(anchors)
     assert list(verify(told, *anchors)) == []
-    for wrong in (Anchor(0, head.chain), Anchor(3, head.chain), Anchor(head.position + 1, head.chain)):
+    for wrong in (
+        Anchor(0, head.chain),
+        Anchor(3, head.chain),
+        Anchor(head.position + 1, head.chain),
+    ):
         assert _codes(told, wrong) == {("anchor", wrong.position)}
         assert _codes(told, *anchors, wrong) == {("anchor", wrong.position)}
 
 
 #: A change of a table's row, and how each of the findings begins that there are.
 _ROWS = {
-    "UPDATE bullet SET helpful = 40 WHERE name = 'pat-001'": "bullet pat-001: helpful is '40' in the table, '4' by the",
-    "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'": "bullet ctx-001: baseline_helpful",
+    (
+        "UPDATE bullet SET helpful = 40 WHERE name = 'pat-001'"
+    ): "bullet pat-001: helpful is '40' in the table, '4' by the",
+    (
+        "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'"
+    ): "bullet ctx-001: baseline_helpful",
     "DELETE FROM bullet WHERE name = 'ctx-001'": "bullet ctx-001 is missing in the table",
-    "INSERT INTO bullet SELECT playbook_id, 'oth-001', 9, section, text, status, reason, removed_into, position,"
-    " recounted_at, 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": "bullet oth-001 is in the table, and the events",
-    "UPDATE tag SET session_id = NULL WHERE position = 6": "tag 6: session_id is nothing in the table, 's1' by the",
+    "INSERT INTO bullet SELECT playbook_id, 'oth-001', 9, section, text, status, reason, "
+    "removed_into, position,"
+    " recounted_at, 0, 0, 0, 0 FROM bullet WHERE name = "
+    "'ctx-001'": "bullet oth-001 is in the table, and the events",
+    "UPDATE tag SET session_id = NULL WHERE position = 6": (
+        "tag 6: session_id is nothing in the table, 's1' by the"
+    ),
     "DELETE FROM tag WHERE position = 6": "tag 6 is missing in the table",
     "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
     " FROM tag WHERE position = 6": "tag 2 is in the table, and the events have none there",
     "DELETE FROM session_window": "session_window",
     "DELETE FROM retraction": "retraction",
     "DELETE FROM record WHERE key = 1": "record 1 is missing in the table",
-    "INSERT INTO record VALUES (1, 77)": "record 77 is in the table, and the events have none there",
-    "UPDATE projection SET updated_at = NULL WHERE name = 'tables'": "projection tables: updated_at is nothing in the",
+    "INSERT INTO record VALUES (1, 77)": (
+        "record 77 is in the table, and the events have none there"
+    ),
+    (
+        "UPDATE projection SET updated_at = NULL WHERE name = 'tables'"
+    ): "projection tables: updated_at is nothing in the",
     "DELETE FROM projection": "projection tables is missing in the table",
 }
 
@@ -148,7 +209,9 @@ def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Led
         findings = list(verify(told))
         assert findings, statement
         for finding in findings:
-            assert (finding.code, finding.remedy) == ("projection", "run `reflector rebuild`"), statement
+            assert (finding.code, finding.remedy) == ("projection", "run `reflector rebuild`"), (
+                statement
+            )
             assert finding.message.startswith(said), (statement, finding.message)
             assert "None" not in finding.message
             assert "(" not in finding.message
@@ -157,20 +220,26 @@ def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Led
 
 
 @pytest.mark.parametrize("rows_of_each", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: OpenLedger, rows_of_each: int) -> None:
+def test_every_column_of_every_table_is_compared(
+    told: Ledger, open_ledger: OpenLedger, rows_of_each: int
+) -> None:
     other = open_ledger("other")
     other.append([added("oth-001")])
     told.redact([next(told.events()).event_id], reason="a name", actor="human")
     chance = random.Random(0)
     missed, found = [], 0
-    columns = [(table, column, key) for table, (columns, key) in sql.tables().items() for column in columns]
+    columns = [
+        (table, column, key) for table, (columns, key) in sql.tables().items() for column in columns
+    ]
     for table, column, key in [*columns, ("alembic_version", "version_num", ["version_num"])]:
         only = " WHERE name = 'tables'" if table == "projection" else ""
         with told.engine.alchemy().connect() as connection:
             rows = connection.exec_driver_sql(f"SELECT * FROM {table}{only}").mappings().all()
         where = " AND ".join(f'"{name}" = :old_{name}' for name in key)
         update = sa.text(f'UPDATE {table} SET "{column}" = :value WHERE {where}')
-        for row in chance.sample(rows, min(rows_of_each, len(rows))) if column not in UNPROVED else ():
+        for row in (
+            chance.sample(rows, min(rows_of_each, len(rows))) if column not in UNPROVED else ()
+        ):
             value = other_value(chance, row[column], [one[column] for one in rows])
             value = (value.replace("\0", "") or "x") if isinstance(value, str) else value
             if value == row[column]:
@@ -192,11 +261,18 @@ def test_every_column_of_every_table_is_compared(told: Ledger, open_ledger: Open
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_row_that_a_constraint_forbids_is_damage_of_the_file(told: Ledger) -> None:
     negative = "UPDATE bullet SET helpful = -1 WHERE name = 'pat-001'"
-    sql.run(told, "PRAGMA ignore_check_constraints = ON", negative, "PRAGMA ignore_check_constraints = OFF")
+    sql.run(
+        told,
+        "PRAGMA ignore_check_constraints = ON",
+        negative,
+        "PRAGMA ignore_check_constraints = OFF",
+    )
     assert ("database", None) in _codes(told)
 
 
-def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(told: Ledger) -> None:
+def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(
+    told: Ledger,
+) -> None:
     told.append([changed(ev.BULLET_ASSERTED, "pat-001", 2, helpful=4, harmful=2)])
     assert list(verify(told)) == []
     told.append([changed(ev.BULLET_ASSERTED, "pat-001", 3, helpful=5, harmful=2)])
@@ -230,14 +306,23 @@ _BROKEN: list[tuple[str, list[str], str]] = [
 @pytest.mark.parametrize(
     ("ledger_url", "statements", "what"),
     [
-        pytest.param(*one, marks=pytest.mark.postgres if one[0] == "postgresql" else (), id=f"{one[0]}: {one[1][-1]}")
+        pytest.param(
+            *one,
+            marks=pytest.mark.postgres if one[0] == "postgresql" else (),
+            id=f"{one[0]}: {one[1][-1]}",
+        )
         for one in _BROKEN
     ],
     indirect=["ledger_url"],
 )
-def test_a_trigger_that_does_not_stand_as_it_was_made_is_found(told: Ledger, statements: list[str], what: str) -> None:
+def test_a_trigger_that_does_not_stand_as_it_was_made_is_found(
+    told: Ledger, statements: list[str], what: str
+) -> None:
     for name in triggers(told.engine.dialect):
-        table, when = name.split("_")[0], {"delete": "DELETE", "update": "UPDATE"}.get(name.split("_")[-1], "INSERT")
+        table, when = (
+            name.split("_")[0],
+            {"delete": "DELETE", "update": "UPDATE"}.get(name.split("_")[-1], "INSERT"),
+        )
         sql.run(told, *(one.format(name=name, table=table, when=when) for one in statements))
         (finding,) = verify(told)
         assert (finding.code, f"the trigger {name} {what}" in finding.message) == ("trigger", True)
@@ -263,7 +348,9 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
     assert "reference" in {finding.code for finding in verify(told)}
 
 
-def test_a_renamed_playbook_is_found_from_the_one_begun_in_its_place(told: Ledger, open_ledger: OpenLedger) -> None:
+def test_a_renamed_playbook_is_found_from_the_one_begun_in_its_place(
+    told: Ledger, open_ledger: OpenLedger
+) -> None:
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
     (finding,) = verify(open_ledger())
     assert "'mine' did not begin under this name" in finding.message
@@ -276,7 +363,9 @@ def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger
     told.redact([first.event_id], reason="a name", actor="human")
     assert list(verify(told)) == []
     with sql.triggers_off(told) as connection:
-        connection.execute(sa.text("UPDATE event SET data = :text WHERE position = 1"), {"text": text})
+        connection.execute(
+            sa.text("UPDATE event SET data = :text WHERE position = 1"), {"text": text}
+        )
     assert ("redaction", 1) in _codes(told)
 
 
@@ -299,7 +388,9 @@ def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) ->
     assert list(verify(told)) == []
 
 
-def test_verifying_is_not_disturbed_by_appends_meanwhile(told: Ledger, open_ledger: OpenLedger) -> None:
+def test_verifying_is_not_disturbed_by_appends_meanwhile(
+    told: Ledger, open_ledger: OpenLedger
+) -> None:
     writer = open_ledger()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("reflector.proof.reading._BATCH", 2)
@@ -329,12 +420,16 @@ _FORGERIES = [
 
 
 @pytest.mark.parametrize("forgery", _FORGERIES)
-def test_a_moved_head_is_an_error_whose_way_out_leads_out(told: Ledger, open_ledger: OpenLedger, forgery: str) -> None:
+def test_a_moved_head_is_an_error_whose_way_out_leads_out(
+    told: Ledger, open_ledger: OpenLedger, forgery: str
+) -> None:
     head, rows = told.head(), told.rows()
     sql.forge(told, forgery)
     with pytest.raises(LedgerError, match="rebuild --mend"):
         told.append([added("oth-001")])
-    assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {("head", "reflector rebuild --mend")}
+    assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {
+        ("head", "reflector rebuild --mend")
+    }
     assert f"{head.position:,}" in mend(told)[0]
     assert (told.head(), told.rows()) == (head, rows)
     assert list(verify(told)) == []
@@ -347,7 +442,13 @@ def test_a_moved_head_is_an_error_whose_way_out_leads_out(told: Ledger, open_led
 def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledger) -> None:
     sql.forge(told, _FORGERIES[0])
     for question in (lambda: told.position_at("2998"), lambda: list(exported(told))):
-        with pytest.raises(LedgerCorrupt, match=r"does not stand at its last event.*rebuild --mend"):
+        with pytest.raises(
+            LedgerCorrupt,
+            match=(
+                r"does not stand at its last event.*rebuild "
+                r"--mend"
+            ),
+        ):
             question()
 
 
@@ -358,14 +459,23 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
         "UPDATE playbook SET position = 999999",
         "UPDATE event SET actor = 'somebody' WHERE position = (SELECT max(position) FROM event)",
     )
-    with pytest.raises(LedgerCorrupt, match=r"are not what was appended .* left as it is; restore a backup"):
+    with pytest.raises(
+        LedgerCorrupt,
+        match=(
+            r"are not what was appended .* left as it is; restore "
+            r"a backup"
+        ),
+    ):
         mend(told)
     assert told.head() != head
 
 
 def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
     """A clock that was set to it, on an engine that has no other clock to ask."""
-    with Ledger.open(sqlite_url(tmp_path / "ledger.db")) as ledger, pytest.MonkeyPatch.context() as patched:
+    with (
+        Ledger.open(sqlite_url(tmp_path / "ledger.db")) as ledger,
+        pytest.MonkeyPatch.context() as patched,
+    ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
         with pytest.raises(LedgerCorrupt, match="behind which nothing can be recorded"):
@@ -374,28 +484,42 @@ def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
 
 # Whatever a superuser changes on PostgreSQL with its triggers switched off
 
-_EXTRA = "CREATE TRIGGER {} AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION reflector_event_no_delete()"
+_EXTRA = (
+    "CREATE TRIGGER {} AFTER INSERT ON bullet FOR EACH ROW EXECUTE FUNCTION "
+    "reflector_event_no_delete()"
+)
 
 
 @ON_A_SERVER
-def test_a_trigger_that_is_not_the_ledgers_is_gone_after_the_statement_that_verify_names(told: Ledger) -> None:
+def test_a_trigger_that_is_not_the_ledgers_is_gone_after_the_statement_that_verify_names(
+    told: Ledger,
+) -> None:
     sql.run(told, _EXTRA.format('"Not ours"'))
     (finding,) = verify(told)
     sql.run(told, finding.remedy.partition("then drop it: ")[2])
     assert list(verify(told)) == []
 
 
-_A_ROW = "DELETE FROM {table} WHERE ctid = (SELECT ctid FROM {table} WHERE {of} ORDER BY random() LIMIT 1)"
+_A_ROW = (
+    "DELETE FROM {table} WHERE ctid = (SELECT ctid FROM {table} WHERE {of} ORDER BY random() "
+    "LIMIT 1)"
+)
 _CHANGES = {
     "DROP INDEX event_by_type": "the index event_by_type of event is missing",
     "CREATE INDEX extra ON tag (name)": "the index extra of tag is not the ledger's",
     "ALTER TABLE event ADD COLUMN extra text": "the column event.extra is not the ledger's",
     "ALTER TABLE event ALTER COLUMN actor DROP NOT NULL": "the column event.actor was changed",
-    "DROP VIEW bullets CASCADE; ALTER TABLE bullet ALTER COLUMN helpful TYPE numeric": "bullet.helpful was changed",
-    "ALTER TABLE bullet DROP CONSTRAINT helpful_not_negative": "helpful_not_negative of bullet is missing",
+    (
+        "DROP VIEW bullets CASCADE; ALTER TABLE bullet ALTER COLUMN helpful TYPE numeric"
+    ): "bullet.helpful was changed",
+    (
+        "ALTER TABLE bullet DROP CONSTRAINT helpful_not_negative"
+    ): "helpful_not_negative of bullet is missing",
     "ALTER TABLE event DROP CONSTRAINT event_target_exists": "of event is missing",
     "ALTER TABLE event DROP CONSTRAINT event_id_once CASCADE": "of event is missing",
-    "CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING": "the rule quiet is not the ledger's",
+    (
+        "CREATE RULE quiet AS ON DELETE TO event DO INSTEAD NOTHING"
+    ): "the rule quiet is not the ledger's",
     "ALTER TABLE event ENABLE ROW LEVEL SECURITY": "the table event hides rows",
     "CREATE OR REPLACE FUNCTION reflector_event_no_delete() RETURNS trigger LANGUAGE plpgsql"
     " AS $$ BEGIN RETURN OLD; END $$": "the trigger event_no_delete was changed",
@@ -412,7 +536,9 @@ _CHANGES = {
 @pytest.mark.slow
 @ON_A_SERVER
 @pytest.mark.parametrize("statement", _CHANGES)
-def test_a_changed_schema_and_a_deleted_row_are_found(told: Ledger, open_ledger: OpenLedger, statement: str) -> None:
+def test_a_changed_schema_and_a_deleted_row_are_found(
+    told: Ledger, open_ledger: OpenLedger, statement: str
+) -> None:
     other = open_ledger("other")
     other.append([added("oth-001")])
     sql.run(told, "SET LOCAL session_replication_role = replica", statement)

@@ -1,5 +1,6 @@
-"""Quality signals, their score, the words that an answer is searched for, and the gate's policies: requirements D-02 to
-D-07 and E-02 to E-04."""
+"""Quality signals, their score, the words that an answer is searched for, and the gate's policies:
+requirements D-02 to D-07 and E-02 to E-04.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,13 +67,33 @@ def test_a_score_is_from_0_to_1_with_six_decimals(given: QualitySignals) -> None
         (detect_failure_patterns, "An Error occurred here", True),
         (detect_failure_patterns, "As an AI, I think", True),
         (detect_assertive_uncertainty, "The fact is that Python was invented in 1989.", True),
-        (detect_assertive_uncertainty, "There is no question that this is the correct approach.", True),
-        (detect_assertive_uncertainty, "Python is generally credited as a language designed for readability.", False),
+        (
+            detect_assertive_uncertainty,
+            "There is no question that this is the correct approach.",
+            True,
+        ),
+        (
+            detect_assertive_uncertainty,
+            "Python is generally credited as a language designed for readability.",
+            False,
+        ),
         (detect_assertive_uncertainty, "The file was found at the expected path.", False),
         (detect_missing_debug_structure, "There is a bug in the config parser.", True),
-        (detect_missing_debug_structure, "The crash is caused by a null pointer in the config parser.", True),
-        (detect_missing_debug_structure, "The crash is caused by a null pointer. To verify, run `cargo test`.", False),
-        (detect_missing_debug_structure, "The deployment was successful and all services are running.", False),
+        (
+            detect_missing_debug_structure,
+            "The crash is caused by a null pointer in the config parser.",
+            True,
+        ),
+        (
+            detect_missing_debug_structure,
+            "The crash is caused by a null pointer. To verify, run `cargo test`.",
+            False,
+        ),
+        (
+            detect_missing_debug_structure,
+            "The deployment was successful and all services are running.",
+            False,
+        ),
         # Known false alarms of the word lists.
         (detect_missing_debug_structure, "No errors were found.", True),
         (detect_missing_debug_structure, "I added a prefix.", True),
@@ -85,15 +106,25 @@ def test_a_detector_finds_its_words(detect: Callable[[str], bool], text: str, fo
 
 def test_the_lists_have_the_asked_words() -> None:
     words = word_lists()
-    named = ("failure_patterns", "assertive_uncertainty", "debug_context", "root_cause", "verification")
+    named = (
+        "failure_patterns",
+        "assertive_uncertainty",
+        "debug_context",
+        "root_cause",
+        "verification",
+    )
     assert [len(words[name]) for name in named] == [12, 6, 15, 9, 11]
     assert {"run ", "check ", "test "} <= set(words["verification"])
 
 
 def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() -> None:
-    results = [{"name": "read", "status": status} for status in ("success", "error", "skipped", "skipped")]
+    results = [
+        {"name": "read", "status": status} for status in ("success", "error", "skipped", "skipped")
+    ]
     assert quality_signals_for_response("Done.", results, 3, 10) == QualitySignals(0.25, 3, 10)
-    assert quality_signals_for_response(" \n", [], 1, 10, was_truncated=True) == signals(0, 1, 10, "trunc", "empty")
+    assert quality_signals_for_response(" \n", [], 1, 10, was_truncated=True) == signals(
+        0, 1, 10, "trunc", "empty"
+    )
     for text in ("I cannot", "Without any doubt.", "There is a bug."):
         assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
     with pytest.raises(ValueError, match="'read': status is 'ok', not success, error, skipped"):
@@ -106,7 +137,10 @@ def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() ->
         (QualitySignals(is_empty_response=True), "Quality score 0.00 below threshold 0.60"),
         (
             QualitySignals(0.3, 8, 10, True, True, False),
-            "Quality score 0.43 below threshold 0.60 (tool errors: 30%) (truncated) (failure patterns detected)",
+            (
+                "Quality score 0.43 below threshold 0.60 (tool errors: 30%) (truncated) (failure "
+                "patterns detected)"
+            ),
         ),
         # Exactly at the gate, in 32-bit and in 64-bit arithmetic.
         (QualitySignals(1.0), None),
@@ -114,7 +148,9 @@ def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() ->
         (QualitySignals(0.375, has_failure_patterns=True), None),
     ],
 )
-def test_a_turn_is_reflected_on_below_the_threshold_and_not_at_it(signals: QualitySignals, reason: str | None) -> None:
+def test_a_turn_is_reflected_on_below_the_threshold_and_not_at_it(
+    signals: QualitySignals, reason: str | None
+) -> None:
     decision = TURN.decide(Signs.of(signals))
     assert (decision.reason if decision.reflects else None) == reason
 
@@ -152,16 +188,26 @@ def test_a_step_is_reflected_on_twice_at_most() -> None:
 
 
 def test_a_period_of_0_is_never_and_a_gate_without_triggers_is_closed() -> None:
-    assert not GatePolicy(tuple(ReflectionTrigger), period=0).decide(Signs(0.9, step_number=5)).reflects
+    assert (
+        not GatePolicy(tuple(ReflectionTrigger), period=0)
+        .decide(Signs(0.9, step_number=5))
+        .reflects
+    )
     assert GatePolicy(triggers=()).decide(Signs(0.0)).reason == "reflection is off"
 
 
 @pytest.mark.parametrize(
     ("values", "of"),
-    [({"confidence": float("nan")}, Signs), ({"confidence": 1, "step_number": -5}, Signs), ({"risk": 2}, GatePolicy)],
+    [
+        ({"confidence": float("nan")}, Signs),
+        ({"confidence": 1, "step_number": -5}, Signs),
+        ({"risk": 2}, GatePolicy),
+    ],
 )
 def test_a_sign_or_a_policy_that_cannot_be_is_refused(values: dict[str, Any], of: Any) -> None:
-    with pytest.raises(ValueError, match=f"{[*values][-1]} is .*; it must be a (whole )?number from 0"):
+    with pytest.raises(
+        ValueError, match=(f"{[*values][-1]} is .*; it must be a (whole )?number from 0")
+    ):
         of(**values)
 
 

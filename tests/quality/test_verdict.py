@@ -1,4 +1,6 @@
-"""What an answer in words says of a step (E-07): its own score, else praise and blame as their clauses have them."""
+"""What an answer in words says of a step (E-07): its own score, else praise and blame as their
+clauses have them.
+"""
 
 import time
 
@@ -89,7 +91,9 @@ BLOCKS = ((DENIED_PRAISE, 0.3), (BLAME, 0.3), (PRAISE, 0.8), (BOTH, 0.4), (NOTHI
 SENTENCES = [(text, score) for block, score in BLOCKS for text in block.strip().split("\n")]
 
 
-@pytest.mark.parametrize(("text", "score"), [*SENTENCES, ("It is not\ncorrect.", 0.3), ("No errors\nCorrect", 0.8)])
+@pytest.mark.parametrize(
+    ("text", "score"), [*SENTENCES, ("It is not\ncorrect.", 0.3), ("No errors\nCorrect", 0.8)]
+)
 def test_a_sentence_means_what_a_person_reads(text: str, score: float | None) -> None:
     assert score_in_words(text) == score
 
@@ -119,14 +123,20 @@ def test_a_stated_score_goes_before_the_words(text: str, score: float | None) ->
 
 
 @given(
-    st.lists(st.sampled_from(["not ", "correct", ", ", "no ", "errors", "? ", ": ", "nor ", "\n", "quality 0.", "'"]))
+    st.lists(
+        st.sampled_from(
+            ["not ", "correct", ", ", "no ", "errors", "? ", ": ", "nor ", "\n", "quality 0.", "'"]
+        )
+    )
 )
 def test_no_words_break_the_reading(pieces: list[str]) -> None:
     score = score_in_words("".join(pieces))
     assert score is None or 0.0 <= score <= 1.0
 
 
-@pytest.mark.parametrize("piece", ["not ", "\n", "a\n", '"', "Score ", "correct, ", "quality ", "-", ".\n", "nor "])
+@pytest.mark.parametrize(
+    "piece", ["not ", "\n", "a\n", '"', "Score ", "correct, ", "quality ", "-", ".\n", "nor "]
+)
 def test_a_long_answer_is_read_in_linear_time(piece: str) -> None:
     begun = time.process_time()
     score_in_words(piece * (200_000 // len(piece)) + "correct")

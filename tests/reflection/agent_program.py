@@ -17,16 +17,31 @@ def kept(name: str, otherwise: str = "") -> str:
 
 
 MODE = kept("mode").split(",")
-VERSIONS = {"claude": "2.1.331", "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
+VERSIONS = {
+    "claude": "2.1.331",
+    "codex": "0.169.0",
+    "gemini": "0.61.0",
+    "copilot": "1.0.102",
+    "opencode": "1.18.33",
+}
 TOKENS = {"input": 1000, "output": 20}
 TROUBLE = {
-    "claude": {"out": "Not logged in · Please run /login", "limit": "API Error: Request rejected (429)"},
+    "claude": {
+        "out": ("Not logged in · Please run /login"),
+        "limit": "API Error: Request rejected (429)",
+    },
     "codex": {
         "out": "unexpected status 401 Unauthorized",
         "limit": "You've hit your usage limit. Try again in 2 hours.",
     },
-    "gemini": {"out": "Please set an Auth method", "limit": "You have exhausted your daily quota on this model."},
-    "copilot": {"out": "Error: No authentication information found.", "limit": "rate limit exceeded"},
+    "gemini": {
+        "out": "Please set an Auth method",
+        "limit": ("You have exhausted your daily quota on this model."),
+    },
+    "copilot": {
+        "out": ("Error: No authentication information found."),
+        "limit": "rate limit exceeded",
+    },
     "opencode": {"out": "Unexpected server error. Check server logs", "limit": "Too many requests"},
     "pi": {"out": "No API key found for anthropic.", "limit": "429 rate limited"},
 }[NAME]
@@ -36,8 +51,16 @@ def printed(text: str, error: str) -> list[dict[str, object]]:
     """What the agent prints of an answer or an error on standard output."""
     usage = {} if error else {"input_tokens": 1000, "output_tokens": 20}
     if NAME == "claude":
-        end = {"is_error": bool(error), "result": error or text, "stop_reason": "end_turn", "usage": usage}
-        return [{"subtype": "init", "tools": MODE[1:], "mcp_servers": []}, {"type": "result", **end}]
+        end = {
+            "is_error": bool(error),
+            "result": error or text,
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
+        return [
+            {"subtype": "init", "tools": MODE[1:], "mcp_servers": []},
+            {"type": "result", **end},
+        ]
     if NAME == "codex":
         if error:
             return [{"type": "turn.failed", "error": {"message": error}}]
@@ -50,12 +73,16 @@ def printed(text: str, error: str) -> list[dict[str, object]]:
         if error:
             return [{"type": "session.error", "data": {"message": error}}]
         Path(sys.argv[sys.argv.index("--usage-output-file") + 1]).write_text(
-            json.dumps({"modelMetrics": {"m": {"usage": {"inputTokens": 1000, "outputTokens": 20}}}})
+            json.dumps(
+                {"modelMetrics": {"m": {"usage": {"inputTokens": 1000, "outputTokens": 20}}}}
+            )
         )
         return [{"type": "assistant.message", "data": {"content": text, "model": "m"}}]
     if NAME == "opencode":
         if error:
-            return [{"type": "error", "error": {"name": "UnknownError", "data": {"message": error}}}]
+            return [
+                {"type": "error", "error": {"name": "UnknownError", "data": {"message": error}}}
+            ]
         end = {"type": "step_finish", "part": {"reason": "stop", "tokens": TOKENS, "cost": 0.001}}
         return [{"type": "text", "part": {"text": text}}, end]
     last = {
@@ -80,20 +107,41 @@ def main() -> int:
     if "empty JSON object" in asked:
         import socket  # which takes longer than the rest
 
-        texts = [*os.environ.values(), *(path.read_text() for path in Path("../home").rglob("*") if path.is_file())]
-        port = next(int(found[1]) for text in texts if (found := re.search(r"http://127\.0\.0\.1:(\d+)", text)))
+        texts = [
+            *os.environ.values(),
+            *(path.read_text() for path in Path("../home").rglob("*") if path.is_file()),
+        ]
+        port = next(
+            int(found[1])
+            for text in texts
+            if (found := re.search(r"http://127\.0\.0\.1:(\d+)", text))
+        )
         body = json.dumps({"tools": MODE[1:], "said": asked}).encode()
-        with socket.create_connection(("127.0.0.1", port)) as connection:  # which clients leave open for later
-            connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        # which clients leave open for later
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(
+                (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s") % (len(body), body)
+            )
             time.sleep(60)  # until it is ended, since its request was seen
         return 1
-    about = {"environ": dict(os.environ), "asked": asked, "words": sys.argv[1:], "cwd": [*map(str, Path().iterdir())]}
-    (HERE / "asked.json").write_text(json.dumps({"guard": os.environ["REFLECTOR_JUDGING"], **about}))
+    about = {
+        "environ": dict(os.environ),
+        "asked": asked,
+        "words": sys.argv[1:],
+        "cwd": [*map(str, Path().iterdir())],
+    }
+    (HERE / "asked.json").write_text(
+        json.dumps({"guard": os.environ["REFLECTOR_JUDGING"], **about})
+    )
     if MODE[0] == "hanging":
         (HERE / "child").write_text(str(os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "600")))
         time.sleep(600)
-    error = TROUBLE.get(MODE[0], MODE[0].removeprefix("says ") if MODE[0].startswith("says ") else "")
-    answer = '{"analysis": "' + "x" * (70_000 if MODE[0] == "talkative" else 1) + '", "bullet_tags": []}'
+    error = TROUBLE.get(
+        MODE[0], MODE[0].removeprefix("says ") if MODE[0].startswith("says ") else ""
+    )
+    answer = (
+        '{"analysis": "' + "x" * (70_000 if MODE[0] == "talkative" else 1) + '", "bullet_tags": []}'
+    )
     for line in printed(kept("answer", answer), error):
         print(json.dumps(line))
     if error:

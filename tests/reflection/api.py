@@ -25,10 +25,24 @@ MODEL = "claude-sonnet-5-5"
 USAGE = {"input_tokens": 1200, "output_tokens": 80}
 
 
-def answer(*tags: tuple[str, str], analysis: str = "It went well.", turn: int = 3, quote: str = "that works. T") -> str:
-    """A model's answer: (name, tag) each, with a rationale and the evidence that `Session.cites` has."""
+def answer(
+    *tags: tuple[str, str],
+    analysis: str = "It went well.",
+    turn: int = 3,
+    quote: str = "that works. T",
+) -> str:
+    """A model's answer: (name, tag) each, with a rationale and the evidence that `Session.cites`
+    has.
+    """
     entries = [
-        {"name": name, "rationale": f"{name} was {tag}.", "turn": turn, "quote": quote, "sure": "sure", "tag": tag}
+        {
+            "name": name,
+            "rationale": f"{name} was {tag}.",
+            "turn": turn,
+            "quote": quote,
+            "sure": "sure",
+            "tag": tag,
+        }
         for name, tag in tags
     ]
     return json.dumps({"analysis": analysis, "bullet_tags": entries})
@@ -45,22 +59,38 @@ class Behaviour:
 
     def cut(self, at: int) -> Behaviour:
         """The same, with the connection closed after so many bytes of the body."""
-        return replace(self, body=self.body[:at], headers={**self.headers, "content-length": str(len(self.body))})
+        return replace(
+            self,
+            body=self.body[:at],
+            headers={**self.headers, "content-length": str(len(self.body))},
+        )
 
 
-def sound(text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any) -> Behaviour:
+def sound(
+    text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any
+) -> Behaviour:
     """A message with one block of text; `fields` replace those of the message."""
     content = [{"type": "text", "text": answer(("pat-001", "helpful")) if text is None else text}]
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "content": content}
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": content,
+    }
     return raw(message | {"stop_reason": "end_turn", "usage": USAGE} | fields, **(headers or {}))
 
 
 def raw(value: Any, status: int = 200, **headers: str) -> Behaviour:
     """Any JSON."""
-    return Behaviour(status, json.dumps(value).encode(), {"content-type": "application/json", **headers})
+    return Behaviour(
+        status, json.dumps(value).encode(), {"content-type": "application/json", **headers}
+    )
 
 
-def error(status: int, type_: str = "api_error", message: str = "it went wrong", **headers: str) -> Behaviour:
+def error(
+    status: int, type_: str = "api_error", message: str = "it went wrong", **headers: str
+) -> Behaviour:
     """An error as the API tells it."""
     return raw({"type": "error", "error": {"type": type_, "message": message}}, status, **headers)
 
@@ -90,7 +120,9 @@ class Asked:
 
 
 class Api:
-    """The stand-in. `does` holds the next behaviours, `else_` what follows when they are used up."""
+    """The stand-in. `does` holds the next behaviours, `else_` what follows when they are used
+    up.
+    """
 
     def __init__(self, server: HTTPServer) -> None:
         self.url = server.url_for("").rstrip("/")
@@ -109,9 +141,13 @@ class Api:
         self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
 
     def client(self, **fields: Any) -> AnthropicClient:
-        """Who asks it, which may take a while on a busy machine; `fields` replace those of the settings."""
+        """Who asks it, which may take a while on a busy machine; `fields` replace those of the
+        settings.
+        """
         given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
-        return self.hurried(ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields)))
+        return self.hurried(
+            ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
+        )
 
     def hurried(self, settings: ModelSettings) -> AnthropicClient:
         """A client whose pauses are noted down in `waits` instead of waited for."""

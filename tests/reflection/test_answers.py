@@ -1,4 +1,6 @@
-"""An answer, read (A-21, A-22): whatever stands around it or is missing of it, and at the cost of its length."""
+"""An answer, read (A-21, A-22): whatever stands around it or is missing of it, and at the cost
+of its length.
+"""
 
 import json
 
@@ -7,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflector.playbook.names import is_name
-from reflector.reflection.answers import ParsedTag, extract_json_object, fault_of, objects_in, parse_answer
+from reflector.reflection.answers import (
+    ParsedTag,
+    extract_json_object,
+    fault_of,
+    objects_in,
+    parse_answer,
+)
 from tests.conftest import assert_linear, examples
 
 
@@ -16,9 +24,17 @@ from tests.conftest import assert_linear, examples
     [
         (' {"a":1}\n', "whole", {"a": 1}),
         ("{}", "whole", {}),
-        ('{"analysis": "He said \\"hello\\" {", "n": 1}', "whole", {"analysis": 'He said "hello" {', "n": 1}),
+        (
+            '{"analysis": "He said \\"hello\\" {", "n": 1}',
+            "whole",
+            {"analysis": 'He said "hello" {', "n": 1},
+        ),
         ('{"a": "x ```json {} ``` y"}', "whole", {"a": "x ```json {} ``` y"}),
-        ('```json\n{"analysis":"a","bullet_tags":[]}\n```', "fence", {"analysis": "a", "bullet_tags": []}),
+        (
+            ('```json\n{"analysis":"a","bullet_tags":[]}\n```'),
+            "fence",
+            {"analysis": "a", "bullet_tags": []},
+        ),
         ('```JSON\n{"a":6}\n```', "braces", {"a": 6}),
         ('```\n{"a":1}\n```', "bare_fence", {"a": 1}),
         ('```json\nnope\n```\n```\n{"a":2}\n```', "bare_fence", {"a": 2}),
@@ -27,40 +43,70 @@ from tests.conftest import assert_linear, examples
         ('{"a":1} then {"b":2}', "braces", {"a": 1}),
         ('```python\nprint(1)\n```\n{"a":3}', "braces", {"a": 3}),
         ('```json\n{"a":4}', "braces", {"a": 4}),
-        ('```json\n{"a": "run ```sh\\nls\\n``` now"}\n```', "braces", {"a": "run ```sh\nls\n``` now"}),
+        (
+            ('```json\n{"a": "run ```sh\\nls\\n``` now"}\n```'),
+            "braces",
+            {"a": "run ```sh\nls\n``` now"},
+        ),
         ('```json\n{bad}\n```\n{"a":1}', "braces", {"a": 1}),
         ('Use {x} like so: {"a":5}', "braces", {"a": 5}),
         ('use { to open, then {"a":5}', "braces", {"a": 5}),
         ('first {"a": {"b": 1,}} then {"c": 2}', "braces", {"c": 2}),
-        *((text, "none", None) for text in ("", "plain text", "[1,2]", '"hi"', "42", "```json\n[1,2]\n```")),
-        *((text, "none", None) for text in ('{"a": {"b":1}', "{'a':1}", '{"a":1,}', '{a: {"b": 1}}', '{"a":' * 5000)),
-        *((f'{{"a": {value}}}', "none", None) for value in ("NaN", "1e999", "-Infinity", "1" * 5000)),
+        *(
+            (text, "none", None)
+            for text in ("", "plain text", "[1,2]", '"hi"', "42", "```json\n[1,2]\n```")
+        ),
+        *(
+            (text, "none", None)
+            for text in ('{"a": {"b":1}', "{'a':1}", '{"a":1,}', '{a: {"b": 1}}', '{"a":' * 5000)
+        ),
+        *(
+            (f'{{"a": {value}}}', "none", None)
+            for value in ("NaN", "1e999", "-Infinity", "1" * 5000)
+        ),
     ],
 )
-def test_the_first_sound_object_is_found_and_said_how(text: str, strategy: str, expected: object) -> None:
+def test_the_first_sound_object_is_found_and_said_how(
+    text: str, strategy: str, expected: object
+) -> None:
     assert next((found.strategy for found in objects_in(text)), "none") == strategy
     assert extract_json_object(text) == expected
 
 
 TAG_1 = '{"name": "pat-001", "tag": "helpful", "rationale": "tests passed"}'
 TAG_2 = '{"name": "mis-002", "tag": "harmful", "rationale": "it broke"}'
-PARSED = (ParsedTag(0, "pat-001", "helpful", "tests passed"), ParsedTag(1, "mis-002", "harmful", "it broke"))
+PARSED = (
+    ParsedTag(0, "pat-001", "helpful", "tests passed"),
+    ParsedTag(1, "mis-002", "harmful", "it broke"),
+)
 OBJECT = f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {TAG_2}]}}'
 
 WAYS = {
-    "thoughts with a draft, then cut off": f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>{OBJECT[:-2]}',
-    "prose with braces first": f"I looked at {{curly}} things and at {{x: 1}}.\n\n{OBJECT}\n\nDone.",
-    "the empty example first": f'The form is {{"analysis": "...", "bullet_tags": [...]}}.\n{OBJECT}',
+    "thoughts with a draft, then cut off": (
+        f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>{OBJECT[:-2]}'
+    ),
+    "prose with braces first": (
+        f"I looked at {{curly}} things and at {{x: 1}}.\n\n{OBJECT}\n\nDone."
+    ),
+    "the empty example first": (
+        f'The form is {{"analysis": "...", "bullet_tags": [...]}}.\n{OBJECT}'
+    ),
     "a trailing comma": OBJECT.replace("]}", ",]}"),
     "no comma between tags": OBJECT.replace("}, {", "} {"),
     "NaN beside the tags": OBJECT.replace('"analysis"', '"sure": NaN, "analysis"'),
     "comments": OBJECT.replace("[{", "[ // the tags\n{").replace("}, {", "}, /* and */ {"),
     "no opening brace": OBJECT[1:],
-    "thoughts with a draft first": f'<think>{{"analysis": "hm", "bullet_tags": [{TAG_2}]}}</think>{OBJECT}',
-    "thoughts that end twice": f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>hm</think>{OBJECT}',
+    "thoughts with a draft first": (
+        f'<think>{{"analysis": "hm", "bullet_tags": [{TAG_2}]}}</think>{OBJECT}'
+    ),
+    "thoughts that end twice": (
+        f'<think>{{"analysis": "hm", "bullet_tags": []}}</think>hm</think>{OBJECT}'
+    ),
     "a byte order mark": "\ufeff" + OBJECT,
     "Windows line ends": f"```json\r\n{OBJECT}\r\n```\r\n",
-    "names in brackets": OBJECT.replace('"pat-001"', '"[pat-001]"').replace('"mis-002"', '" mis-002 "'),
+    "names in brackets": OBJECT.replace('"pat-001"', '"[pat-001]"').replace(
+        '"mis-002"', '" mis-002 "'
+    ),
 }
 
 
@@ -92,10 +138,18 @@ def test_an_answer_cut_anywhere_keeps_what_is_complete(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "damaged", ["{'name': 'x'}", '{"name": "x", "rationale": "he said "great, thanks" and left"}', '{"name": NaN}', "{"]
+    "damaged",
+    [
+        "{'name': 'x'}",
+        ('{"name": "x", "rationale": "he said "great, thanks" and left"}'),
+        '{"name": NaN}',
+        "{",
+    ],
 )
 def test_a_damaged_entry_costs_no_other_one(damaged: str) -> None:
-    parsed = parse_answer(f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {damaged}, {TAG_2}]}}')
+    parsed = parse_answer(
+        f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {damaged}, {TAG_2}]}}'
+    )
     assert parsed.tags == PARSED
     assert parsed.strategy == "repaired"
 
@@ -105,7 +159,11 @@ _GONE, _NO_TAG, _ODD = "the name is missing", "the tag is missing", "the tag is 
 #: What stands for bullet_tags, the tags that come of it, and the first problem.
 UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
     ("null", [], "bullet_tags is not a list: None"),
-    ('["pat-001"]', [ParsedTag(0, None, None, malformed=_NO_OBJECT)], f"tag 0: {_NO_OBJECT}: 'pat-001'"),
+    (
+        '["pat-001"]',
+        [ParsedTag(0, None, None, malformed=_NO_OBJECT)],
+        f"tag 0: {_NO_OBJECT}: 'pat-001'",
+    ),
     (
         '[{"name": ["pat-001"], "tag": "helpful", "rationale": "r"}]',
         [ParsedTag(0, None, "helpful", "r", _NO_NAME)],
@@ -117,8 +175,16 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
         rf"tag 0: {_NO_NAME}: 'pat-\x1b[2J'",
     ),
     ('[{"tag": "x"}]', [ParsedTag(0, None, "unknown", "", _GONE)], f"tag 0: {_GONE}: None"),
-    ('[{"name": "pat-001"}]', [ParsedTag(0, "pat-001", None, "", _NO_TAG)], f"tag 0: pat-001: {_NO_TAG}: None"),
-    ('[{"name": "pat-001", "tag": 1}]', [ParsedTag(0, "pat-001", None, "", _ODD)], f"tag 0: pat-001: {_ODD}: 1"),
+    (
+        '[{"name": "pat-001"}]',
+        [ParsedTag(0, "pat-001", None, "", _NO_TAG)],
+        f"tag 0: pat-001: {_NO_TAG}: None",
+    ),
+    (
+        '[{"name": "pat-001", "tag": 1}]',
+        [ParsedTag(0, "pat-001", None, "", _ODD)],
+        f"tag 0: pat-001: {_ODD}: 1",
+    ),
     (
         '[{"name": "pat-001", "tag": "Helpful"}]',
         [ParsedTag(0, "pat-001", "unknown")],
@@ -130,7 +196,10 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
         "tag 0: pat-001: the rationale is not text: {'a': 1}",
     ),
     (
-        '[{"name": "pat-001", "relevant": 0, "followed": ["no"], "turn": true, "quote": 7, "sure": "very"}]',
+        (
+            '[{"name": "pat-001", "relevant": 0, "followed": ["no"], "turn": true, "quote": 7, '
+            '"sure": "very"}]'
+        ),
         [ParsedTag(0, "pat-001", None, "", _NO_TAG)],
         f"tag 0: pat-001: {_NO_TAG}: None",
     ),
@@ -138,7 +207,9 @@ UNUSABLE: list[tuple[str, list[ParsedTag], str]] = [
 
 
 @pytest.mark.parametrize(("bullet_tags", "tags", "problem"), UNUSABLE)
-def test_what_is_unusable_is_kept_as_a_fact(bullet_tags: str, tags: list[ParsedTag], problem: str) -> None:
+def test_what_is_unusable_is_kept_as_a_fact(
+    bullet_tags: str, tags: list[ParsedTag], problem: str
+) -> None:
     parsed = parse_answer(f'{{"analysis": "a", "bullet_tags": {bullet_tags}}}')
     assert (list(parsed.tags), parsed.problems[:1], parsed.analysis) == (tags, (problem,), "a")
 
@@ -149,7 +220,10 @@ def test_entries_of_no_use_repeated_ones_and_more_than_anybody_needs_cost_no_oth
     assert parsed.problems == ("there are more than 10,000 tags; the rest was not read",)
     assert len(parse_answer(f'{{"bullet_tags": [{", ".join(["0"] * 10_000)}]}}').problems) == 51
     parsed = parse_answer(f'{{"bullet_tags": ["x", {TAG_1}, null, {TAG_1}]}}')
-    assert [(tag.index, tag.name) for tag in parsed.tags if tag.malformed is None] == [(1, "pat-001"), (3, "pat-001")]
+    assert [(tag.index, tag.name) for tag in parsed.tags if tag.malformed is None] == [
+        (1, "pat-001"),
+        (3, "pat-001"),
+    ]
 
 
 def said(**parts: object) -> str:
@@ -175,7 +249,7 @@ NO_ANSWERS = {
     said(relevant="no"): "tag 0: pat-001: relevant is not true or false: 'no'",
     said(turn="3"): "tag 0: pat-001: turn is not a whole number: '3'",
     said(quote=["x"]): "tag 0: pat-001: quote is not text: ['x']",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", NO_ANSWERS)
@@ -202,7 +276,11 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
     answer = {
         "analysis": "a\x1b[31m\n\u202eb " + "x" * 30_000,
         "bullet_tags": [
-            {"name": "pat-001", "tag": "helpful", "rationale": f"it used {secret}\x07 " + "y" * 3000},
+            {
+                "name": "pat-001",
+                "tag": "helpful",
+                "rationale": f"it used {secret}\x07 " + "y" * 3000,
+            },
             {"name": secret, "tag": secret, "rationale": "\ud800"},
         ],
     }
@@ -218,10 +296,23 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
 
 FRAGMENTS = st.one_of(
     st.sampled_from(
-        ["\n", " ", "```json\n", *"{ } [ ] \" ' : , \\ ` ``` NaN null 1 /* // </think> “ ” \\ud800 true x".split()]
+        [
+            "\n",
+            " ",
+            "```json\n",
+            *("{ } [ ] \" ' : , \\ ` ``` NaN null 1 /* // </think> “ ” \\ud800 true x").split(),
+        ]
     ),
     st.sampled_from(
-        ['"analysis": ', '"bullet_tags": ', '"name": ', '"tag": ', '"pat-001"', '"helpful"', '"rationale": "']
+        [
+            '"analysis": ',
+            '"bullet_tags": ',
+            '"name": ',
+            '"tag": ',
+            '"pat-001"',
+            '"helpful"',
+            '"rationale": "',
+        ]
     ),
     st.sampled_from([TAG_1, TAG_2, OBJECT, '\\"bullet_tags\\"']),
     st.text(max_size=8),
@@ -248,15 +339,48 @@ def test_no_text_makes_parsing_raise_and_only_facts_come_out(text: str) -> None:
 
 
 HOSTILE = [
-    "{", "}", "[", '"', "```", "```json\n", "\\", '\\"', "{}", "{ ", '{"', '{"a":', '{"a":1,', '{"a":[', '{"a":NaN,',
-    '{"a":"', '{"a":x', "{'a':", "{a:", '"a":', "a{", '"{', '{"a":1}```', '"analysis":"', '"analysis": {',
-    '"bullet_tags":[', '"bullet_tags":[{"name":', '{"name":"', '{"name":"x","tag":"y"}', '\\"bullet_tags\\":',
-    "</think>", '{"bullet_tags":[],', '{"analysis":"x"}', "\n", '",',
-]  # fmt: skip
+    "{",
+    "}",
+    "[",
+    '"',
+    "```",
+    "```json\n",
+    "\\",
+    '\\"',
+    "{}",
+    "{ ",
+    '{"',
+    '{"a":',
+    '{"a":1,',
+    '{"a":[',
+    '{"a":NaN,',
+    '{"a":"',
+    '{"a":x',
+    "{'a':",
+    "{a:",
+    '"a":',
+    "a{",
+    '"{',
+    '{"a":1}```',
+    '"analysis":"',
+    '"analysis": {',
+    '"bullet_tags":[',
+    '"bullet_tags":[{"name":',
+    '{"name":"',
+    '{"name":"x","tag":"y"}',
+    '\\"bullet_tags\\":',
+    "</think>",
+    '{"bullet_tags":[],',
+    '{"analysis":"x"}',
+    "\n",
+    '",',
+]
 PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name": "a', '"']
 
 
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
 def test_a_hostile_text_is_parsed_at_the_cost_of_its_length(seed: str) -> None:
     for prefix in PREFIXES:
-        assert_linear(lambda size, prefix=prefix: parse_answer(prefix + seed * (size // len(seed))), 8_000)
+        assert_linear(
+            lambda size, prefix=prefix: parse_answer(prefix + seed * (size // len(seed))), 8_000
+        )

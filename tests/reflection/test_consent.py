@@ -13,7 +13,11 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     project, users = tmp_path / "project", tmp_path / "users"
     for folder in (project / "node_modules" / ".bin", users, tmp_path / "home"):
         folder.mkdir(parents=True)
-    for program in (project / "node_modules/.bin/node", project / "node_modules/.bin/claude", users / "claude"):
+    for program in (
+        project / "node_modules/.bin/node",
+        project / "node_modules/.bin/claude",
+        users / "claude",
+    ):
         program.write_text("#!/bin/sh\n")
         program.chmod(0o755)
     monkeypatch.chdir(project)
@@ -36,7 +40,13 @@ def test_every_kept_variable_is_shown(environ: dict[str, str]) -> None:
     agreed = consent.found(environ)["claude"]
     shown = {line.partition("=")[0] for line in consent.shown(agreed)}
     assert shown == agreed.environ.keys() - {"HOME", "USER", "LANG"}
-    assert {"PATH", "HTTPS_PROXY", "XDG_CONFIG_HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"} == shown
+    assert {
+        "PATH",
+        "HTTPS_PROXY",
+        "XDG_CONFIG_HOME",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+    } == shown
 
 
 def test_keys_are_masked(environ: dict[str, str]) -> None:
@@ -50,7 +60,11 @@ def test_nothing_below_a_project_is_kept(environ: dict[str, str], tmp_path: Path
     agreed = consent.found(environ)["claude"]
     assert agreed.path == str(tmp_path / "users" / "claude")
     assert not any(str(tmp_path / "project") in value for value in agreed.environ.values())
-    assert consent.left_out("claude", environ) == ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CLAUDE_CONFIG_DIR"]
+    assert consent.left_out("claude", environ) == [
+        "NODE_EXTRA_CA_CERTS",
+        "SSL_CERT_FILE",
+        "CLAUDE_CONFIG_DIR",
+    ]
 
 
 def test_nothing_below_a_named_project_is_kept(
@@ -59,8 +73,10 @@ def test_nothing_below_a_named_project_is_kept(
     monkeypatch.chdir(tmp_path / "users")
     environ["PATH"] += f":{tmp_path}/users"
     assert consent.left_out("claude", environ, tmp_path / "project") == [
-        "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CLAUDE_CONFIG_DIR"
-    ]  # fmt: skip
+        "NODE_EXTRA_CA_CERTS",
+        "SSL_CERT_FILE",
+        "CLAUDE_CONFIG_DIR",
+    ]
 
 
 def test_a_home_that_is_a_repository_is_no_project(environ: dict[str, str], tmp_path: Path) -> None:

@@ -20,13 +20,19 @@ SAID = answer(("pat-001", "neutral"))
 
 def read_before(ledger: Ledger, folder: Path, text: str) -> str:
     """The session of an answer to a check that parser 4 read."""
-    taken = take_in(ledger, Source(Session("s-1").cites("oth-001").write(folder / "s-1.jsonl"), "SessionEnd"))
+    taken = take_in(
+        ledger, Source(Session("s-1").cites("oth-001").write(folder / "s-1.jsonl"), "SessionEnd")
+    )
     window = ledger.event(taken.event_id or "")
     assert window is not None
     asked = {"asked": ["pat-001"], "again": [], "unasked": []}
-    made = events_of.answered(window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), asked=asked)
+    made = events_of.answered(
+        window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), asked=asked
+    )
     more = {"mode": MODE, "parser": 4}
-    read = events_of.completed(window, made.reflection_id or "", read_answer(made.data), made, {}, [], more=more)
+    read = events_of.completed(
+        window, made.reflection_id or "", read_answer(made.data), made, {}, [], more=more
+    )
     ledger.append([made, *read])
     return "s-1"
 
@@ -50,7 +56,9 @@ def test_an_earlier_answer_stays_one(book: Ledger, tmp_path: Path, text: str) ->
 
 
 def test_an_earlier_failure_names_no_client(book: Ledger, tmp_path: Path) -> None:
-    taken = take_in(book, Source(Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"), "SessionEnd"))
+    taken = take_in(
+        book, Source(Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"), "SessionEnd")
+    )
     (window,) = (row for row in book.windows() if row.event_id == taken.event_id)
     book.append([events_of.failed(window, "agent", "parse", "it holds no JSON", parser=4)])
     story = book.targeting(window.event_id)

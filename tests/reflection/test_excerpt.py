@@ -1,4 +1,6 @@
-"""Windows that are too big for a model: what is shown fits, keeps the evidence, and the rest is counted."""
+"""Windows that are too big for a model: what is shown fits, keeps the evidence, and the rest is
+counted.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +19,16 @@ NAMES = ("pat-001", "mis-002", "kpt_3")
 
 
 def says(text: str, origin: Origin = "model", **more: Any) -> Message:
-    return Message(0, "", "assistant" if origin in {"model", "synthetic"} else "user", origin, "", "", text, **more)
+    return Message(
+        0,
+        "",
+        "assistant" if origin in {"model", "synthetic"} else "user",
+        origin,
+        "",
+        "",
+        text,
+        **more,
+    )
 
 
 def runs(command: str) -> Message:
@@ -51,8 +62,17 @@ def test_a_window_that_fits_is_shown_whole() -> None:
     assert cut(messages) == Excerpt(
         (
             {"turn": 1, "role": "user", "content": "Fix the cart."},
-            {"turn": 2, "role": "assistant", "content": "As [pat-001] says, I look first.", "thinking": "Where is it?"},
-            {"turn": 3, "role": "assistant", "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}]},
+            {
+                "turn": 2,
+                "role": "assistant",
+                "content": ("As [pat-001] says, I look first."),
+                "thinking": "Where is it?",
+            },
+            {
+                "turn": 3,
+                "role": "assistant",
+                "tool_calls": [{"name": "Bash", "input": {"command": "ls"}}],
+            },
             {"turn": 4, "role": "user", "tool_results": [{"output": "cart.py", "is_error": True}]},
             {"turn": 5, "role": "user", "origin": "injected", "content": "Caveat: hook output"},
         ),
@@ -63,7 +83,8 @@ def test_a_window_that_fits_is_shown_whole() -> None:
         cut([], LEAST_LIMIT - 1)
 
 
-#: What a crowded window keeps: the task, a citation, what people said, a refusal, an error, the end of a run.
+#: What a crowded window keeps: the task, a citation, what people said, a refusal, an error, the end
+#: of a run.
 KEPT: Mapping[str, Message] = {
     "The task.": says("The task.", "human"),
     "I apply [pat-001] here.": says("I apply [pat-001] here."),
@@ -76,17 +97,25 @@ KEPT: Mapping[str, Message] = {
 
 @pytest.mark.parametrize("limit", [4_000, 12_000])
 def test_a_crowded_window_keeps_its_evidence_in_full(limit: int) -> None:
-    messages = [message for kept in KEPT.values() for message in (*filler(100), runs("npm test"), kept)] + filler(100)
+    messages = [
+        message for kept in KEPT.values() for message in (*filler(100), runs("npm test"), kept)
+    ] + filler(100)
     found = cut(messages, limit)
     assert all(json.dumps(kept)[1:-1] in found.text for kept in KEPT)
     note, *turns = found.turns
     assert note["note"].startswith(f"{len(messages)} turns; ")
     assert len(turns) == len(messages) - found.left_out["turns"]
-    assert all(turn.get("content", "") in messages[turn["turn"] - 1].text for turn in turns if "…" not in str(turn))
+    assert all(
+        turn.get("content", "") in messages[turn["turn"] - 1].text
+        for turn in turns
+        if "…" not in str(turn)
+    )
 
 
 @pytest.mark.parametrize("cited", [NAMES, ()])
-def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newest(cited: tuple[str, ...]) -> None:
+def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newest(
+    cited: tuple[str, ...],
+) -> None:
     messages = [*filler(100), says("I apply [pat-001]."), *filler(60)]
     shown = sorted({turn["turn"] for turn in cut(messages, 2_500, cited).turns[1:]} - {101})
     first = 102 if cited else 162 - len(shown)
@@ -104,7 +133,9 @@ def test_what_the_agent_said_last_before_a_person_did_is_shown_before_the_rest()
 def test_a_long_text_is_cut_around_its_citation(field: str) -> None:
     text = "before " * 20_000 + "here [pat-001] decided it" + " after" * 20_000
     message = says("")._replace(**{field: text})
-    shown = cut([says("The task.", "human"), message]).turns[1]["content" if field == "text" else field]
+    shown = cut([says("The task.", "human"), message]).turns[1][
+        "content" if field == "text" else field
+    ]
     assert "here [pat-001] decided it" in shown
     assert (shown[:6], shown[-5:]) == ("before", "after")
 
@@ -126,7 +157,9 @@ def test_more_citations_than_fit_leave_the_last_of_each_name_and_say_so() -> Non
     assert sum("[pat-001]" in text for text in shown) + found.left_out["citations"] == 2_000
 
 
-PIECES = st.sampled_from(["w", "word ", '{"a": 1},\n', "漢字", "😀", "\x00\x1b[0m", " \t\n", "9f8A/+", "\ud800"])
+PIECES = st.sampled_from(
+    ["w", "word ", '{"a": 1},\n', "漢字", "😀", "\x00\x1b[0m", " \t\n", "9f8A/+", "\ud800"]
+)
 TEXTS = st.builds(
     lambda left, times, name, right: f"{left * times}{name}{right * times}",
     *(
@@ -136,10 +169,27 @@ TEXTS = st.builds(
         PIECES,
     ),
 )
-VALUES = TEXTS | st.integers() | st.lists(TEXTS, max_size=2) | st.dictionaries(TEXTS, TEXTS, max_size=2)
-CALLS = st.builds(ToolCall, st.just("c"), st.text(max_size=9), st.dictionaries(st.text(max_size=5), VALUES, max_size=3))
+VALUES = (
+    TEXTS | st.integers() | st.lists(TEXTS, max_size=2) | st.dictionaries(TEXTS, TEXTS, max_size=2)
+)
+CALLS = st.builds(
+    ToolCall,
+    st.just("c"),
+    st.text(max_size=9),
+    st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
+)
 RESULTS = st.builds(ToolResult, st.just("c"), TEXTS, st.booleans())
-ORIGINS = ["model", "model", "model", "synthetic", "human", "tool", "refusal", "injected", "summary"]
+ORIGINS = [
+    "model",
+    "model",
+    "model",
+    "synthetic",
+    "human",
+    "tool",
+    "refusal",
+    "injected",
+    "summary",
+]
 MESSAGES = st.builds(
     lambda origin, text, thinking, calls, results, times: says(
         text, origin, thinking=thinking, calls=tuple(calls) * times, results=tuple(results) * times
@@ -148,7 +198,9 @@ MESSAGES = st.builds(
     *(st.lists(CALLS, max_size=2), st.lists(RESULTS, max_size=2), st.sampled_from([1, 1, 20])),
 )
 WINDOWS = st.builds(
-    lambda messages, times: messages * times, st.lists(MESSAGES, max_size=8), st.sampled_from([1, 1, 6])
+    lambda messages, times: messages * times,
+    st.lists(MESSAGES, max_size=8),
+    st.sampled_from([1, 1, 6]),
 )
 LIMITS = st.sampled_from([LEAST_LIMIT, 2_000, 5_000, 20_000])
 CITED = st.sampled_from([(), NAMES])
@@ -156,7 +208,9 @@ CITED = st.sampled_from([(), NAMES])
 
 @settings(max_examples=examples(100))
 @given(WINDOWS, CITED, LIMITS)
-def test_an_excerpt_is_within_its_limit_and_fixed(messages: list[Message], cited: tuple[str, ...], limit: int) -> None:
+def test_an_excerpt_is_within_its_limit_and_fixed(
+    messages: list[Message], cited: tuple[str, ...], limit: int
+) -> None:
     found = cut(messages, limit, cited)
     assert estimate_tokens(found.text) <= limit
     assert all(type(count) is int and count > 0 for count in found.left_out.values())
@@ -174,7 +228,9 @@ KINDS: Mapping[str, Callable[[int], Message]] = {
 
 @settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from([*KINDS]), min_size=1, max_size=200), LIMITS)
-def test_turns_keep_their_order_and_what_is_not_shown_is_counted(kinds: list[str], limit: int) -> None:
+def test_turns_keep_their_order_and_what_is_not_shown_is_counted(
+    kinds: list[str], limit: int
+) -> None:
     found = cut([KINDS[kind](number) for number, kind in enumerate(kinds)], limit)
     shown = [int(text.split()[0][1:]) for text in contents(found)]
     assert shown == sorted(set(shown))
@@ -189,7 +245,15 @@ def test_an_estimate_is_not_below_what_new_tokenizers_need() -> None:
         '{"role": "user", "content": "hi"}',
         "漢字かな交じり文",
     )
-    least = {"": 0, "a": 1, prose: 14, code: 14, wide: 10, "😀": 4, "9f86d081884c7d659a2feaa0c55ad015": 22}
+    least = {
+        "": 0,
+        "a": 1,
+        prose: 14,
+        code: 14,
+        wide: 10,
+        "😀": 4,
+        "9f86d081884c7d659a2feaa0c55ad015": 22,
+    }
     assert all(wanted <= estimate_tokens(text) <= 5 * len(text) for text, wanted in least.items())
 
 

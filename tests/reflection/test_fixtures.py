@@ -1,4 +1,6 @@
-"""Recorded answers: what a request's key depends on, and what a file of them may look like; the table of backends."""
+"""Recorded answers: what a request's key depends on, and what a file of them may look like; the
+table of backends.
+"""
 
 import json
 from dataclasses import replace
@@ -19,18 +21,28 @@ from tests.test_docs import section
 TURNS = (
     Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),
     Message(
-        2, "u2", "assistant", "model", "", "t", "As [pat-001] says.", "hm", (ToolCall("c", "Bash", {"command": "ls"}),)
+        2,
+        "u2",
+        "assistant",
+        "model",
+        "",
+        "t",
+        "As [pat-001] says.",
+        "hm",
+        (ToolCall("c", "Bash", {"command": "ls"}),),
     ),
     Message(3, "u3", "user", "tool", "", "t", "", "", (), (ToolResult("c", "a.py", False),)),
 )
-REQUEST = Request("s-1", (Bullet("pat-001", "pat", "Test first.", 3, 1),), ("pat-001",), lambda: TURNS)
+REQUEST = Request(
+    "s-1", (Bullet("pat-001", "pat", "Test first.", 3, 1),), ("pat-001",), lambda: TURNS
+)
 
 
 def said_of(*turns: Message) -> Request:
     return replace(REQUEST, messages=lambda: turns)
 
 
-def test_a_key_knows_the_session_and_the_advice_and_nothing_of_counters_ids_times_and_line_ends() -> None:
+def test_key_depends_on_session_and_advice_alone() -> None:
     other = [
         replace(REQUEST, cited=()),
         replace(REQUEST, playbook=()),
@@ -39,14 +51,18 @@ def test_a_key_knows_the_session_and_the_advice_and_nothing_of_counters_ids_time
         *(said_of(*TURNS[:2]), said_of(TURNS[1], TURNS[0], TURNS[2])),
         said_of(TURNS[0]._replace(text="Mend it"), *TURNS[1:]),
         said_of(*TURNS[:2], TURNS[2]._replace(results=(ToolResult("c", "a.py", True),))),
-        said_of(TURNS[0], TURNS[1]._replace(calls=(ToolCall("c", "Bash", {"command": "rm"}),)), TURNS[2]),
+        said_of(
+            TURNS[0], TURNS[1]._replace(calls=(ToolCall("c", "Bash", {"command": "rm"}),)), TURNS[2]
+        ),
     ]
     keys = [request_sha256(request) for request in (REQUEST, *other)]
     assert len(set(keys)) == len(keys)
     same = [
         replace(REQUEST, session_id="s-2", allowance=5),
         replace(REQUEST, playbook=(Bullet("pat-001", "pat", "Test first.", 30, 10),)),
-        said_of(TURNS[0]._replace(text="Fix it\nplease", key=9, uuid="x", timestamp="z"), *TURNS[1:]),
+        said_of(
+            TURNS[0]._replace(text="Fix it\nplease", key=9, uuid="x", timestamp="z"), *TURNS[1:]
+        ),
         said_of(TURNS[0], TURNS[1]._replace(thinking=""), TURNS[2]),
     ]
     assert {request_sha256(request) for request in same} == {keys[0]}
@@ -54,7 +70,10 @@ def test_a_key_knows_the_session_and_the_advice_and_nothing_of_counters_ids_time
 
 def test_a_key_is_the_same_on_every_machine() -> None:
     # Changing it makes every recorded file worthless.
-    assert request_sha256(REQUEST) == "fa82cecb0583421f6e8c3cf4904be7d62e96f34c34b73b870cf6fbe1ac48532e"
+    assert (
+        request_sha256(REQUEST)
+        == "fa82cecb0583421f6e8c3cf4904be7d62e96f34c34b73b870cf6fbe1ac48532e"
+    )
 
 
 def written(path: Path, *lines: str, end: str = "\n") -> FixturesBackend:
@@ -69,20 +88,31 @@ def line(completion: str, request: Request = REQUEST) -> str:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n  \n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_the_last_answer_to_a_question_counts_whatever_the_line_ends(tmp_path: Path, end: str, mark: str) -> None:
+def test_the_last_answer_to_a_question_counts_whatever_the_line_ends(
+    tmp_path: Path, end: str, mark: str
+) -> None:
     other = line("other", replace(REQUEST, cited=()))
-    given = written(tmp_path / "f.jsonl", mark + line("x"), other, line("Grüße"), end=end).answer(REQUEST)
+    given = written(tmp_path / "f.jsonl", mark + line("x"), other, line("Grüße"), end=end).answer(
+        REQUEST
+    )
     key = request_sha256(REQUEST)
     assert (given.text, given.prompt_sha256, given.model) == ("Grüße", key, f"fixtures:{key[:12]}")
 
 
-_NO_FIXTURE, _UNREADABLE = r"f\.jsonl, line 3: is not a fixture", r"the fixtures .*f\.jsonl cannot be read"
-#: What stands on the third line of a file, and what is said of it; without a line, what is in the file's place.
+_NO_FIXTURE, _UNREADABLE = (
+    r"f\.jsonl, line 3: is not a fixture",
+    r"the fixtures .*f\.jsonl cannot be read",
+)
+#: What stands on the third line of a file, and what is said of it; without a line, what is in the
+#: file's place.
 UNREADABLE: dict[str, tuple[str | None, str]] = {
     **{bad[:30]: (bad, _NO_FIXTURE) for bad in ("{", "[]", "{}", "[" * 99_999)},
     "no text": ('{"prompt_hash": "a", "completion": null}', _NO_FIXTURE),
     "no key": ('{"prompt_hash": 1, "completion": "x"}', _NO_FIXTURE),
-    "another request": (line("x", replace(REQUEST, cited=())), r"no answer for this request \([0-9a-f]{12}…\); record"),
+    "another request": (
+        line("x", replace(REQUEST, cited=())),
+        r"no answer for this request \([0-9a-f]{12}…\); record",
+    ),
     **dict.fromkeys(["missing", "a folder", "not UTF-8"], (None, _UNREADABLE)),
 }
 
@@ -102,7 +132,9 @@ def test_what_is_no_fixture_is_named(tmp_path: Path, what: str) -> None:
     assert failed.value.stage == "fixtures"
 
 
-def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(api: Api, tmp_path: Path) -> None:
+def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(
+    api: Api, tmp_path: Path
+) -> None:
     secret = "ghp_" + "Ab3" * 12
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"
@@ -124,9 +156,15 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_the_page(name: str) -> None:
+def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_the_page(
+    name: str,
+) -> None:
     backend = backend_of(Config(backend=name, fixtures="answers.jsonl"))
-    assert (backend.name, backend.is_model, backend.rereads) == (name, BACKENDS[name], name in REREADING)
+    assert (backend.name, backend.is_model, backend.rereads) == (
+        name,
+        BACKENDS[name],
+        name in REREADING,
+    )
     assert f"| `{name}` |" in (DOCS / "judging.md").read_text("utf-8")
     assert f"`{name}`" in section("trust.md", "What leaves your machine").replace('"', "`")
 
@@ -134,8 +172,14 @@ def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        (Config(backend="oracle"), "'oracle' is not a backend; the backends are rules, agent, anthropic, fixtures"),
-        *((Config(backend="fixtures", fixtures=name), "fixtures") for name in ("  ", "~nobody-of-that-name/f.jsonl")),
+        (
+            Config(backend="oracle"),
+            "'oracle' is not a backend; the backends are rules, agent, anthropic, fixtures",
+        ),
+        *(
+            (Config(backend="fixtures", fixtures=name), "fixtures")
+            for name in ("  ", "~nobody-of-that-name/f.jsonl")
+        ),
     ],
 )
 def test_what_is_no_backend_is_refused_by_name(config: Config, said: str) -> None:

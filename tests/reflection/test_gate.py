@@ -1,4 +1,6 @@
-"""The gate (A-30): who is asked, who agreed to it, what it may cost, and which windows wait for a budget."""
+"""The gate (A-30): who is asked, who agreed to it, what it may cost, and which windows wait for
+a budget.
+"""
 
 import json
 import multiprocessing
@@ -18,7 +20,13 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.gate import Gate, Spending, ace_settings, spent_this_month, waiting_for_budget
+from reflector.reflection.gate import (
+    Gate,
+    Spending,
+    ace_settings,
+    spent_this_month,
+    waiting_for_budget,
+)
 from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
 from tests.sessions.test_intake import add_bullets
@@ -26,7 +34,9 @@ from tests.sessions.test_intake import add_bullets
 PROJECT = Path("/home/ada/work/shop")
 
 
-def recorded(ledger: Ledger, tmp_path: Path, trigger: str = "SessionEnd", reason: str | None = None) -> Event:
+def recorded(
+    ledger: Ledger, tmp_path: Path, trigger: str = "SessionEnd", reason: str | None = None
+) -> Event:
     path = Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl")
     return ledger.event(take_in(ledger, Source(path, trigger, reason=reason)).event_id)
 
@@ -43,24 +53,51 @@ def gate(environ: Mapping[str, str] | None = None, layer: str = "user", **config
 def answer(ledger: Ledger, number: int, session_id: str, **meta: Any) -> None:
     about: Any = {"actor": "anthropic", "session_id": session_id, "meta": meta}
     event_id = identity(ev.REFLECTION_ANSWERED, number)
-    ledger.append([NewEvent(ev.REFLECTION_ANSWERED, event_id, {"answer": "", "iteration": 1}, **about)])
+    ledger.append(
+        [NewEvent(ev.REFLECTION_ANSWERED, event_id, {"answer": "", "iteration": 1}, **about)]
+    )
 
 
 SPENT = "the monthly budget is spent: 11,234 of {} tokens (setting monthly_tokens)"
 LITTLE = (
-    "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request needs "
+    "7,999 of 19,233 tokens of the monthly budget are left, fewer than the 8,000 that a request "
+    "needs "
     "(setting monthly_tokens)"
 )
 
 
 @pytest.mark.parametrize(
     ("month", "said"),
-    [(0, None), (11_234, SPENT.format("11,234")), (9_000, SPENT.format("9,000")), (19_233, LITTLE), (19_234, 8_000)],
+    [
+        (0, None),
+        (11_234, SPENT.format("11,234")),
+        (9_000, SPENT.format("9,000")),
+        (19_233, LITTLE),
+        (19_234, 8_000),
+    ],
 )
-def test_a_gate_says_what_is_left_or_why(ledger: Ledger, tmp_path: Path, month: int, said: int | str | None) -> None:
+def test_a_gate_says_what_is_left_or_why(
+    ledger: Ledger, tmp_path: Path, month: int, said: int | str | None
+) -> None:
     event = recorded(ledger, tmp_path)
-    answer(ledger, 1, "s-1", input_tokens=1000, output_tokens=200, cache_read_tokens=30, cache_write_tokens=4)
-    answer(ledger, 2, "s-2", input_tokens=10_000, output_tokens=-5, cache_read_tokens="7", cache_write_tokens=1.5)
+    answer(
+        ledger,
+        1,
+        "s-1",
+        input_tokens=1000,
+        output_tokens=200,
+        cache_read_tokens=30,
+        cache_write_tokens=4,
+    )
+    answer(
+        ledger,
+        2,
+        "s-2",
+        input_tokens=10_000,
+        output_tokens=-5,
+        cache_read_tokens="7",
+        cache_write_tokens=1.5,
+    )
     now = datetime.now(UTC)
     after = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
     assert (spent_this_month(ledger, now), spent_this_month(ledger, after)) == (11_234, 0)
@@ -99,10 +136,15 @@ def test_what_was_last_skipped_for_a_budget_waits(
     [
         *(({"live": False, "forced": forced}, "the playbook is empty") for forced in (False, True)),
         ({"cited": False, "is_model": False}, "the window cites nothing"),
-        *((fields, None) for fields in ({"cited": False}, {"cited": False, "forced": True}, {"is_model": False})),
+        *(
+            (fields, None)
+            for fields in ({"cited": False}, {"cited": False, "forced": True}, {"is_model": False})
+        ),
     ],
 )
-def test_nobody_asks_about_nothing(ledger: Ledger, tmp_path: Path, fields: dict[str, bool], said: str | None) -> None:
+def test_nobody_asks_about_nothing(
+    ledger: Ledger, tmp_path: Path, fields: dict[str, bool], said: str | None
+) -> None:
     event = recorded(ledger, tmp_path)
     assert check(ledger, event, gate(monthly_tokens=0), **fields) == said
 
@@ -115,7 +157,10 @@ def test_nobody_asks_about_nothing(ledger: Ledger, tmp_path: Path, fields: dict[
         ("project", (), "SessionEnd", False),
         ("project", (), "ingest", True),
         ("project", ("/home/ada/work/*",), "SessionEnd", True),
-        *(("user", (other,), "SessionEnd", False) for other in ("/home/ada/play/*", "~nobody-of-that-name/*")),
+        *(
+            ("user", (other,), "SessionEnd", False)
+            for other in ("/home/ada/play/*", "~nobody-of-that-name/*")
+        ),
     ],
 )
 def test_a_model_is_asked_where_the_user_wants_it(
@@ -127,7 +172,11 @@ def test_a_model_is_asked_where_the_user_wants_it(
     assert check(ledger, event, closed, is_model=False) is None
 
 
-SETTINGS = ("playbook_update_on_exit", "playbook_update_on_clear", "playbook_update_on_subagent_stop")
+SETTINGS = (
+    "playbook_update_on_exit",
+    "playbook_update_on_clear",
+    "playbook_update_on_subagent_stop",
+)
 
 
 @pytest.mark.parametrize(
@@ -187,10 +236,14 @@ def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spend
     assert [spending.total(origin, 0) for origin in ("a", "b", "c")] == [123, 120, 123]
     spending.write("b", 20)
     assert spending.total("a", 100) == 120
-    assert [path.stat().st_mode & 0o777 for path in (spending.path, spending.path.parent)] == [0o600, 0o700]
+    assert [path.stat().st_mode & 0o777 for path in (spending.path, spending.path.parent)] == [
+        0o600,
+        0o700,
+    ]
     spending.write("a", 40)  # an older ledger that came back frees nothing
     assert (spending.total("a", 40), spending.total("b", 20)) == (120, 120)
-    spending.path.unlink()  # a lost record leaves each ledger its own sum and is written again by each
+    # a lost record leaves each ledger its own sum and is written again by each
+    spending.path.unlink()
     assert spending.total("a", 100) == 100
     spending.write("a", 100)
     spending.write("b", 25)
@@ -198,7 +251,9 @@ def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spend
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(damage: bytes, end: bool) -> None:
+def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(
+    damage: bytes, end: bool
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         spending = Spending({"HOME": folder})
         spending.write("a", 7)
@@ -229,7 +284,9 @@ def take(home: str, origin: str) -> None:
 
 def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
-    workers = [fork.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)]
+    workers = [
+        fork.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -246,7 +303,8 @@ def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path:
 
 def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_path: Path) -> None:
     november, december = (
-        Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC)) for month in (11, 12)
+        Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC))
+        for month in (11, 12)
     )
     november.write("a", 7)
     assert november.path == tmp_path / "reflector" / "tokens-2026-11"
@@ -257,7 +315,9 @@ def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_p
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
-def test_what_is_no_record_is_an_error_and_holds_nobody_up(spending: Spending, make: Callable[[Path], object]) -> None:
+def test_what_is_no_record_is_an_error_and_holds_nobody_up(
+    spending: Spending, make: Callable[[Path], object]
+) -> None:
     path = spending.path
     path.parent.mkdir(parents=True)
     make(path)

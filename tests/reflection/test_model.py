@@ -56,12 +56,16 @@ def backend(api: Api, settings: Mapping[str, Any] | None = None, **fields: Any) 
     return ModelBackend(api.client(**(settings or {})), **fields)
 
 
-def test_template_playbook_session_and_citations_are_sent_with_the_cached_part_first(api: Api, short: Request) -> None:
+def test_template_playbook_session_and_citations_are_sent_with_the_cached_part_first(
+    api: Api, short: Request
+) -> None:
     given, again = (backend(api).answer(short) for _ in range(2))
     asked, same = api.asked
     assert (asked.body, given.prompt_sha256) == (same.body, again.prompt_sha256)
     first, second = asked.blocks
-    assert "## PATTERNS & APPROACHES\n[pat-001] helpful=3 harmful=1 :: Write the failing test first.\n" in first["text"]
+    assert (
+        "## PATTERNS & APPROACHES\n[pat-001] helpful=3 harmful=1 :: Write the failing test first.\n"
+    ) in first["text"]
     assert "As [pat-001] says, I change how the cart adds up its total." in second["text"]
     assert '["pat-001"]' in second["text"]
     assert (given.text, given.model) == (answer(("pat-001", "helpful")), MODEL)
@@ -70,12 +74,26 @@ def test_template_playbook_session_and_citations_are_sent_with_the_cached_part_f
 
 
 def test_what_the_answer_took_stands_beside_it(api: Api, short: Request) -> None:
-    usage = {"input_tokens": 1000, "output_tokens": 50, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 9}
-    api.does = [error(529), sound(usage=usage, headers={"request-id": "req_7"}), sound(model="gateway/one")]
+    usage = {
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 9,
+    }
+    api.does = [
+        error(529),
+        sound(usage=usage, headers={"request-id": "req_7"}),
+        sound(model="gateway/one"),
+    ]
     meta = dict(backend(api).answer(short).meta)
     assert meta.pop("milliseconds") >= 0  # type: ignore[operator]
     assert meta.pop("estimated_tokens") > 500  # type: ignore[operator]
-    tokens = {"input_tokens": 1000, "output_tokens": 50, "cache_read_tokens": 20, "cache_write_tokens": 9}
+    tokens = {
+        "input_tokens": 1000,
+        "output_tokens": 50,
+        "cache_read_tokens": 20,
+        "cache_write_tokens": 9,
+    }
     about = {"requests": 2, "stop_reason": "end_turn", "request_id": "req_7"}
     assert meta == tokens | about | {"cost_usd": str(cost(MODEL, Usage(1000, 50, 20, 9)))}
     given = backend(api).answer(short)
@@ -89,7 +107,14 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     backend(api).answer(request_of(session.write(tmp_path / "t.jsonl")))
     text = api.asked[0].text
     template = find_template("reflector.txt").text
-    for tag in ("<playbook>", "</playbook>", "<session>", "</session>", "<cited_ids>", "</cited_ids>"):
+    for tag in (
+        "<playbook>",
+        "</playbook>",
+        "<session>",
+        "</session>",
+        "<cited_ids>",
+        "</cited_ids>",
+    ):
         assert text.lower().count(tag) == template.count(tag)
     opening, mark, shown = re.split(r"<(session-[0-9a-f]{32})>\n", text)
     turns, closing = shown.split(f"\n</{mark}>")
@@ -98,7 +123,9 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     assert "Mocks {hide} broken migrations." in text
 
 
-def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(api: Api, short: Request, tmp_path: Path) -> None:
+def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(
+    api: Api, short: Request, tmp_path: Path
+) -> None:
     own = tmp_path / ".claude/reflector/prompts/reflector.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine {playbook} {{}} {transcript} {cited_ids}")
@@ -111,7 +138,9 @@ def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(api: Api, 
     assert (failed.value.stage, failed.value.attempts, api.asked) == ("template", 0, [])
 
 
-def test_question_and_answer_stay_within_limit_and_allowance(api: Api, short: Request, long_path: Path) -> None:
+def test_question_and_answer_stay_within_limit_and_allowance(
+    api: Api, short: Request, long_path: Path
+) -> None:
     full = replace(short, playbook=(Bullet("pat-001", "pat", "word " * 20_000, 0, 0),))
     with pytest.raises(BackendError, match="raise request_tokens or prune the playbook") as failed:
         backend(api, request_tokens=8_000).answer(full)
@@ -123,7 +152,9 @@ def test_question_and_answer_stay_within_limit_and_allowance(api: Api, short: Re
         backend(api, request_tokens=100).complete("x " * 1000)
     assert api.asked == []
     for allowance in (11_000, 20_000, 33_000):
-        prompt = backend(api, request_tokens=20_000).prompt(request_of(long_path, allowance=allowance))
+        prompt = backend(api, request_tokens=20_000).prompt(
+            request_of(long_path, allowance=allowance)
+        )
         assert prompt.tokens <= min(20_000, allowance - 4096)
 
 
@@ -131,7 +162,9 @@ def test_question_and_answer_stay_within_limit_and_allowance(api: Api, short: Re
 def runner(api: Api, ledger: Ledger, tmp_path: Path) -> Runner:
     """Who asks about a short session that cites pat-001, with a budget of 11,000 tokens."""
     add_bullets(ledger, "pat-001", "pat-002")
-    take_in(ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd"))
+    take_in(
+        ledger, Source(Session().cites("pat-001").write(tmp_path / "short.jsonl"), "SessionEnd")
+    )
     config = Config(layers={"backend": "user"}, monthly_tokens=11_000)
     return Runner(ledger, backend(api), gate=Gate(config, tmp_path, {}))
 
@@ -146,7 +179,9 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(api: Api, runne
     assert api.asked == []
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_again_also_after_the_api_was_down(api: Api, runner: Runner) -> None:
+def test_an_answer_that_cannot_be_read_is_asked_for_again_also_after_the_api_was_down(
+    api: Api, runner: Runner
+) -> None:
     api.does = [sound("I would rather not.", usage={"input_tokens": 1}), *[error(500)] * 3]
     for _ in range(3):
         runner.finish_pending(retry="all")
@@ -162,12 +197,17 @@ def test_a_refusal_is_final(api: Api, runner: Runner, text: str) -> None:
         runner.finish_pending(retry="all")
     assert len(api.asked) == 1
     (failed,) = of_type(runner.ledger, ev.REFLECTION_FAILED)
-    assert (failed.data["stage"], failed.data["message"]) == ("answer", "the model declined to answer")
+    assert (failed.data["stage"], failed.data["message"]) == (
+        "answer",
+        "the model declined to answer",
+    )
     assert runner.ledger.open_windows() == []
 
 
 def test_an_answer_with_odd_facts_beside_it_is_not_lost(api: Api, runner: Runner) -> None:
-    api.else_ = sound(model="a\ud800\x00b", stop_reason="x\ud800" * 90, usage={"input_tokens": 1e300})
+    api.else_ = sound(
+        model="a\ud800\x00b", stop_reason="x\ud800" * 90, usage={"input_tokens": 1e300}
+    )
     assert runner.finish_pending()[0].outcome == "completed"
     assert counters(runner.ledger)["pat-001"] == (1, 0)
     # What the API does not count, the budgets count at the most that it can be.

@@ -1,4 +1,6 @@
-"""The prompts (A-07, A-09, A-10): what they ask for, who may override them, and that data in them stays data."""
+"""The prompts (A-07, A-09, A-10): what they ask for, who may override them, and that data in
+them stays data.
+"""
 
 import os
 from collections.abc import Callable
@@ -24,7 +26,15 @@ def no_prompts_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
     text = load_template("reflector.txt")
-    for wanted in ("{transcript}", "{playbook}", "{cited_ids}", '"analysis"', '"bullet_tags"', '"name"', '"tag"'):
+    for wanted in (
+        "{transcript}",
+        "{playbook}",
+        "{cited_ids}",
+        '"analysis"',
+        '"bullet_tags"',
+        '"name"',
+        '"tag"',
+    ):
         assert wanted in text
     for word in ("citation-guided", "content-based"):
         assert word in text.lower()
@@ -35,7 +45,9 @@ def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
         ("harmful", "yes"),
         ("neutral", "no"),
     ]
-    assert all(tag.turn and len(tag.quote) >= LEAST_QUOTE and tag.sure == "sure" for tag in example.tags)
+    assert all(
+        tag.turn and len(tag.quote) >= LEAST_QUOTE and tag.sure == "sure" for tag in example.tags
+    )
     assert example.problems == ()
 
 
@@ -70,7 +82,13 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
         (folder / "playbook.txt").write_text(text, "utf-8-sig")
         assert load_template("playbook.txt", project) == text
     assert load_template("playbook.txt") == "user {key_points}"
-    with pytest.raises(TemplateError, match=r"'../secrets' is not a prompt template; there are playbook"):
+    with pytest.raises(
+        TemplateError,
+        match=(
+            r"'../secrets' is not a prompt template; there are "
+            r"playbook"
+        ),
+    ):
         load_template("../secrets")
 
 
@@ -79,13 +97,21 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
     [
         (b"no place", "the placeholder {playbook} is missing"),
         (b"{playbook}{transcript}{cited_ids}{playbook}", "{playbook} appears 2 times"),
-        (b'{playbook}\n{"analysis": 1}', r"line 2: '{\"analysis\": 1}' is not a placeholder".replace("\\", "")),
+        (
+            b'{playbook}\n{"analysis": 1}',
+            (
+                r"line 2: '{\"analysis\": 1}' is not a "
+                r"placeholder"
+            ).replace("\\", ""),
+        ),
         (b"{playbook} {transcript} {cited_ids} {", "line 1: '{' is not a placeholder"),
         (b"\xff", "not UTF-8 at byte 0"),
         (b"x" * 300_000, "longer than 256 KiB"),
     ],
 )
-def test_a_broken_template_is_named_with_file_place_and_way_out(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_a_broken_template_is_named_with_file_place_and_way_out(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "reflector.txt"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
@@ -96,7 +122,9 @@ def test_a_broken_template_is_named_with_file_place_and_way_out(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
-def test_what_is_no_template_is_told_and_not_passed_over(tmp_path: Path, make: Callable[[Path], object]) -> None:
+def test_what_is_no_template_is_told_and_not_passed_over(
+    tmp_path: Path, make: Callable[[Path], object]
+) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
     path.parent.mkdir(parents=True)
     make(path)

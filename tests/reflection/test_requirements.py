@@ -1,5 +1,6 @@
-"""The public functions of parts A (the ACE reflector) and B (reflection with ground truth), and requirements that stand
-nowhere else: A-04, A-08, A-23 to A-28 and A-30. The others are named by the modules that test them.
+"""The public functions of parts A (the ACE reflector) and B (reflection with ground truth), and
+requirements that stand nowhere else: A-04, A-08, A-23 to A-28 and A-30. The others are named by the
+modules that test them.
 """
 
 import inspect
@@ -12,13 +13,21 @@ from typing import Any
 import pytest
 
 import reflector
-from reflector import apply_bullet_tags, extract_cited_ids, extract_json_object, format_playbook, load_transcript
+from reflector import (
+    apply_bullet_tags,
+    extract_cited_ids,
+    extract_json_object,
+    format_playbook,
+    load_transcript,
+)
 from reflector.ground_truth import ReflectorAgent, ReflectorPromptBuilder
 from reflector.playbook.names import SECTIONS
 from tests.road.agent import Agent
 
 RUN = "(self, trajectory, ground_truth, test_report, dataset, max_iterations=1)"
-BUILD = "(self, trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights=None)"
+BUILD = (
+    "(self, trajectory, ground_truth, test_report, used_bullets, dataset, previous_insights=None)"
+)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +43,17 @@ BUILD = "(self, trajectory, ground_truth, test_report, used_bullets, dataset, pr
         (ReflectorAgent, "(llm_client, prompt_builder, playbook_store)"),
         (ReflectorAgent.run, RUN),
         (ReflectorPromptBuilder.build, BUILD),
-        (ReflectorPromptBuilder.build_evaluation_prompt, "(self, trajectory, ground_truth, bullet)"),
+        (
+            ReflectorPromptBuilder.build_evaluation_prompt,
+            "(self, trajectory, ground_truth, bullet)",
+        ),
     ],
 )
 def test_the_public_functions_have_the_asked_signatures(function: Any, signature: str) -> None:
     given = inspect.signature(function)
-    parameters = [one.replace(annotation=inspect.Parameter.empty) for one in given.parameters.values()]
+    parameters = [
+        one.replace(annotation=inspect.Parameter.empty) for one in given.parameters.values()
+    ]
     assert str(inspect.Signature(parameters)).replace(" = ", "=") == signature
     assert inspect.iscoroutinefunction(function) == (function is reflector.run_reflector)
 
@@ -48,7 +62,12 @@ def test_injection_changes_nothing(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("drain")
     before = {path: path.read_bytes() for path in agent.claude.rglob("*") if path.is_file()}
-    told = agent.hook("SessionStart", session_id="s-1", source="startup", transcript_path=str(tmp_path / "t.jsonl"))
+    told = agent.hook(
+        "SessionStart",
+        session_id="s-1",
+        source="startup",
+        transcript_path=str(tmp_path / "t.jsonl"),
+    )
     assert "[pat-001] helpful=0 harmful=0 :: Write the failing test first." in told
     assert {path: path.read_bytes() for path in before} == before
 
@@ -61,11 +80,18 @@ def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dic
 
 
 def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"version": "1.0", "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()}}
+    return {
+        "version": "1.0",
+        "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()},
+    }
 
 
 def counts(book: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    return {e["name"]: (e["helpful"], e["harmful"]) for entries in book["sections"].values() for e in entries}
+    return {
+        e["name"]: (e["helpful"], e["harmful"])
+        for entries in book["sections"].values()
+        for e in entries
+    }
 
 
 def tag(name: str, verdict: str) -> dict[str, Any]:
@@ -73,7 +99,10 @@ def tag(name: str, verdict: str) -> dict[str, Any]:
 
 
 def test_sections_stand_in_canonical_order_with_a_blank_line_between() -> None:
-    book = playbook(oth=[entry("oth-001", 0, 4, "z")], pat=[entry("pat-001", 3, 1, "a"), entry("pat-002", text="b")])
+    book = playbook(
+        oth=[entry("oth-001", 0, 4, "z")],
+        pat=[entry("pat-001", 3, 1, "a"), entry("pat-002", text="b")],
+    )
     assert format_playbook(book, "<{key_points}>") == (
         "<## PATTERNS & APPROACHES\n"
         "[pat-001] helpful=3 harmful=1 :: a\n"
@@ -84,19 +113,35 @@ def test_sections_stand_in_canonical_order_with_a_blank_line_between() -> None:
     )
 
 
-@pytest.mark.parametrize("book", [playbook(), {}, {"sections": {}}, {"sections": None}, {"sections": {"OTHERS": None}}])
+@pytest.mark.parametrize(
+    "book", [playbook(), {}, {"sections": {}}, {"sections": None}, {"sections": {"OTHERS": None}}]
+)
 def test_an_empty_playbook_is_no_text_at_all(book: dict[str, Any]) -> None:
     assert format_playbook(book) == ""
 
 
-_UNUSABLE: list[Any] = [tag("pat-001", "Helpful"), tag("pat-999", "helpful"), {"name": "pat-001"}, {"tag": "helpful"}]
-_UNUSABLE += ["pat-001", None, {"name": ["pat-001"], "tag": "helpful"}, {"name": "pat-001", "tag": ["helpful"]}]
+_UNUSABLE: list[Any] = [
+    tag("pat-001", "Helpful"),
+    tag("pat-999", "helpful"),
+    {"name": "pat-001"},
+    {"tag": "helpful"},
+]
+_UNUSABLE += [
+    "pat-001",
+    None,
+    {"name": ["pat-001"], "tag": "helpful"},
+    {"name": "pat-001", "tag": ["helpful"]},
+]
 
 
 @pytest.mark.parametrize(
     ("tags", "counted", "logged"),
     [
-        ([tag("pat-001", verdict) for verdict in ("helpful", "helpful", "harmful", "neutral")], (3, 2), 0),
+        (
+            [tag("pat-001", verdict) for verdict in ("helpful", "helpful", "harmful", "neutral")],
+            (3, 2),
+            0,
+        ),
         ([*_UNUSABLE, tag("pat-001", "helpful")], (2, 1), len(_UNUSABLE)),
         *((odd, (1, 1), 1) for odd in (None, "helpful", {"pat-001": "helpful"}, 3)),
     ],
@@ -108,16 +153,23 @@ def test_every_usable_tag_counts_each_time_and_the_others_are_logged(
     book = playbook(pat=[entry("pat-001", 7, 7)], oth=[entry("oth-001"), entry("pat-001", 1, 1)])
     with caplog.at_level(logging.WARNING, "reflector"):
         assert apply_bullet_tags(book, tags) is book
-    assert [(e["helpful"], e["harmful"]) for e in book["sections"]["PATTERNS & APPROACHES"]] == [(7, 7)]
+    assert [(e["helpful"], e["harmful"]) for e in book["sections"]["PATTERNS & APPROACHES"]] == [
+        (7, 7)
+    ]
     assert counts(book) == {"pat-001": counted, "oth-001": (0, 0)}
     assert len(caplog.records) == logged
 
 
-@pytest.mark.parametrize("setup", ["", "logging.basicConfig(level=logging.ERROR, format='%(message)s');"])
+@pytest.mark.parametrize(
+    "setup", ["", ("logging.basicConfig(level=logging.ERROR, format='%(message)s');")]
+)
 def test_an_unknown_name_is_told_on_stderr_whatever_logging_is_set_up(setup: str) -> None:
     code = (
         f"import logging; {setup}from reflector import apply_bullet_tags;"
         "apply_bullet_tags({'sections': {}}, [{'name': 'pat-\\x1b[2J', 'tag': 'helpful'}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "tag 0: no bullet is named 'pat-\\x1b[2J'; it was not counted\n")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "tag 0: no bullet is named 'pat-\\x1b[2J'; it was not counted\n",
+    )

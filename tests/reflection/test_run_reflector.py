@@ -1,4 +1,6 @@
-"""`run_reflector`, requirements A-11 to A-20: what it asks, what it returns, and that it never raises."""
+"""`run_reflector`, requirements A-11 to A-20: what it asks, what it returns, and that it never
+raises.
+"""
 
 import asyncio
 import copy
@@ -25,7 +27,9 @@ MESSAGES = [
     {"role": "user", "content": "Help me refactor this code"},
     {"role": "assistant", "content": "Based on [pat-001] and [mis-002], I {recommend}..."},
 ]
-BOOK = playbook(pat=[entry("pat-001", 3, 1, "Use {types}.")], mis=[entry("mis-001", text="No mocks.")])
+BOOK = playbook(
+    pat=[entry("pat-001", 3, 1, "Use {types}.")], mis=[entry("mis-001", text="No mocks.")]
+)
 THREE = {
     "analysis": "Types helped; the mock hid a bug.",
     "bullet_tags": [
@@ -46,11 +50,17 @@ def asks(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Api:
     return api
 
 
-def reflect(messages: Any = MESSAGES, book: Any = BOOK, cited: Any = ("pat-001",)) -> dict[str, Any]:
-    return asyncio.run(run_reflector(messages, book, list(cited) if isinstance(cited, tuple) else cited))
+def reflect(
+    messages: Any = MESSAGES, book: Any = BOOK, cited: Any = ("pat-001",)
+) -> dict[str, Any]:
+    return asyncio.run(
+        run_reflector(messages, book, list(cited) if isinstance(cited, tuple) else cited)
+    )
 
 
-def test_a_session_is_asked_about_in_one_message_and_its_tags_come_back_as_they_were_given(asks: Api) -> None:
+def test_a_session_is_asked_about_in_one_message_and_its_tags_come_back_as_they_were_given(
+    asks: Api,
+) -> None:
     asks.does = [sound(json.dumps(THREE))]
     messages = [{"role": "system", "content": "Be brief."}, *MESSAGES]
     before = copy.deepcopy((messages, BOOK))
@@ -69,10 +79,17 @@ def test_a_session_is_asked_about_in_one_message_and_its_tags_come_back_as_they_
 
 def test_messages_of_blocks_are_shown(asks: Api) -> None:
     use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "3 passed"}]}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [{"type": "text", "text": "3 passed"}],
+    }
     reflect(
         [
-            {"role": "user", "content": [{"type": "text", "text": "HELLO"}, {"type": "text", "text": "AGAIN"}]},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "HELLO"}, {"type": "text", "text": "AGAIN"}],
+            },
             {"role": "assistant", "content": [{"type": "text", "text": "As [pat-001] says."}, use]},
             {"role": "user", "content": [result]},
             {"role": "user", "content": [{"type": "unknown"}, None, 7]},
@@ -85,10 +102,15 @@ def test_messages_of_blocks_are_shown(asks: Api) -> None:
     assert len(turns) == 3
 
 
-def test_with_and_without_citations_the_same_form_is_asked_for_and_an_empty_playbook_has_an_analysis(asks: Api) -> None:
+def test_one_answer_form_with_and_without_citations(
+    asks: Api,
+) -> None:
     asks.else_ = sound('{"analysis": "Nothing to judge.", "bullet_tags": []}')
     for cited, book in ((("pat-001",), BOOK), ((), BOOK), ((), playbook()), ((), {})):
-        assert reflect(book=book, cited=cited) == {"analysis": "Nothing to judge.", "bullet_tags": []}
+        assert reflect(book=book, cited=cited) == {
+            "analysis": "Nothing to judge.",
+            "bullet_tags": [],
+        }
     guided, content, *_ = (asked.text for asked in asks.asked)
     assert guided.replace('["pat-001"]', "[]") == content
 
@@ -101,17 +123,26 @@ def test_the_nearest_variable_names_the_model_the_key_and_the_address() -> None:
     for name in ("ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_MODEL", "AGENTIC_CONTEXT_MODEL"):
         environ[name] = f"of {name}"
         assert model_settings(environ=environ).model == f"of {name}"
-    assert model_settings(environ=environ | {"AGENTIC_CONTEXT_MODEL": " "}).model == "of ANTHROPIC_MODEL"
+    assert (
+        model_settings(environ=environ | {"AGENTIC_CONTEXT_MODEL": " "}).model
+        == "of ANTHROPIC_MODEL"
+    )
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AGENTIC_CONTEXT_API_KEY"):
         environ[name] = f"of {name}"
         found = model_settings(environ=environ)
         assert (found.key, found.bearer) == (f"of {name}", name == "ANTHROPIC_AUTH_TOKEN")
-    for name, url in (("ANTHROPIC_BASE_URL", "  "), ("ANTHROPIC_BASE_URL", "b"), ("AGENTIC_CONTEXT_BASE_URL", "a")):
+    for name, url in (
+        ("ANTHROPIC_BASE_URL", "  "),
+        ("ANTHROPIC_BASE_URL", "b"),
+        ("AGENTIC_CONTEXT_BASE_URL", "a"),
+    ):
         environ[name] = url
         assert model_settings(environ=environ).base_url == (url.strip() or None)
 
 
-def test_without_a_key_the_result_is_empty_and_nobody_is_asked(asks: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_the_result_is_empty_and_nobody_is_asked(
+    asks: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     assert reflect() == EMPTY
     assert asks.asked == []
@@ -123,19 +154,34 @@ TAGS = [{"name": "pat-001", "tag": "great", "weight": 1}]
 @pytest.mark.parametrize(
     ("text", "result"),
     [
-        *((text, EMPTY) for text in ("This is not JSON at all, just text.", "", "[1, 2]", "null", "{}")),
+        *(
+            (text, EMPTY)
+            for text in (("This is not JSON at all, just text."), "", "[1, 2]", "null", "{}")
+        ),
         ('{"analysis": "only analysis"}', {"analysis": "only analysis", "bullet_tags": []}),
         (f'{{"bullet_tags": {json.dumps(TAGS)}}}', {"analysis": "", "bullet_tags": TAGS}),
         (json.dumps({"result": THREE}), THREE),
         (
-            '{"analysis": "a", "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "r"}, {"name": "pa',
-            {"analysis": "a", "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "r"}]},
+            (
+                '{"analysis": "a", "bullet_tags": [{"name": "pat-001", "tag": "helpful", '
+                '"rationale": '
+                '"r"}, {"name": "pa'
+            ),
+            {
+                "analysis": "a",
+                "bullet_tags": [{"name": "pat-001", "tag": "helpful", "rationale": "r"}],
+            },
         ),
         ('{"analysis": ["x"], "bullet_tags": "none"}', EMPTY),
-        ('{"analysis": "a", "bullet_tags": ["pat-001", 7, null]}', {"analysis": "a", "bullet_tags": []}),
+        (
+            ('{"analysis": "a", "bullet_tags": ["pat-001", 7, null]}'),
+            {"analysis": "a", "bullet_tags": []},
+        ),
     ],
 )
-def test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result(text: str, result: dict[str, Any]) -> None:
+def test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result(
+    text: str, result: dict[str, Any]
+) -> None:
     assert _result(text) == result
 
 
@@ -168,10 +214,14 @@ def test_diagnostic_mode_keeps_what_was_asked_and_what_went_wrong_without_secret
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
-objects = st.fixed_dictionaries({}, optional=dict.fromkeys(["analysis", "bullet_tags"], json_values))
+objects = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(["analysis", "bullet_tags"], json_values)
+)
 answers = ANSWERS | objects.map(json.dumps)
 
 
@@ -190,11 +240,17 @@ def test_no_answer_makes_it_raise(text: str) -> None:
     assert_is_result(_result(text))
 
 
-fields = st.fixed_dictionaries({}, optional=dict.fromkeys(["content", "stop_reason", "usage", "model"], json_values))
+fields = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(["content", "stop_reason", "usage", "model"], json_values)
+)
 #: Whatever an API could do with a request, but for waiting.
 behaviours = st.builds(
-    lambda status, kind, rest, body, cut: Behaviour(status, body, {"content-type": kind, **rest}).cut(cut),
-    st.sampled_from([200] * 8 + [201, 204, 300, 304, 307, 400, 401, 404, 408, 413, 429, 500, 529, 599]),
+    lambda status, kind, rest, body, cut: Behaviour(
+        status, body, {"content-type": kind, **rest}
+    ).cut(cut),
+    st.sampled_from(
+        [200] * 8 + [201, 204, 300, 304, 307, 400, 401, 404, 408, 413, 429, 500, 529, 599]
+    ),
     st.sampled_from(["application/json", "text/html", ""]),
     st.sampled_from([{}, *({"retry-after": rest} for rest in ("0", "1e9", "-1", "x", "inf"))]),
     fields.map(lambda given: sound(**given).body)
@@ -203,7 +259,9 @@ behaviours = st.builds(
     | st.binary(max_size=40),
     st.sampled_from([1 << 20, 1 << 20, 0, 10]),
 )
-through_http = settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+through_http = settings(
+    max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @through_http
@@ -217,7 +275,8 @@ def test_no_behaviour_of_the_api_makes_it_raise(asks: Api, does: list[Behaviour]
 
 @through_http
 @given(
-    st.lists(st.fixed_dictionaries({}, optional={"role": json_values, "content": json_values})) | json_values,
+    st.lists(st.fixed_dictionaries({}, optional={"role": json_values, "content": json_values}))
+    | json_values,
     st.fixed_dictionaries({}, optional={"sections": json_values}) | json_values,
     st.lists(json_values) | json_values,
 )

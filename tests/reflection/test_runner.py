@@ -1,4 +1,6 @@
-"""From a recorded window to its tags, whatever the backend answers and wherever the process dies."""
+"""From a recorded window to its tags, whatever the backend answers and wherever the process
+dies.
+"""
 
 import json
 from collections.abc import Callable
@@ -75,7 +77,9 @@ def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
 
 def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001", "pat-002")
-    says = Says([tags(tag("pat-001", "helpful", "The test failed first."), tag("pat-002", "harmful"))])
+    says = Says(
+        [tags(tag("pat-001", "helpful", "The test failed first."), tag("pat-002", "harmful"))]
+    )
     (done,) = Runner(ledger, says).finish_pending()
     assert (done.outcome, done.detail) == ("completed", "pat-001 helpful, pat-002 harmful")
     assert counters(ledger) == {"pat-001": (1, 0), "pat-002": (0, 1)}
@@ -102,7 +106,9 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
         (None, "malformed"),
     ],
 )
-def test_each_tag_is_kept_with_what_became_of_it(ledger: Ledger, cites: Cites, entry: Any, disposition: str) -> None:
+def test_each_tag_is_kept_with_what_became_of_it(
+    ledger: Ledger, cites: Cites, entry: Any, disposition: str
+) -> None:
     add_bullets(ledger, "mis-001")
     ledger.append([changed(ev.BULLET_REMOVED, "mis-001", reason="deleted", into=None)])
     cites("pat-001", "pat-002")
@@ -116,7 +122,9 @@ def test_each_tag_is_kept_with_what_became_of_it(ledger: Ledger, cites: Cites, e
 def test_any_answer_leaves_a_sound_ledger_without_secrets(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001")
     analysis = f"password={SECRET}" + "\ud800 \x00 \u202e" * 9_000
-    Runner(ledger, Says([tags(tag("pat-001", "helpful", SECRET), analysis=analysis)])).finish_pending()
+    Runner(
+        ledger, Says([tags(tag("pat-001", "helpful", SECRET), analysis=analysis)])
+    ).finish_pending()
     assert counters(ledger)["pat-001"] == (1, 0)
     assert list(verify(ledger)) == []
     assert "Ab3Ab3" not in json.dumps([event.data for event in ledger.events()])
@@ -130,7 +138,9 @@ def test_any_answer_leaves_a_sound_ledger_without_secrets(ledger: Ledger, cites:
         (KeyError("bug"), "backend"),
     ],
 )
-def test_what_a_backend_raises_is_tried_again(ledger: Ledger, cites: Cites, raised: Exception, stage: str) -> None:
+def test_what_a_backend_raises_is_tried_again(
+    ledger: Ledger, cites: Cites, raised: Exception, stage: str
+) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([raised, tags(tag("pat-001", "helpful"))]))
     assert [done.outcome for done in runner.finish_pending()] == ["failed"]
@@ -141,7 +151,9 @@ def test_what_a_backend_raises_is_tried_again(ledger: Ledger, cites: Cites, rais
     assert counters(ledger)["pat-001"] == (1, 0)
 
 
-def test_a_failed_window_waits_longer_each_time(ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_window_waits_longer_each_time(
+    ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cites("pat-001")
     says = Says([BackendError("not this one", stage="request")] * 9)
     runner = Runner(ledger, says, max_attempts=3)
@@ -164,7 +176,9 @@ def test_a_failed_window_waits_longer_each_time(ledger: Ledger, cites: Cites, mo
 
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
-def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(ledger: Ledger, cites: Cites, stage: str) -> None:
+def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(
+    ledger: Ledger, cites: Cites, stage: str
+) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
     pauses = []
@@ -177,14 +191,19 @@ def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(ledger: Led
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
 
-def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(ledger: Ledger, cites: Cites) -> None:
+def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
+    ledger: Ledger, cites: Cites
+) -> None:
     cites("pat-001")
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
     assert [runner.finish_pending(retry="all")[0].outcome for _ in range(2)] == ["failed", "failed"]
     (answered,) = of_type(ledger, ev.REFLECTION_ANSWERED)
     assert (answered.data or {})["answer"] == "I am sorry, I cannot judge this."
-    assert [e.data["stage"] for e in of_type(ledger, ev.REFLECTION_FAILED) if e.data] == ["parse", "parse"]
+    assert [e.data["stage"] for e in of_type(ledger, ev.REFLECTION_FAILED) if e.data] == [
+        "parse",
+        "parse",
+    ]
     assert len(says.asked) == 1
 
 
@@ -216,7 +235,11 @@ def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
     Runner(ledger, says).finish_pending()
     assert len(says.asked) == int(asks_again)
     assert counters(ledger)["pat-001"] == (1, 0)
-    assert len(of_type(ledger, ev.REFLECTION_ANSWERED)) == len(of_type(ledger, ev.REFLECTION_COMPLETED)) == 1
+    assert (
+        len(of_type(ledger, ev.REFLECTION_ANSWERED))
+        == len(of_type(ledger, ev.REFLECTION_COMPLETED))
+        == 1
+    )
 
 
 def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A session in windows: what its later ones read again, and what becomes of the earlier verdicts."""
+"""A session in windows: what its later ones read again, and what becomes of the earlier
+verdicts.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +34,12 @@ class Cut:
         self.ledger = ledger
         self.path = path
         self.session = Session()
-        ledger.append([added("pat-001", "Change how the cart adds up its total."), added("pat-002", "Advice pat-002.")])
+        ledger.append(
+            [
+                added("pat-001", ("Change how the cart adds up its total.")),
+                added("pat-002", "Advice pat-002."),
+            ]
+        )
 
     def window(self, mode: WindowMode = "new", *, by: Backend | None = RULES) -> list[Reflected]:
         """Take in what was said since the last one, and let a backend judge it."""
@@ -63,7 +70,9 @@ def cut(ledger: Ledger, tmp_path: Path) -> Cut:
     return Cut(ledger, tmp_path / "t.jsonl")
 
 
-def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_came_of(cut: Cut) -> None:
+def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_came_of(
+    cut: Cut,
+) -> None:
     cut.session.cites("pat-001", "helpful")
     cut.window()
     cut.session.records.clear()
@@ -92,14 +101,18 @@ class Mine(RulesBackend):
 
 
 @pytest.mark.parametrize("backend", [RULES, Mine()], ids=["rules", "mine"])
-def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(cut: Cut, backend: RulesBackend) -> None:
+def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(
+    cut: Cut, backend: RulesBackend
+) -> None:
     cut.objected(by=backend)
     assert cut.carried() == [[], ["pat-001"]]
     assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
     first, second = [step for step in blame(cut.ledger, "pat-001") if step.tag]
     assert (first.tag, first.disposition, second.tag) == ("helpful", "retracted", "neutral")
     assert first.uncounted_by.actor == backend.name
-    assert first.uncounted_by.reason == "overturned by a later window of the session, which says neutral"
+    assert first.uncounted_by.reason == (
+        "overturned by a later window of the session, which says neutral"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +131,10 @@ def test_a_model_reads_again_what_was_left_neutral_and_not_what_was_decided(
     cut.session.user(THANKS).agent(said)
     cut.window(by=model)
     assert [request.cited for request in model.asked] == [("pat-001", "pat-002"), asked]
-    read = [[name for one in request.messages() for name in citations_of(one)] for request in model.asked]
+    read = [
+        [name for one in request.messages() for name in citations_of(one)]
+        for request in model.asked
+    ]
     assert read == [["pat-001", "pat-002"], cited]
     assert cut.counters() == (0, int(verdict == "harmful"))
 
@@ -131,8 +147,12 @@ def test_what_another_backend_decided_is_not_judged_again_by_the_rules(cut: Cut)
     assert (cut.tags(), cut.counters()) == (["helpful"], (1, 0))
 
 
-@pytest.mark.parametrize(("target", "verdict"), [(ev.BULLET_TAGGED, "helpful"), (ev.SESSION_RECORDED, "neutral")])
-def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(cut: Cut, target: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "verdict"), [(ev.BULLET_TAGGED, "helpful"), (ev.SESSION_RECORDED, "neutral")]
+)
+def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(
+    cut: Cut, target: str, verdict: str
+) -> None:
     cut.session.cites("pat-001", "helpful" if verdict == "helpful" else None)
     cut.window()
     (event,) = cut.ledger.events(types=[target])
@@ -151,7 +171,9 @@ def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
     assert cut.counters() == (1, 0)
 
 
-def test_a_retraction_between_reading_and_append_is_no_conflict(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retraction_between_reading_and_append_is_no_conflict(
+    cut: Cut, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cut.objected(by=None)
     (tag,) = cut.ledger.events(types=[ev.BULLET_TAGGED])
     append = Ledger.append
@@ -169,7 +191,9 @@ def test_a_retraction_between_reading_and_append_is_no_conflict(cut: Cut, monkey
 
 
 def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
-    cut.session.cites("pat-001", None).user("Perfect, that works for Ada Example. Thanks!").agent("Fine.")
+    cut.session.cites("pat-001", None).user("Perfect, that works for Ada Example. Thanks!").agent(
+        "Fine."
+    )
     cut.window()
     for kind in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
         (said,) = cut.ledger.events(types=[kind])
@@ -189,7 +213,9 @@ def test_windows_that_go_round_in_circles_are_read_once(cut: Cut) -> None:
     data = recorded.data or {}
     for own, other in (("a", "b"), ("b", "a")):
         circling = {**data, "window": {**data["window"], "after": other}, "carried": ["pat-001"]}
-        cut.ledger.append([NewEvent(ev.SESSION_RECORDED, own, circling, "ingest", session_id=recorded.session_id)])
+        cut.ledger.append(
+            [NewEvent(ev.SESSION_RECORDED, own, circling, "ingest", session_id=recorded.session_id)]
+        )
     done = Runner(cut.ledger, RULES).finish_pending()
     assert [one.outcome for one in done] == ["completed"] * 3
 

@@ -1,4 +1,6 @@
-"""The report in Debian's Chromium: it looks right at every width, works by keyboard, asks nobody, and is accessible."""
+"""The report in Debian's Chromium: it looks right at every width, works by keyboard, asks
+nobody, and is accessible.
+"""
 
 import json
 import os
@@ -24,7 +26,10 @@ from tests.road.agent import Agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-_QUIET = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
+_QUIET = (
+    "--no-sandbox --disable-gpu --no-first-run --disable-background-networking "
+    "--disable-component-update"
+)
 _AXE = Path(os.environ.get("AXE_CORE") or f"{sys.prefix}/axe", "node_modules/axe-core/axe.min.js")
 _DOCS = Path(__file__).parents[2] / "docs"
 _OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
@@ -37,7 +42,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     program = shutil.which("chromium") or "/usr/bin/chromium"
     os.environ["HOME"] = str(tmp_path_factory.mktemp("browser"))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=[*_QUIET.split(), "--disable-sync"])
+        browser = playwright.chromium.launch(
+            executable_path=program, args=[*_QUIET.split(), "--disable-sync"]
+        )
         yield browser
         browser.close()
 
@@ -49,9 +56,15 @@ def file(agent: Agent) -> Path:
 
 
 @contextmanager
-def shown(chromium: Any, file: Path, width: int = 1000, scheme: str = "light", **more: Any) -> Iterator[Any]:
-    """The page in a window; it fails for whatever the page asks for, and for what the browser complains of."""
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
+def shown(
+    chromium: Any, file: Path, width: int = 1000, scheme: str = "light", **more: Any
+) -> Iterator[Any]:
+    """The page in a window; it fails for whatever the page asks for, and for what the browser
+    complains of.
+    """
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, **more
+    )
     page, asked = context.new_page(), list[str]()
     page.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: asked.append(message.text))
@@ -66,12 +79,18 @@ def violations(page: Any) -> list[str]:
     """What axe-core finds on a page, of every rule that it has."""
     page.evaluate(_AXE.read_text("utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"][:3]]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found["violations"]
+        for node in one["nodes"][:3]
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1000, 2000])
-def test_it_fits_and_is_accessible_at_every_width(chromium: Any, file: Path, width: int, scheme: str) -> None:
+def test_it_fits_and_is_accessible_at_every_width(
+    chromium: Any, file: Path, width: int, scheme: str
+) -> None:
     with shown(chromium, file, width, scheme) as page:
         assert violations(page) == []
         page.evaluate(_OPEN_ALL)
@@ -96,8 +115,13 @@ def test_it_filters_and_sorts(chromium: Any, file: Path) -> None:
         everything = names(page)
         page.get_by_label("Find").fill("invoice pdf")
         assert 0 < len(names(page)) < len(everything)
-        assert page.locator("output").text_content() == f"{len(names(page))} of {len(everything)} bullets"
-        assert all("invoice PDF" in one for one in page.locator("#bullets > li:visible .text").all_text_contents())
+        assert page.locator("output").text_content() == (
+            f"{len(names(page))} of {len(everything)} bullets"
+        )
+        assert all(
+            "invoice PDF" in one
+            for one in page.locator("#bullets > li:visible .text").all_text_contents()
+        )
         page.get_by_label("Find").fill("")
         page.get_by_label("Section").select_option("MISTAKES TO AVOID")
         assert {one[:4] for one in names(page)} == {"mis-"}
@@ -119,9 +143,15 @@ def test_it_filters_and_sorts(chromium: Any, file: Path) -> None:
             assert [*map(int, cells)] == sorted(map(int, cells), reverse=True)
         judges = page.locator("#judges table").first
         judges.get_by_role("button", name="helpful").click()
-        column = [int(one.replace(",", "")) for one in judges.locator("tbody td:nth-child(2)").all_text_contents()]
+        column = [
+            int(one.replace(",", ""))
+            for one in judges.locator("tbody td:nth-child(2)").all_text_contents()
+        ]
         assert column == sorted(column, reverse=True)
-        assert judges.get_by_role("columnheader", name="helpful").get_attribute("aria-sort") == "descending"
+        assert (
+            judges.get_by_role("columnheader", name="helpful").get_attribute("aria-sort")
+            == "descending"
+        )
 
 
 def test_it_works_by_keyboard_alone(chromium: Any, file: Path) -> None:
@@ -132,7 +162,9 @@ def test_it_works_by_keyboard_alone(chromium: Any, file: Path) -> None:
         for _ in range(60):
             page.keyboard.press("Tab")
             seen.append(page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
-            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen[-1]
+            assert (
+                page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            ), seen[-1]
             if seen[-1].startswith('<summary class="row"'):
                 break
         assert any('id="find"' in one for one in seen)
@@ -148,7 +180,9 @@ def test_it_works_by_keyboard_alone(chromium: Any, file: Path) -> None:
 
 def test_it_reads_without_its_script_and_prints(chromium: Any, file: Path) -> None:
     with shown(chromium, file, java_script_enabled=False) as page:
-        assert page.locator("#bullets > li:visible").count() == len(Reader(file.read_text("utf-8")).bullets)
+        assert page.locator("#bullets > li:visible").count() == len(
+            Reader(file.read_text("utf-8")).bullets
+        )
         assert not page.locator(".tools").is_visible()
         page.locator("#bullets summary").first.click()
         assert page.locator("#bullets table").first.is_visible()
@@ -158,7 +192,9 @@ def test_it_reads_without_its_script_and_prints(chromium: Any, file: Path) -> No
 
 
 @pytest.mark.parametrize("share", [[], ["--share"]])
-def test_sixty_hostile_texts_run_nothing_and_load_nothing(chromium: Any, attacked: Agent, share: list[str]) -> None:
+def test_sixty_hostile_texts_run_nothing_and_load_nothing(
+    chromium: Any, attacked: Agent, share: list[str]
+) -> None:
     html = report(attacked, *share, drawn=True)
     with shown(chromium, attacked.project.parent / "report.html") as page:
         page.evaluate(_OPEN_ALL)
@@ -169,7 +205,12 @@ def test_sixty_hostile_texts_run_nothing_and_load_nothing(chromium: Any, attacke
         assert page.locator("#bullets > li").count() == len(HOSTILE)
         assert page.locator("script").count() == 1
         assert page.locator("main section").count() == html.count("<section")
-        assert page.locator("iframe, object, embed, img, link, base, [style], [onload], [onerror]").count() == 0
+        assert (
+            page.locator(
+                "iframe, object, embed, img, link, base, [style], [onload], [onerror]"
+            ).count()
+            == 0
+        )
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert violations(page) == []
 
@@ -192,11 +233,16 @@ def test_plain_datasette_shows_the_ledger_read_only(agent: Agent, tmp_path: Path
     typed = shlex.split(agent.call("report", "--datasette", tmp_path).out)
     before = agent.ledger.read_bytes()
     server = [sys.executable, "-m", *typed, "--port", str(port)]
-    with subprocess.Popen(server, env={"HOME": str(tmp_path)}, stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(
+        server, env={"HOME": str(tmp_path)}, stderr=subprocess.DEVNULL
+    ) as running:
 
         def got(path: str) -> str:
             for _ in range(100):
-                with suppress(URLError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+                with (
+                    suppress(URLError),
+                    urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer,
+                ):
                     return str(answer.read().decode())
                 time.sleep(0.2)
             raise AssertionError(path)
@@ -204,7 +250,9 @@ def test_plain_datasette_shows_the_ledger_read_only(agent: Agent, tmp_path: Path
         try:
             front = got("/ledger")
             assert 'href="/ledger/bullets"' in front
-            assert '<h2><a href="/ledger/' not in front, "tables are hidden, so the views come first"
+            assert '<h2><a href="/ledger/' not in front, (
+                "tables are hidden, so the views come first"
+            )
             assert json.loads(got("/ledger/why.json?name=pat-001&_shape=array"))
             assert "Bullets that sessions disagree on" in got("/ledger/contested")
             assert got("/ledger/sessions").count("<tr>") > 50

@@ -1,4 +1,6 @@
-"""The report of a simulated life: its numbers are those of the commands, and what it says of a moment was so."""
+"""The report of a simulated life: its numbers are those of the commands, and what it says of a
+moment was so.
+"""
 
 import json
 import random
@@ -41,20 +43,26 @@ BEGIN = datetime(2025, 11, 24, 9, tzinfo=UTC)
 _SECTIONS = ("pat", "pat", "mis", "pref", "ctx")
 _DO = "Run|Read|Keep|Check|Write|Name|Ask for|Look up|Test|Log".split("|")
 _WHAT = (
-    "the failing test|the migration|the parser's error|each money amount in cents|the API's contract|feature flags|"
-    "the retry queue|the cache key|time zones of orders|the invoice PDF|fixtures of the shop|the build's warnings"
+    "the failing test|the migration|the parser's error|each money amount in cents|the API's "
+    "contract|feature flags|"
+    "the retry queue|the cache key|time zones of orders|the invoice PDF|fixtures of the shop|the "
+    "build's warnings"
 ).split("|")
 _WHEN = (
-    "before you change the module|after every rebase|in the staging project only|when a job is retried|"
-    "and say what you found in the first line|instead of guessing from the name|with the linter's own command|"
+    "before you change the module|after every rebase|in the staging project only|when a job is "
+    "retried|"
+    "and say what you found in the first line|instead of guessing from the name|with the linter's "
+    "own command|"
     "so that the nightly run stays green|and never against the shared database"
 ).split("|")
 _WHY = (
-    "The run after the change ended green.|The same error came back two turns later.|The person undid the edit.|"
+    "The run after the change ended green.|The same error came back two turns later.|The person "
+    "undid the edit.|"
     "The command it names was run and passed.|Nothing in the session bears on it."
 ).split("|")
 _SAID = (
-    "no, not against staging|thanks, that is what I meant|please use cents everywhere|3 passed, 0 failed|"
+    "no, not against staging|thanks, that is what I meant|please use cents everywhere|3 passed, 0 "
+    "failed|"
     'you forgot the migration again|works now|error: relation "orders" does not exist'
 ).split("|")
 _CAME = "turns words unread refusals interruptions approvals reverts files tokens seconds".split()
@@ -63,7 +71,10 @@ _JUDGES = (("rules", None), ("agent", "claude-sonnet-5-5"), ("anthropic", "claud
 
 def text(number: int) -> str:
     """Advice as a person writes it."""
-    return f"{_DO[number % 10]} {_WHAT[number % len(_WHAT)]} {_WHEN[number * 7 % len(_WHEN)]} (case {number})."
+    return (
+        f"{_DO[number % 10]} {_WHAT[number % len(_WHAT)]} {_WHEN[number * 7 % len(_WHEN)]} "
+        f"(case {number})."
+    )
 
 
 @contextmanager
@@ -82,8 +93,10 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
     chance = random.Random(29)
     slugs = [_SECTIONS[n % 5] for n in range(bullets)]
     names = [f"{slug}-{slugs[: n + 1].count(slug):03d}" for n, slug in enumerate(slugs)]
-    rows = [{"name": n, "section": n.split("-")[0], "text": text(i), "helpful": 0, "harmful": 0}
-            for i, n in enumerate(names)]  # fmt: skip
+    rows = [
+        {"name": n, "section": n.split("-")[0], "text": text(i), "helpful": 0, "harmful": 0}
+        for i, n in enumerate(names)
+    ]
     rows[0] |= {"helpful": 3, "harmful": 1}
     data = {"format": "1.0", "sha256": "0" * 64, "bullets": rows}
     with at(BEGIN):
@@ -95,18 +108,36 @@ def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
         with at(ended):
             cited = sorted(set(chance.choices(names, weight, k=chance.randrange(5))))
             shown = {*chance.sample(names[:60], k=min(40, bullets)), *cited}
-            ledger.append(_Made(number, _written(ended), chance).session(cited, sorted(shown), good))
+            ledger.append(
+                _Made(number, _written(ended), chance).session(cited, sorted(shown), good)
+            )
             if number == sessions // 2:
                 start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
             if number % 40 == 10:
                 _overrule(ledger, "helpful" if number > 120 else "harmful")
             if number % 131 == 100:
-                ledger.append([changed(ev.BULLET_REVISED, chance.choice(names[:40]), number, text=text(number + 1000))])
+                ledger.append(
+                    [
+                        changed(
+                            ev.BULLET_REVISED,
+                            chance.choice(names[:40]),
+                            number,
+                            text=text(number + 1000),
+                        )
+                    ]
+                )
     with at(BEGIN + timedelta(days=days)):
         ledger.append(_end(names))
         for one in range(3):
             change = Change("add", section="pat", text=text(2000 + one))
-            propose(ledger, change, origin="agent", trust="agent", reason="two sessions said so", actor="agent")
+            propose(
+                ledger,
+                change,
+                origin="agent",
+                trust="agent",
+                reason="two sessions said so",
+                actor="agent",
+            )
 
 
 class _Made:
@@ -117,48 +148,117 @@ class _Made:
         self.id = str(UUID(int=chance.getrandbits(128), version=4))
         self.window = identity("made", number)
 
-    def event(self, type_: str, actor: str, data: dict[str, Any], key: Any = None, **more: Any) -> NewEvent:
+    def event(
+        self, type_: str, actor: str, data: dict[str, Any], key: Any = None, **more: Any
+    ) -> NewEvent:
         event_id = key or identity(type_, self.number)
         return NewEvent(type_, event_id, data, actor, self.when, self.id, **more)
 
     def session(self, cited: list[str], shown: list[str], good: dict[str, float]) -> list[NewEvent]:
         about, chance, number = {"target_id": self.window}, self.chance, self.number
         path = f"/home/ada/.claude/projects/-home-ada-shop/{self.id}.jsonl"
-        data = {"agent": "claude-code", "agent_id": None, "trigger": "SessionEnd", "cited": cited, "carried": [],
-                "transcript": {"path": path, "bytes": 90_000}, "window": {"keys": pack_keys([number])}}  # fmt: skip
+        data = {
+            "agent": "claude-code",
+            "agent_id": None,
+            "trigger": "SessionEnd",
+            "cited": cited,
+            "carried": [],
+            "transcript": {"path": path, "bytes": 90_000},
+            "window": {"keys": pack_keys([number])},
+        }
         found = [self.event(ev.SESSION_RECORDED, "hook:SessionEnd", data, self.window)]
-        found += [self.event(ev.ADVICE_TOLD, "hook", {"via": "injection", "lessons": [], "bullets": shown}, **about)]
-        came = dict.fromkeys(_CAME, 3) | {"root": self.id, "corrections": int(number % 23 < 3), "rules": "1"}
-        found += [self.event(ev.SESSION_OUTCOME, "hook:SessionEnd", came, **about)] if number % 5 else []
+        found += [
+            self.event(
+                ev.ADVICE_TOLD,
+                "hook",
+                {"via": "injection", "lessons": [], "bullets": shown},
+                **about,
+            )
+        ]
+        came = dict.fromkeys(_CAME, 3) | {
+            "root": self.id,
+            "corrections": int(number % 23 < 3),
+            "rules": "1",
+        }
+        found += (
+            [self.event(ev.SESSION_OUTCOME, "hook:SessionEnd", came, **about)] if number % 5 else []
+        )
         if number % 31 == 30:
-            return [*found, self.event(ev.REFLECTION_SKIPPED, "rules", {"reason": "nothing new"}, **about)]
+            return [
+                *found,
+                self.event(ev.REFLECTION_SKIPPED, "rules", {"reason": "nothing new"}, **about),
+            ]
         if number % 211 == 210:
             failed = {"stage": "answer", "message": "the API is overloaded (529)", "attempts": 1}
             return [*found, self.event(ev.REFLECTION_FAILED, "agent", failed, **about)]
         found += self.judged(f"r{number}", *_JUDGES[min(2, chance.randrange(5) // 2)], cited, good)
         return found + (
-            self.judged(f"c{number}", "agent", _JUDGES[1][1], shown[:4], good, "checked") if number % 9 == 4 else []
+            self.judged(f"c{number}", "agent", _JUDGES[1][1], shown[:4], good, "checked")
+            if number % 9 == 4
+            else []
         )
 
     def judged(
-        self, id: str, backend: str, model: str | None, names: Sequence[str], good: dict[str, float], mode: str = "own"
+        self,
+        id: str,
+        backend: str,
+        model: str | None,
+        names: Sequence[str],
+        good: dict[str, float],
+        mode: str = "own",
     ) -> list[NewEvent]:
         chance, tags, said = self.chance, list[dict[str, Any]](), list[dict[str, Any]]()
         for index, name in enumerate(names):
-            tag = "neutral" if chance.random() < 0.15 else "helpful" if chance.random() < good[name] else "harmful"
+            tag = (
+                "neutral"
+                if chance.random() < 0.15
+                else "helpful"
+                if chance.random() < good[name]
+                else "harmful"
+            )
             counts = "neutral" if tag == "neutral" else "counted" if mode == "own" else "checked"
             followed = {"followed": "no" if index % 7 == 6 else "yes"} if mode == "checked" else {}
-            tags.append({"index": index, "name": name, "tag": tag, "disposition": counts, **followed})
+            tags.append(
+                {"index": index, "name": name, "tag": tag, "disposition": counts, **followed}
+            )
             words = {"words": "person", "quote": chance.choice(_SAID), "turn": 3, "sure": "sure"}
-            said.append({"index": index, "rationale": chance.choice(_WHY), **(words if tag != "neutral" else {})})
+            said.append(
+                {
+                    "index": index,
+                    "rationale": chance.choice(_WHY),
+                    **(words if tag != "neutral" else {}),
+                }
+            )
         whose = {"reflection_id": id, "target_id": self.window}
-        spent = {"input_tokens": chance.randrange(4_000, 30_000), "output_tokens": chance.randrange(200, 900)}
-        answer = {"mode": mode, "backend": backend, "model": model, "answer": "{}", "asked": [*names]}
+        spent = {
+            "input_tokens": chance.randrange(4_000, 30_000),
+            "output_tokens": chance.randrange(200, 900),
+        }
+        answer = {
+            "mode": mode,
+            "backend": backend,
+            "model": model,
+            "answer": "{}",
+            "asked": [*names],
+        }
         read = {"analysis": "It went well", "rationales": said, "backend": backend, "model": model}
         type_ = ev.BULLET_TAGGED if mode == "own" else ev.BULLET_CHECKED
         return [
-            self.event(ev.REFLECTION_ANSWERED, backend, answer, identity(id), **whose, meta=spent if model else {}),
-            self.event(ev.REFLECTION_COMPLETED, backend, read, identity(ev.REFLECTION_COMPLETED, id), **whose),
+            self.event(
+                ev.REFLECTION_ANSWERED,
+                backend,
+                answer,
+                identity(id),
+                **whose,
+                meta=spent if model else {},
+            ),
+            self.event(
+                ev.REFLECTION_COMPLETED,
+                backend,
+                read,
+                identity(ev.REFLECTION_COMPLETED, id),
+                **whose,
+            ),
             *(self.event(type_, backend, tag, identity(id, tag["index"]), **whose) for tag in tags),
         ]
 
@@ -171,10 +271,18 @@ def _overrule(ledger: Ledger, verdict: Verdict) -> None:
 
 
 def _end(names: list[str]) -> list[NewEvent]:
-    first, second = lesson("l1", text="Add auth to each new route"), lesson("l2", "insight", "Read the sign")
+    first, second = (
+        lesson("l1", text="Add auth to each new route"),
+        lesson("l2", "insight", "Read the sign"),
+    )
     return [
         changed(ev.BULLET_REMOVED, names[-1], reason="pruned"),
-        merged("pat-9001", names[2], names[7], text="Keep money in cents, and say so in the first line."),
+        merged(
+            "pat-9001",
+            names[2],
+            names[7],
+            text=("Keep money in cents, and say so in the first line."),
+        ),
         changed(ev.BULLET_MOVED, names[5], 1, section="oth"),
         *(first, second, *(outcome(first, "success" if n % 4 else "failure", n) for n in range(9))),
         *(outcome(second, "failure"), told(first, key=7)),
@@ -185,7 +293,9 @@ _VOID = {"meta", "br", "input", "link", "img"}
 
 
 class Reader(HTMLParser):
-    """Reads a page: its tables by caption, the bullets' rows by name, and every tag with its attributes."""
+    """Reads a page: its tables by caption, the bullets' rows by name, and every tag with its
+    attributes.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -255,7 +365,10 @@ _WRITTEN: dict[tuple[str, ...], str] = {}
 @contextmanager
 def undrawn() -> Iterator[None]:
     """A report's charts are empty: starting what draws them takes a second."""
-    empty = 'import json, sys; json.dump(["<svg/>" for _ in json.loads(sys.stdin.read() or "[]")], sys.stdout)'
+    empty = (
+        'import json, sys; json.dump(["<svg/>" for _ in json.loads(sys.stdin.read() or '
+        '"[]")], sys.stdout)'
+    )
     with patch.object(pictures, "_DRAWS", empty):
         yield
 
@@ -282,7 +395,10 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     assert [*page.bullets] == [one["name"] for one in listed]
     for one in listed:
         shown = page.bullets[one["name"]]
-        assert [int(n) for n in re.findall(r"\d+", shown["count"])] == [one["helpful"], one["harmful"]]
+        assert [int(n) for n in re.findall(r"\d+", shown["count"])] == [
+            one["helpful"],
+            one["harmful"],
+        ]
         assert re.search(rf"used {one['used']}(?!\d)", shown["use"])
         assert f" of {one['told_sessions']:,}" in shown["use"] or one["told_sessions"] is None
         if one["share"] is not None:
@@ -290,18 +406,30 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
             assert f"{one['low'] * 100:.0f}–{one['high']:.0%}" in shown["of"]
         steps = said(agent, "blame", one["name"], *as_of)
         by_hand = [(s, (s["uncounted_by"] or {}).get("reason") or "") for s in steps]
-        overruled |= {s["position"]: not why.endswith(s["tag"]) for s, why in by_hand if "a person judged it" in why}
+        overruled |= {
+            s["position"]: not why.endswith(s["tag"])
+            for s, why in by_hand
+            if "a person judged it" in why
+        }
         rows = page.tables.get(f"{one['name']}: its last counts, the last one first", [])
-        assert [row[3] for row in rows] == [f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]]
+        assert [row[3] for row in rows] == [
+            f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]
+        ]
         assert [row[1] for row in rows] == [(s["session_id"] or "–")[:8] for s in steps[:-21:-1]]
-        assert all((s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True))
+        assert all(
+            (s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True)
+        )
         if len(steps) > 20:
             assert f"{len(steps) - 20} earlier counts: reflector blame {one['name']}" in page.text
     assert f"on {sum(overruled.values())} a person gave another verdict" in page.text
     assert len(page.tables.get("Verdicts that a person overruled", ())) == sum(overruled.values())
-    assert moment or len(overruled) > sum(overruled.values()) > 0, "a person agreed once and did not once"
+    assert moment or len(overruled) > sum(overruled.values()) > 0, (
+        "a person agreed once and did not once"
+    )
     stats = said(agent, "stats", *as_of)
-    judges = [[row[0], *map(whole, (*row[1:5], row[7]))] for row in page.tables["Verdicts by judge"]]
+    judges = [
+        [row[0], *map(whole, (*row[1:5], row[7]))] for row in page.tables["Verdicts by judge"]
+    ]
     for one in stats["by_model"]:
         one["total"] = one["helpful"] + one["harmful"] + one["undecided"]
     keys = ("model", "helpful", "harmful", "undecided", "total", "answers")
@@ -309,21 +437,28 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     for kind, groups in (("model", stats["by_model"]), ("month", stats["by_day"])):
         sums = Counter[str]()
         for one in groups:
-            sums[(one.get("day") or one["model"])[: 7 if kind == "month" else None]] += one["tokens"]
+            sums[(one.get("day") or one["model"])[: 7 if kind == "month" else None]] += one[
+                "tokens"
+            ]
         assert {row[0]: whole(row[2]) for row in page.tables[f"Tokens and cost by {kind}"]} == sums
     spent = page.tables["Tokens and cost by week and model"]
     for column, key in ((2, "answers"), (3, "tokens")):
         assert sum(whole(row[column]) for row in spent) == stats[key]
-    assert sum(float(row[4]) for row in spent) == pytest.approx(float(stats["cost_usd"]), abs=0.01 * len(spent))
+    assert sum(float(row[4]) for row in spent) == pytest.approx(
+        float(stats["cost_usd"]), abs=0.01 * len(spent)
+    )
     until = moment or ""
     changed = said(agent, "diff", f"2025-12-20..{until}")["bullets"]
     totals = {one["name"]: [one[side] or {} for side in ("before", "after")] for one in changed}
     assert {row[0]: row[2:4] for row in page.tables["Bullets that changed"]} == {
-        name: [f"{of['helpful']}/{of['harmful']}" if of else "–" for of in both] for name, both in totals.items()
+        name: [f"{of['helpful']}/{of['harmful']}" if of else "–" for of in both]
+        for name, both in totals.items()
     }
     lessons = said(agent, "lessons", *as_of)
     shown_lessons = sorted((row[0], row[3]) for row in page.tables.get("Lessons by worth", []))
-    assert shown_lessons == sorted((one["data"]["text"], f"{one['effectiveness']:.2f}") for one in lessons)
+    assert shown_lessons == sorted(
+        (one["data"]["text"], f"{one['effectiveness']:.2f}") for one in lessons
+    )
 
 
 def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
@@ -332,7 +467,10 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
         found, trial = checked(ledger), trial_standing(ledger)
     rows = page.tables["Lines of advice that were checked"]
     asked = [c for c in found.lines if c.result != "not asked about"]
-    wanted = {c.name: [c.result, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}"] for c in asked}
+    wanted = {
+        c.name: [c.result, c.relevant, c.sessions, f"{c.followed.yes}/{c.followed.no}"]
+        for c in asked
+    }
     assert f"{len(found.lines) - len(asked)} not asked about: reflector check" in page.text
     assert {row[0]: [row[1], whole(row[2]), whole(row[3]), row[4]] for row in rows} == wanted
     assert "ctx-004: never cited; a check found it followed 27 of 27" in page.text
@@ -343,12 +481,19 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
 
 def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
     rows = Reader(report(agent)).tables["Sessions by week"]
-    query = "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down, sum(tokens) AS tokens FROM sessions"
+    query = (
+        "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down, sum(tokens) AS "
+        "tokens FROM sessions"
+    )
     (of,) = json.loads(agent.call("sql", query, "--json").out)
     sums = [sum(whole(row[column]) for row in rows) for column in (1, 2, 3, 5)]
     assert sums == [of["n"], of["up"], of["down"], of["tokens"]]
     outcomes = said(agent, "log", "-n", "0", "--type", "session.outcome")
-    assert sum(whole(row[4]) for row in rows) == sum(one["data"]["corrections"] for one in outcomes) > 0
+    assert (
+        sum(whole(row[4]) for row in rows)
+        == sum(one["data"]["corrections"] for one in outcomes)
+        > 0
+    )
 
 
 def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> None:
@@ -371,10 +516,14 @@ def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.Mo
     monkeypatch.setattr("reflector.report.page.HARMS", 0)
     page = Reader(report(agent, "--since", "1000"))
     for name, row in page.bullets.items():
-        assert f"harmful too often for chance reflector revise {name} … or reflector remove {name}" in row["text"]
+        assert (
+            f"harmful too often for chance reflector revise {name} … or reflector remove {name}"
+        ) in row["text"]
 
 
-def test_without_the_extra_it_says_how_to_get_it(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_how_to_get_it(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reflector.cli.playbook.find_spec", lambda _: None)
     assert "the extra 'report': " in agent.call("report", code=1).err
 
@@ -386,7 +535,8 @@ def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
 
 def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     agent = Agent.in_folder(
-        tmp_path, {"PATTERNS & APPROACHES": [f"Run step {n} first" for n in range(MOST_BULLETS + 50)]}
+        tmp_path,
+        {"PATTERNS & APPROACHES": [f"Run step {n} first" for n in range(MOST_BULLETS + 50)]},
     )
     page = report(agent)
     assert len(Reader(page).bullets) == MOST_BULLETS
@@ -394,7 +544,9 @@ def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
 
 
 def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
-    """Four times the imported bullets take about four times as long; each of them read its whole import once."""
+    """Four times the imported bullets take about four times as long; each of them read its whole
+    import once.
+    """
     times = []
     for number in (1_500, 6_000):
         texts = [f"Run step {step}" for step in range(number)]
@@ -412,7 +564,9 @@ def test_reason_is_given_where_nothing_draws(agent: Agent, tmp_path: Path) -> No
     dies = 'import sys; sys.exit("thread main panicked: Too many open files")'
     with patch.object(pictures, "_DRAWS", dies):
         err = agent.call("report", "--out", tmp_path / "page.html", code=1).err
-    assert "the pictures could not be drawn: too many open files; raise the limit (`ulimit -n`)" in err
+    assert (
+        "the pictures could not be drawn: too many open files; raise the limit (`ulimit -n`)"
+    ) in err
     assert "panicked" not in err
     assert not (tmp_path / "page.html").exists()
 
@@ -439,9 +593,16 @@ def test_each_query_for_datasette_answers(agent: Agent, tmp_path: Path) -> None:
     charts = metadata["plugins"]["datasette-dashboards"]["playbook"]["charts"]
     queries = [one["sql"] for one in metadata["databases"]["ledger"]["queries"].values()]
     for query in (*queries, *(one["query"] for one in charts.values())):
-        assert json.loads(agent.call("sql", query.replace(":name", "'pat-001'"), "--json").out), query
+        assert json.loads(agent.call("sql", query.replace(":name", "'pat-001'"), "--json").out), (
+            query
+        )
     with closing(sqlite3.connect(agent.ledger)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    hidden = {name for name, of in metadata["databases"]["ledger"]["tables"].items() if of.get("hidden")}
+        tables = {
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+    hidden = {
+        name for name, of in metadata["databases"]["ledger"]["tables"].items() if of.get("hidden")
+    }
     assert {one for one in tables if not one.startswith("sqlite_")} == hidden
     assert "whole ledger" in agent.call("report", "--datasette", tmp_path, "--share", code=2).err

@@ -32,9 +32,13 @@ from reflector.project import Project
 from tests.road.sessions import Session
 from tests.schemas import check
 
-#: The command lines of the hook and of `reflector`, as processes of the checkout that the tests are in.
+#: The command lines of the hook and of `reflector`, as processes of the checkout that the tests are
+#: in.
 HOOK = [sys.executable, "-I", "-S", SCRIPT]
-_MAIN = "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ import main; main()"
+_MAIN = (
+    "import sys; sys.path.insert(0, {!r}); sys.argv[0] = 'reflector'; from reflector.__main__ "
+    "import main; main()"
+)
 REFLECTOR = [sys.executable, "-I", "-c", _MAIN.format(str(Path(__file__).parents[2]))]
 #: A drain that a hook started takes seconds on a busy machine.
 PATIENCE = 60.0
@@ -45,7 +49,12 @@ BULLETS = {
         {"name": "pat-002", "text": "Keep functions small.", "helpful": 3, "harmful": 1},
     ],
     "MISTAKES TO AVOID": [
-        {"name": "mis-001", "text": "Mocking the database hides broken migrations.", "helpful": 0, "harmful": 0}
+        {
+            "name": "mis-001",
+            "text": ("Mocking the database hides broken migrations."),
+            "helpful": 0,
+            "harmful": 0,
+        }
     ],
 }
 
@@ -109,7 +118,9 @@ class Agent:
         return self.state / "ledger.db"
 
     def loses_its_copy(self) -> None:
-        """Forget what the person's own folder knows of the ledger, as on a machine that never had it."""
+        """Forget what the person's own folder knows of the ledger, as on a machine that never
+        had it.
+        """
         shutil.rmtree(self.own, ignore_errors=True)
 
     def open_ledger(self) -> Ledger:
@@ -127,7 +138,11 @@ class Agent:
         return ledger
 
     def env(self, **more: str) -> dict[str, str]:
-        base = {"PATH": os.environ["PATH"], "HOME": str(self.home), "CLAUDE_PROJECT_DIR": str(self.project)}
+        base = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "CLAUDE_PROJECT_DIR": str(self.project),
+        }
         base["TMPDIR"] = str(self.project.parent)
         return {**base, **self.environ, **more}
 
@@ -135,7 +150,9 @@ class Agent:
         document = {"version": "1.0", "last_updated": None, "sections": sections}
         self.playbook.write_text(json.dumps(document, indent=2), "utf-8")
 
-    def start_hook(self, event: str, *, spawn: bool = False, **fields: Any) -> subprocess.Popen[bytes]:
+    def start_hook(
+        self, event: str, *, spawn: bool = False, **fields: Any
+    ) -> subprocess.Popen[bytes]:
         """A hook that has its payload and runs."""
         payload = {"hook_event_name": event, "cwd": str(self.project), **fields}
         process = subprocess.Popen(
@@ -158,35 +175,65 @@ class Agent:
         return out.decode()
 
     def hands(self, event: str, transcript: Path, *, drain: bool = False, **fields: Any) -> str:
-        """Run a hook about a transcript, whose name is its session's; what the agent is told, or what a drain says."""
-        told = self.hook(event, **{"session_id": transcript.stem, "transcript_path": str(transcript)} | fields)
+        """Run a hook about a transcript, whose name is its session's; what the agent is told, or
+        what a drain says.
+        """
+        told = self.hook(
+            event, **{"session_id": transcript.stem, "transcript_path": str(transcript)} | fields
+        )
         return self.call("drain").out if drain else told
 
-    def ended(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1", **fields: Any) -> Path:
+    def ended(
+        self,
+        cites: str = "pat-001",
+        verdict: str | None = "helpful",
+        *,
+        id: str = "s-1",
+        **fields: Any,
+    ) -> Path:
         """Let a session end that cites a bullet; its transcript."""
         transcript = Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
         self.hands("SessionEnd", transcript, **fields)
         return transcript
 
-    def counted(self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1") -> Ran:
+    def counted(
+        self, cites: str = "pat-001", verdict: str | None = "helpful", *, id: str = "s-1"
+    ) -> Ran:
         """Record a session that cites a bullet; what `ingest` says."""
-        return self.call("ingest", Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl"))
+        return self.call(
+            "ingest", Session(id).cites(cites, verdict).write(self.home / f"{id}.jsonl")
+        )
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """A command that runs."""
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": self.env()} | options
+        options = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "env": self.env(),
+        } | options
         command = [*options.pop("program", REFLECTOR), *map(str, arguments)]
         return subprocess.Popen(command, text=True, cwd=self.project, **options)
 
-    def sent(self, columns: int, *arguments: str, typed: bytes = b"", code: int | None = 0, errors: bool = True) -> str:
-        """All that a command sends to a terminal of so many columns, on which a person typed something."""
+    def sent(
+        self,
+        columns: int,
+        *arguments: str,
+        typed: bytes = b"",
+        code: int | None = 0,
+        errors: bool = True,
+    ) -> str:
+        """All that a command sends to a terminal of so many columns, on which a person typed
+        something.
+        """
         child, master = pty.fork()
         if child == 0:
             try:
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
                 if not errors:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
+                sys.stdin, sys.stdout, sys.stderr = (
+                    os.fdopen(number, mode) for number, mode in enumerate("rww")
+                )
                 os.chdir(self.project)
                 with patch.dict(os.environ, {"TERM": "xterm", **self.env()}, clear=True):
                     ended = run([*arguments])
@@ -214,7 +261,9 @@ class Agent:
         return Ran(process.returncode, out, err)
 
     def call(self, *arguments: str | Path, code: int | None = 0, typed: str | None = None) -> Ran:
-        """The same in this process, where it does not matter that it is one of its own; it is given what was typed."""
+        """The same in this process, where it does not matter that it is one of its own; it is
+        given what was typed.
+        """
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
         stdin = sys.stdin if typed is None else io.StringIO(typed)
         with (
@@ -231,7 +280,9 @@ class Agent:
         return told
 
     def dies(self, appends: int, *arguments: str | Path) -> bool:
-        """Run a command in a process that ends, as if it was killed, after so many appends; whether it did so."""
+        """Run a command in a process that ends, as if it was killed, after so many appends;
+        whether it did so.
+        """
         child = os.fork()
         if child == 0:
             append, left = Ledger.append, iter(range(appends, 0, -1))
@@ -248,14 +299,23 @@ class Agent:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
     def killed_at(self, step: int, *arguments: str | Path) -> bool:
-        """Run a command that is killed at its n-th file to open, copy, rename or remove; whether it was."""
+        """Run a command that is killed at its n-th file to open, copy, rename or remove; whether
+        it was.
+        """
         child = os.fork()
         if child == 0:
             left = step
 
             def count(event: str, _: object) -> None:
                 nonlocal left
-                if event in ("open", "os.rename", "os.remove", "os.chmod", "os.mkdir", "shutil.copyfile"):
+                if event in (
+                    "open",
+                    "os.rename",
+                    "os.remove",
+                    "os.chmod",
+                    "os.mkdir",
+                    "shutil.copyfile",
+                ):
                     left -= 1
                     if left == 0:
                         os.kill(os.getpid(), signal.SIGKILL)
@@ -285,7 +345,10 @@ class Agent:
     def events(self, type_: str | None = None) -> list[dict[str, Any]]:
         """Every event, or those of one type."""
         events: list[dict[str, Any]] = json.loads(self.call("log", "-n", "0", "--json").out)
-        return sorted((one for one in events if type_ in (None, one["type"])), key=lambda one: int(one["position"]))
+        return sorted(
+            (one for one in events if type_ in (None, one["type"])),
+            key=lambda one: int(one["position"]),
+        )
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
         """Wait until the drains that hooks started have done something, which `holds` sees."""

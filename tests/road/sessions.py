@@ -27,7 +27,8 @@ class Session:
         self.id = id
         self.agent_id = agent_id
         self.records: list[dict[str, Any]] = []
-        #: No two sessions are at work in the same microsecond: a copy of a session has its times and words.
+        #: No two sessions are at work in the same microsecond: a copy of a session has its times
+        #: and words.
         self.moment = _moment(id, agent_id)
 
     def user(self, content: Any) -> Session:
@@ -38,20 +39,36 @@ class Session:
         """Words of the model."""
         return self._model([{"type": "text", "text": text}])
 
-    def runs(self, command: str, output: str, *, is_error: bool = False, tool: str = "Bash") -> Session:
-        """A command that the model runs, and what came out of it; the call of another `tool` where that is named."""
+    def runs(
+        self, command: str, output: str, *, is_error: bool = False, tool: str = "Bash"
+    ) -> Session:
+        """A command that the model runs, and what came out of it; the call of another `tool`
+        where that is named.
+        """
         call = f"toolu_{len(self.records)}"
         self._model([{"type": "tool_use", "id": call, "name": tool, "input": {"command": command}}])
-        result = {"tool_use_id": call, "type": "tool_result", "content": output, "is_error": is_error}
+        result = {
+            "tool_use_id": call,
+            "type": "tool_result",
+            "content": output,
+            "is_error": is_error,
+        }
         return self.user([result])
 
     def starts(self, printed: str, event: str = "SessionStart") -> Session:
         """What a hook printed, as the client repeats it."""
-        echo = {"type": "hook_success", "hookName": event, "hookEvent": event, "content": printed.strip()}
+        echo = {
+            "type": "hook_success",
+            "hookName": event,
+            "hookEvent": event,
+            "content": printed.strip(),
+        }
         return self._add("attachment", echo)
 
     def cites(self, name: str, verdict: str | None = "helpful") -> Session:
-        """One piece of advice is applied, and a person says how it went; None: nobody says anything."""
+        """One piece of advice is applied, and a person says how it went; None: nobody says
+        anything.
+        """
         self.user("The total is wrong when a coupon is applied. Please fix it.")
         self.agent(f"As [{name}] says, I change how the cart adds up its total.")
         if verdict == "helpful":
@@ -68,18 +85,26 @@ class Session:
         return path
 
     def fork(self, id: str) -> Session:
-        """The same records under another session's id, as a resumed or forked session copies them."""
+        """The same records under another session's id, as a resumed or forked session copies
+        them.
+        """
         copy = Session(id)
         copy.records = [{**record, "sessionId": id} for record in self.records]
         return copy
 
     def _model(self, content: list[dict[str, Any]]) -> Session:
-        message = {"model": "claude-sonnet-4-6", "id": f"msg_{len(self.records)}", "type": "message"}
+        message = {
+            "model": "claude-sonnet-4-6",
+            "id": f"msg_{len(self.records)}",
+            "type": "message",
+        }
         return self._add("assistant", {**message, "role": "assistant", "content": content})
 
     def _add(self, kind: str, body: dict[str, Any]) -> Session:
         number = len(self.records)
-        record = envelope(number, isSidechain=self.agent_id is not None, sessionId=self.id, version="2.1.200") | {
+        record = envelope(
+            number, isSidechain=self.agent_id is not None, sessionId=self.id, version="2.1.200"
+        ) | {
             "parentUuid": self.records[-1]["uuid"] if self.records else None,
             **({} if self.agent_id is None else {"agentId": self.agent_id}),
             "type": kind,

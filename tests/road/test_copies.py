@@ -1,4 +1,6 @@
-"""Copied history: a fork under new ids counts once, in every format, and the list of doubles shows it."""
+"""Copied history: a fork under new ids counts once, in every format, and the list of doubles
+shows it.
+"""
 
 import json
 import re
@@ -45,14 +47,21 @@ def fork_of(session: Session, id: str = FORK) -> Session:
             record["id"] = id
         if isinstance(record, dict) and "sessionId" in record:
             record["sessionId"] = id
-        if isinstance(record, dict) and isinstance(record.get("data"), dict) and "sessionId" in record["data"]:
+        if (
+            isinstance(record, dict)
+            and isinstance(record.get("data"), dict)
+            and "sessionId" in record["data"]
+        ):
             record["data"]["sessionId"] = id
     return copy
 
 
 def windows(agent: Agent) -> list[tuple[int, list[str]]]:
     """How many records each window has, and which bullets it cites."""
-    return [(event["data"]["window"]["records"], event["data"]["cited"]) for event in agent.events("session.recorded")]
+    return [
+        (event["data"]["window"]["records"], event["data"]["cited"])
+        for event in agent.events("session.recorded")
+    ]
 
 
 def ingest(agent: Agent, session: Session, folder: Path) -> None:
@@ -97,7 +106,13 @@ def test_a_session_written_anew_under_new_ids_counts_once(agent: Agent, tmp_path
 
 
 def test_a_wish_in_a_copy_is_heard_once(agent: Agent, tmp_path: Path) -> None:
-    original = Claude(SESSION).person("Fix it.").model("Done.").person("No, use pnpm instead of npm.").model("Yes.")
+    original = (
+        Claude(SESSION)
+        .person("Fix it.")
+        .model("Done.")
+        .person("No, use pnpm instead of npm.")
+        .model("Yes.")
+    )
     ingest(agent, original, tmp_path)
     ingest(agent, fork_of(original).person("Thanks.").model("Gladly."), tmp_path)
     assert (len(agent.events("wish.heard")), agent.json("proposals")) == (1, [])
@@ -116,7 +131,10 @@ def test_a_fork_begins_in_its_originals_conversation(agent: Agent, tmp_path: Pat
     original = Claude(SESSION).cites("pat-001")
     ingest(agent, original, tmp_path)
     ingest(agent, fork_of(original).person("Now the docs.").model("As [mis-001] says."), tmp_path)
-    assert [event["data"]["root"] for event in agent.events("session.outcome")] == [SESSION, SESSION]
+    assert [event["data"]["root"] for event in agent.events("session.outcome")] == [
+        SESSION,
+        SESSION,
+    ]
 
 
 def test_sessions_with_one_prompt_in_common_both_count(agent: Agent, tmp_path: Path) -> None:
@@ -133,7 +151,12 @@ def test_sessions_with_one_prompt_in_common_both_count(agent: Agent, tmp_path: P
 def test_the_users_playbook_counts_a_copy_once(agent: Agent, tmp_path: Path) -> None:
     agent.call("--user", "add", "pat", "Ask before you delete a file.")
     (name,) = [one["name"] for one in json.loads(agent.call("--user", "list", "--json").out)]
-    original = Claude(SESSION).person("Fix it.").model(f"As [{name}] says.").person("Perfect, that works. Thanks!")
+    original = (
+        Claude(SESSION)
+        .person("Fix it.")
+        .model(f"As [{name}] says.")
+        .person("Perfect, that works. Thanks!")
+    )
     ingest(agent, original.model("Gladly."), tmp_path)
     before = agent.call("--user", "list", "--json").out
     ingest(agent, fork_of(original).person("Now the docs.").model("Yes."), tmp_path)
@@ -143,14 +166,19 @@ def test_the_users_playbook_counts_a_copy_once(agent: Agent, tmp_path: Path) -> 
 def codex(id: str, *metas: dict[str, Any]) -> Codex:
     """A rollout that begins with its own meta and others, as releases before 0.146 wrote them."""
     session = Codex(id)
-    session.records = [{**session.records[0], "payload": {**session.records[0]["payload"], **meta}} for meta in metas]
+    session.records = [
+        {**session.records[0], "payload": {**session.records[0]["payload"], **meta}}
+        for meta in metas
+    ]
     return session
 
 
 def replay(session: Codex, of: Codex) -> Codex:
     """What the other rollout holds besides its metas, at the time of the copy."""
     said = [record for record in of.records if record["type"] != "session_meta"]
-    session.records += [{**json.loads(json.dumps(one)), "timestamp": "2026-10-01T00:00:00.000Z"} for one in said]
+    session.records += [
+        {**json.loads(json.dumps(one)), "timestamp": "2026-10-01T00:00:00.000Z"} for one in said
+    ]
     session.count += len(said)
     return session
 
@@ -169,9 +197,15 @@ OWN, FORKED, PARENT = {"id": FORK}, {"forked_from_id": SESSION}, {"id": SESSION}
         [OWN | FORKED],
     ],
 )
-def test_a_replay_of_codex_counts_once(metas: list[dict[str, Any]], agent: Agent, tmp_path: Path) -> None:
+def test_a_replay_of_codex_counts_once(
+    metas: list[dict[str, Any]], agent: Agent, tmp_path: Path
+) -> None:
     parent = (
-        Codex(SESSION).person("Add a cache.").model("I follow [pat-001].").person("Go on.").model("With [pat-002].")
+        Codex(SESSION)
+        .person("Add a cache.")
+        .model("I follow [pat-001].")
+        .person("Go on.")
+        .model("With [pat-002].")
     )
     ingest(agent, parent, tmp_path)
     fork = replay(codex(FORK, *metas), parent)
@@ -191,8 +225,12 @@ def test_a_replay_of_codex_with_its_times_counts_once(agent: Agent, tmp_path: Pa
 
 def test_a_fork_of_a_fork_of_codex_counts_once(agent: Agent, tmp_path: Path) -> None:
     parent = Codex(SESSION).person("Add a cache.").model("I follow [pat-001].")
-    fork = replay(codex(FORK, OWN | FORKED, PARENT), parent).person("Go on.").model("With [pat-002].")
-    second = replay(codex(SECOND, {"id": SECOND, "forked_from_id": FORK}, OWN | FORKED, PARENT), fork)
+    fork = (
+        replay(codex(FORK, OWN | FORKED, PARENT), parent).person("Go on.").model("With [pat-002].")
+    )
+    second = replay(
+        codex(SECOND, {"id": SECOND, "forked_from_id": FORK}, OWN | FORKED, PARENT), fork
+    )
     for session in (parent, fork, second.person("Review it.").model("It is fine, says [mis-001].")):
         ingest(agent, session, tmp_path)
     assert [cited for _, cited in windows(agent)] == [["pat-001"], ["pat-002"], ["mis-001"]]
@@ -214,7 +252,9 @@ def test_a_subagent_of_codex_keeps_its_own_words(agent: Agent, tmp_path: Path) -
     assert [cited for _, cited in windows(agent)] == [["pat-001"], ["pat-001"]]
 
 
-def test_a_copy_with_records_of_the_client_before_it_counts_once(agent: Agent, tmp_path: Path) -> None:
+def test_a_copy_with_records_of_the_client_before_it_counts_once(
+    agent: Agent, tmp_path: Path
+) -> None:
     original = Plain("s-1").cites("pat-001")
     agent.call("ingest", original.write(tmp_path / "s-1.jsonl"))
     fork = Plain("s-2").user("<system-reminder>You are in a fork.</system-reminder>")

@@ -1,6 +1,7 @@
 """Where a session is cut changes nothing: its windows count what the whole file counts, read once.
 
-Hypothesis plays sessions of every kind of evidence; test_real_transcripts.py asks the same of real ones.
+Hypothesis plays sessions of every kind of evidence; test_real_transcripts.py asks the same of real
+ones.
 """
 
 import shutil
@@ -31,7 +32,9 @@ from tests.road.sessions import Session
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a window ends (the size of the file then), and whether it is judged before the next one begins."""
+    """Where a window ends (the size of the file then), and whether it is judged before the next
+    one begins.
+    """
 
     end: int
     judged: bool = True
@@ -39,7 +42,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the session says: each bullet's counters under every policy, the verdicts, and the doubles."""
+    """What the session says: each bullet's counters under every policy, the verdicts, and the
+    doubles.
+    """
 
     totals: tuple[Totals, ...]
     verdicts: dict[str, list[str]]
@@ -64,7 +69,9 @@ class Yard:
 
     def assert_cut_counts_as_whole(self, path: Path, data: st.DataObject) -> None:
         """Read a transcript in any windows, each judged at once or with a later one, and whole."""
-        places = data.draw(st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted))
+        places = data.draw(
+            st.lists(st.sampled_from(ends(path)), min_size=1, max_size=6, unique=True).map(sorted)
+        )
         cuts = [Cut(place, data.draw(st.booleans())) for place in places]
         assert self.taken(path, cuts) == self.taken(path)
 
@@ -75,7 +82,9 @@ class Yard:
             return outcome(ledger)
 
 
-def take(ledger: Ledger, path: Path, cuts: Sequence[Cut] = (), session_id: str | None = None) -> None:
+def take(
+    ledger: Ledger, path: Path, cuts: Sequence[Cut] = (), session_id: str | None = None
+) -> None:
     """As hooks hand it over: the session's id is known, and a compaction says how much to read."""
     session_id = session_id or scan(path).session_id
     for cut in (*cuts, Cut(path.stat().st_size)):
@@ -97,7 +106,9 @@ def outcome(ledger: Ledger) -> Outcome:
     verdicts: dict[str, list[str]] = {}
     for event in ledger.events(types=[ev.BULLET_TAGGED]):
         data = event.data or {}
-        retracted = [one for one in ledger.targeting(event.event_id) if one.type == ev.EVIDENCE_RETRACTED]
+        retracted = [
+            one for one in ledger.targeting(event.event_id) if one.type == ev.EVIDENCE_RETRACTED
+        ]
         if data["disposition"] == "counted" and not retracted:
             verdicts.setdefault(data["name"], []).append(data["tag"])
     return Outcome(doubles.totals, verdicts, sum(one.tags for one in doubles.classes))
@@ -135,7 +146,9 @@ def compaction(session: Session) -> None:
 
 def subagent(session: Session) -> None:
     """Words on a sidechain, as version 1 wrote them into the session's own file."""
-    session.user("Look at the cart.").agent("As [pat-001] says, I look at the total.").agent("Done.")
+    session.user("Look at the cart.").agent("As [pat-001] says, I look at the total.").agent(
+        "Done."
+    )
     for record in session.records[-3:]:
         record["isSidechain"] = True
 
@@ -155,7 +168,12 @@ SAYS = [
     "The total is wrong when a coupon is applied. Please fix it.",
     "Great, the total is right now!",
 ]
-ANSWERS = ["You are right, I take it back.", "Glad to hear it.", "I look into it.", "Shall I go on?"]
+ANSWERS = [
+    "You are right, I take it back.",
+    "Glad to hear it.",
+    "I look into it.",
+    "Shall I go on?",
+]
 RUNS = [
     ("pytest tests/test_cart.py", "1 passed in 0.10s", False),
     ("pytest tests/test_cart.py", "E   assert 3 == 4\n1 failed in 0.10s", True),
@@ -168,12 +186,18 @@ CITING: st.SearchStrategy[Step] = st.builds(
     st.sampled_from(CITES),
     st.sampled_from(BULLETS),
 )
-SAYING: st.SearchStrategy[Step] = st.sampled_from(SAYS).map(lambda words: lambda session: session.user(words))
-ANSWERING: st.SearchStrategy[Step] = st.sampled_from(ANSWERS).map(lambda words: lambda session: session.agent(words))
+SAYING: st.SearchStrategy[Step] = st.sampled_from(SAYS).map(
+    lambda words: lambda session: session.user(words)
+)
+ANSWERING: st.SearchStrategy[Step] = st.sampled_from(ANSWERS).map(
+    lambda words: lambda session: session.agent(words)
+)
 RUNNING: st.SearchStrategy[Step] = st.sampled_from(RUNS).map(
     lambda run: lambda session: session.runs(run[0], run[1], is_error=run[2])
 )
-STEPS: st.SearchStrategy[Step] = st.one_of(CITING, SAYING, ANSWERING, RUNNING, st.sampled_from([compaction, subagent]))
+STEPS: st.SearchStrategy[Step] = st.one_of(
+    CITING, SAYING, ANSWERING, RUNNING, st.sampled_from([compaction, subagent])
+)
 
 
 @pytest.fixture(scope="module")
@@ -191,14 +215,26 @@ def played(steps: list[Step], path: Path) -> Path:
     return performed(steps, Session()).write(path)
 
 
-@settings(max_examples=examples(75), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(75),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(STEPS, min_size=2, max_size=40), data=st.data())
-def test_windows_of_a_session_count_what_the_whole_counts(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
+def test_windows_of_a_session_count_what_the_whole_counts(
+    yard: Yard, steps: list[Step], data: st.DataObject
+) -> None:
     yard.assert_cut_counts_as_whole(played(steps, yard.folder / "t.jsonl"), data)
 
 
-@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(steps=st.lists(STEPS, min_size=2, max_size=12), more=st.lists(STEPS, min_size=2, max_size=12), data=st.data())
+@settings(
+    max_examples=examples(10),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    steps=st.lists(STEPS, min_size=2, max_size=12),
+    more=st.lists(STEPS, min_size=2, max_size=12),
+    data=st.data(),
+)
 def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_original(
     yard: Yard, steps: list[Step], more: list[Step], data: st.DataObject
 ) -> None:
@@ -209,13 +245,19 @@ def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_origin
     for is_cut in (False, True):
         with yard.ledger() as ledger:
             for path in files:
-                places = data.draw(st.lists(st.sampled_from(ends(path)), max_size=4, unique=True)) if is_cut else []
+                places = (
+                    data.draw(st.lists(st.sampled_from(ends(path)), max_size=4, unique=True))
+                    if is_cut
+                    else []
+                )
                 take(ledger, path, [Cut(place) for place in sorted(places)])
             outcomes.append(outcome(ledger))
     assert outcomes[0] == outcomes[1]
 
 
-def test_on_either_engine_windows_count_what_the_whole_counts(open_ledger: OpenLedger, tmp_path: Path) -> None:
+def test_on_either_engine_windows_count_what_the_whole_counts(
+    open_ledger: OpenLedger, tmp_path: Path
+) -> None:
     session = Session().cites("pat-001", None).runs("pytest", "1 passed in 0.1s")
     session.user(SAYS[1]).agent(ANSWERS[0]).cites("pat-002", None)
     compaction(session)

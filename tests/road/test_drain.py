@@ -1,4 +1,6 @@
-"""What a drain makes of several deliveries, of sessions that never end, and of those of other agents."""
+"""What a drain makes of several deliveries, of sessions that never end, and of those of other
+agents.
+"""
 
 import json
 import os
@@ -31,7 +33,9 @@ def age(agent: Agent, nanoseconds: int) -> None:
         path.write_text(json.dumps(record))
 
 
-def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(agent: Agent, tmp_path: Path) -> None:
+def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(
+    agent: Agent, tmp_path: Path
+) -> None:
     session, path = Session("s-1").cites("pat-001", None), tmp_path / "s-1.jsonl"
     agent.hands("PreCompact", session.write(path), trigger="auto")
     session.user("Perfect, that works. Thanks!").agent("Glad to hear it.").write(path)
@@ -40,11 +44,18 @@ def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(age
     assert [step["tag"] for step in agent.json("blame", "pat-001")][:2] == ["neutral", "helpful"]
 
 
-def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(agent: Agent, tmp_path: Path) -> None:
+def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(
+    agent: Agent, tmp_path: Path
+) -> None:
     """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
-    session, path = Session("s-1").user("The total is wrong. Please fix it."), tmp_path / "s-1.jsonl"
+    session, path = (
+        Session("s-1").user("The total is wrong. Please fix it."),
+        tmp_path / "s-1.jsonl",
+    )
     agent.hands("Stop", session.write(path))
-    session.agent("As [pat-001] says, I change how it adds up.").user("Perfect, that works. Thanks!").write(path)
+    session.agent("As [pat-001] says, I change how it adds up.").user(
+        "Perfect, that works. Thanks!"
+    ).write(path)
     age(agent, HOUR - 60_000_000_000)
     agent.call("drain")
     assert (agent.deliveries(), agent.events("session.recorded")) == (["waiting/s-1.json"], [])
@@ -57,7 +68,9 @@ def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(agent: Agen
     assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
 
 
-def test_a_delivery_behind_the_last_look_is_of_the_same_drain(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delivery_behind_the_last_look_is_of_the_same_drain(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     finish, late = Pipeline.finish, iter(["s-2"])
 
     def and_meanwhile(pipeline: Pipeline, *, retry: Retry = "due") -> None:
@@ -79,7 +92,9 @@ def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledge
     agent.hands("SessionEnd", path, drain=True)
     agent.call("ingest", path, session.fork("s-2").write(tmp_path / "fork.jsonl"))
     assert agent.counters() == {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (0, 0)}
-    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep functions short."))
+    agent.playbook.write_text(
+        agent.playbook.read_text().replace("Keep functions small.", "Keep functions short.")
+    )
     agent.call("add", "ctx", "The cart is in cart.py.")
     assert [step["tag"] for step in agent.json("blame", "pat-002")] == [None, "harmful"]
     written = agent.playbook.read_bytes()
@@ -104,7 +119,10 @@ def test_a_sessions_end_opens_and_lists_each_thing_once(agent: Agent) -> None:
     assert opened["playbook.json"] <= 5
     listed = Counter(name for what, name in seen if what == "os.listdir")
     # The spool itself once, and once more after the lock is free.
-    assert (listed[str(agent.state / "spool")], listed[str(agent.state / "spool" / "waiting")]) == (2, 1)
+    assert (listed[str(agent.state / "spool")], listed[str(agent.state / "spool" / "waiting")]) == (
+        2,
+        1,
+    )
     assert listed[str(agent.state / "spool" / "failed")] == 1
 
 
@@ -113,13 +131,20 @@ _SEEN: list[list[tuple[str, str]]] = []
 
 def _hear(event: str, args: tuple[object, ...]) -> None:
     # The built-in open comes by os.open as well, with its own flags.
-    if _SEEN and event in ("open", "os.listdir") and isinstance(args[0], str) and (event != "open" or args[1] is None):
+    if (
+        _SEEN
+        and event in ("open", "os.listdir")
+        and isinstance(args[0], str)
+        and (event != "open" or args[1] is None)
+    ):
         _SEEN[-1].append((event, args[0]))
 
 
 @contextmanager
 def watched() -> Iterator[list[tuple[str, str]]]:
-    """What this process opens and lists meanwhile. An audit hook stays, so it hears nobody afterwards."""
+    """What this process opens and lists meanwhile. An audit hook stays, so it hears nobody
+    afterwards.
+    """
     if not _SEEN:
         sys.addaudithook(_hear)
     _SEEN.append([])
@@ -139,11 +164,17 @@ def _is_seen(agent: Agent) -> bool:
 
 
 def _edited(agent: Agent) -> None:
-    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep them small."))
+    agent.playbook.write_text(
+        agent.playbook.read_text().replace("Keep functions small.", "Keep them small.")
+    )
 
 
-@pytest.mark.parametrize("happens", [Agent.ended, _edited, lambda agent: agent.call("add", "pat", "More advice.")])
-def test_whatever_happens_after_a_question_is_noticed(agent: Agent, happens: Callable[[Agent], object]) -> None:
+@pytest.mark.parametrize(
+    "happens", [Agent.ended, _edited, lambda agent: agent.call("add", "pat", "More advice.")]
+)
+def test_whatever_happens_after_a_question_is_noticed(
+    agent: Agent, happens: Callable[[Agent], object]
+) -> None:
     for _ in range(3):
         agent.call("list")
     assert _is_seen(agent)
@@ -155,11 +186,19 @@ def test_whatever_happens_after_a_question_is_noticed(agent: Agent, happens: Cal
 
 
 @pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
-def test_results_are_judged_as_those_of_claude_code(agent: Agent, tmp_path: Path, begin: Callable[..., Other]) -> None:
+def test_results_are_judged_as_those_of_claude_code(
+    agent: Agent, tmp_path: Path, begin: Callable[..., Other]
+) -> None:
     failed = "FAILED tests/test_cart.py::test_total - AssertionError\n1 failed, 3 passed in 0.1s"
     fixes, fixed = "sed -i s/sum/total/ cart.py", "4 passed in 0.1s"
-    claude = Session("s-1").agent("I run the tests.").runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
-    claude.cites("pat-001", None).runs(fixes, "").runs("pytest -q", fixed).agent("It is green.").user("Now invoices.")
+    claude = (
+        Session("s-1")
+        .agent("I run the tests.")
+        .runs("pytest -q", f"Exit code 1\n{failed}", is_error=True)
+    )
+    claude.cites("pat-001", None).runs(fixes, "").runs("pytest -q", fixed).agent(
+        "It is green."
+    ).user("Now invoices.")
     other = begin().model("I run the tests.").runs("pytest -q", failed, 1).cites("pat-001", None)
     other.runs(fixes, "").runs("pytest -q", fixed).model("It is green.").person("Now invoices.")
     agent.call("ingest", claude.write(tmp_path / "claude.jsonl"))
@@ -174,7 +213,9 @@ def test_codex_names_no_transcript_and_its_rollout_is_found(agent: Agent, tmp_pa
     agent.environ = {"CODEX_HOME": str(tmp_path / "codex")}
     name = f"rollout-2026-09-02T13-53-17-{SESSION}.jsonl"
     Codex().cites("pat-001").write(tmp_path / "codex/sessions/2026/09/02" / name)
-    agent.hook("Stop", session_id=SESSION, transcript_path=None, turn_id="1", stop_hook_active=False)
+    agent.hook(
+        "Stop", session_id=SESSION, transcript_path=None, turn_id="1", stop_hook_active=False
+    )
     agent.call("drain")
     assert agent.deliveries() == [f"waiting/{SESSION}.json"]
     age(agent, HOUR)
@@ -189,7 +230,9 @@ def test_a_codex_session_that_left_no_file_is_settled(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("begin", [Gemini, GeminiDocument])
-def test_a_turns_end_of_gemini_waits_like_any_other(agent: Agent, tmp_path: Path, begin: Callable[..., Other]) -> None:
+def test_a_turns_end_of_gemini_waits_like_any_other(
+    agent: Agent, tmp_path: Path, begin: Callable[..., Other]
+) -> None:
     session = begin().cites("pat-001")
     path = session.write(tmp_path / session.file_name)
     for event in ("BeforeTool", "AfterAgent"):

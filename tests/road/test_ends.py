@@ -1,4 +1,6 @@
-"""Sessions whose end brought less than all: late answers, killed clients, and OpenCode's own database."""
+"""Sessions whose end brought less than all: late answers, killed clients, and OpenCode's own
+database.
+"""
 
 import json
 import os
@@ -46,7 +48,9 @@ def flushes(path: Path, session: Session, text: str) -> None:
 
 
 @pytest.mark.parametrize("stop", [{"last_assistant_message": ANSWER}, {}])
-def test_an_answer_after_the_end_counts_at_the_next_drain(agent: Agent, stop: dict[str, str]) -> None:
+def test_an_answer_after_the_end_counts_at_the_next_drain(
+    agent: Agent, stop: dict[str, str]
+) -> None:
     session = Session("s-1").user("Fix it.").agent("I look.")
     path = transcript(agent, session)
     ends(agent, path, **stop)
@@ -98,7 +102,9 @@ def test_an_answer_that_is_there_is_not_added(agent: Agent) -> None:
 def test_a_subagents_late_answer_counts(agent: Agent) -> None:
     path = transcript(agent, Session("s-1", agent_id="a-1").user("Look.").agent("I look."))
     stop = {"agent_id": "a-1", "agent_transcript_path": str(path), "last_assistant_message": ANSWER}
-    agent.hook("SubagentStop", session_id="s-1", transcript_path=str(agent.home / "s-1.jsonl"), **stop)
+    agent.hook(
+        "SubagentStop", session_id="s-1", transcript_path=str(agent.home / "s-1.jsonl"), **stop
+    )
     agent.call("drain")
     assert cited(agent) == []
     agent.call("drain")
@@ -182,10 +188,13 @@ def test_a_stop_of_a_client_that_is_gone_is_recorded(agent: Agent) -> None:
 
 
 _TABLES = """
-CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text NOT NULL, title text NOT NULL,
+CREATE TABLE session (id text PRIMARY KEY, parent_id text, directory text NOT NULL,
+    title text NOT NULL,
     version text NOT NULL, time_created integer NOT NULL, time_updated integer NOT NULL);
-CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
-CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);
+CREATE TABLE message (id text PRIMARY KEY,
+    session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
+CREATE TABLE part (id text PRIMARY KEY,
+    message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);
 """
 
 
@@ -206,7 +215,11 @@ def stores(agent: Agent, session: OpenCode, parent: str | None = None) -> str:
             values = (own, id, info["time"]["created"], json.dumps(info))
             database.execute("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?)", values)
             for part in parts:
-                data = {key: of for key, of in part.items() if key not in ("id", "messageID", "sessionID")}
+                data = {
+                    key: of
+                    for key, of in part.items()
+                    if key not in ("id", "messageID", "sessionID")
+                }
                 values = (part["id"], own, id, json.dumps(data))
                 database.execute("INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?)", values)
     return str(id)
@@ -267,7 +280,9 @@ def test_a_database_of_another_form_keeps_the_delivery(agent: Agent) -> None:
     folder = agent.home / ".local" / "share" / "opencode"
     folder.mkdir(parents=True)
     with sqlite3.connect(folder / "opencode.db") as database:
-        database.executescript("CREATE TABLE session (id text); INSERT INTO session VALUES ('ses_1')")
+        database.executescript(
+            "CREATE TABLE session (id text); INSERT INTO session VALUES ('ses_1')"
+        )
     agent.hook("SessionEnd", session_id="ses_1", transcript_path=str(place(agent, "ses_1")))
     done = agent.call("drain", code=1)
     assert "opencode.db cannot be read" in done.err

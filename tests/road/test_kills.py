@@ -1,4 +1,6 @@
-"""SIGKILL at random moments while several processes take sessions in, and at each step of one drain."""
+"""SIGKILL at random moments while several processes take sessions in, and at each step of one
+drain.
+"""
 
 import json
 import multiprocessing
@@ -24,7 +26,9 @@ from tests.road.sessions import Session
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # Without the imports nearly every kill would hit an import.
-_CONTEXT.set_forkserver_preload(["tests.road.test_kills", "reflector.sessions.drain", "reflector.cli.sessions"])
+_CONTEXT.set_forkserver_preload(
+    ["tests.road.test_kills", "reflector.sessions.drain", "reflector.cli.sessions"]
+)
 
 WORKERS = 3
 
@@ -36,7 +40,9 @@ WORKERS = 3
         pytest.param(200, 900, id="200 kills", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )
-def test_no_kill_loses_what_was_acknowledged(agent: Agent, tmp_path: Path, kills: int, sessions: int) -> None:
+def test_no_kill_loses_what_was_acknowledged(
+    agent: Agent, tmp_path: Path, kills: int, sessions: int
+) -> None:
     transcripts, told = tmp_path / "transcripts", tmp_path / "told"
     for n in range(sessions):
         Session(f"s-{n}").cites("pat-001").write(transcripts / f"s-{n}.jsonl")
@@ -48,7 +54,9 @@ def test_no_kill_loses_what_was_acknowledged(agent: Agent, tmp_path: Path, kills
     assert not agent.deliveries()
     chains = [event["chain"] for event in agent.events()]
     recorded = {event["session_id"] for event in agent.events("session.recorded")}
-    assert {a[how] for a in acknowledged for how in ("ingested", "delivered") if how in a} <= recorded
+    assert {
+        a[how] for a in acknowledged for how in ("ingested", "delivered") if how in a
+    } <= recorded
     for position, _, chain in (a["head"].partition(":") for a in acknowledged if "head" in a):
         assert chains[int(position) - 1] == chain
     assert not agent.json("status")["failures"]
@@ -57,12 +65,18 @@ def test_no_kill_loses_what_was_acknowledged(agent: Agent, tmp_path: Path, kills
 
     agent.call("ingest", *transcripts.iterdir())
     assert agent.counters() == {"pat-001": (sessions, 0), "pat-002": (3, 1), "mis-001": (0, 0)}
-    assert len(agent.events("session.recorded")) == len(agent.events("reflection.completed")) == sessions
+    assert (
+        len(agent.events("session.recorded"))
+        == len(agent.events("reflection.completed"))
+        == sessions
+    )
     assert {path.name for path in agent.claude.iterdir()} == {"playbook.json", "reflector"}
 
 
 def campaign(agent: Agent, transcripts: Path, told: Path, kills: int) -> None:
-    """Keep `WORKERS` processes at work and kill one of them at random moments; the playbook is whole each time."""
+    """Keep `WORKERS` processes at work and kill one of them at random moments; the playbook is
+    whole each time.
+    """
     chance = random.Random(kills)
 
     def start() -> multiprocessing.process.BaseProcess:
@@ -89,7 +103,9 @@ EXPECTED = {"pat-001": (1, 0), "pat-002": (3, 2), "mis-001": (1, 0), "pat-003": 
 
 
 def prepared(folder: Path) -> Agent:
-    """A project with all that a drain may find: a compaction, a fork that goes on, a delivery that fails, an edit."""
+    """A project with all that a drain may find: a compaction, a fork that goes on, a delivery
+    that fails, an edit.
+    """
     agent = Agent.in_folder(folder)
     agent.call("drain")
     session = Session("s-1").cites("pat-001").cites("pat-002", "harmful")
@@ -100,7 +116,10 @@ def prepared(folder: Path) -> Agent:
     agent.playbook.write_text(
         agent.playbook.read_text().replace(
             '"PATTERNS & APPROACHES": [',
-            '"PATTERNS & APPROACHES": [{"name": "pat-003", "text": "By hand.", "helpful": 0, "harmful": 0},',
+            (
+                '"PATTERNS & APPROACHES": [{"name": "pat-003", "text": "By hand.", "helpful": 0, '
+                '"harmful": 0},'
+            ),
         )
     )
     return agent
@@ -113,7 +132,9 @@ def prepared(folder: Path) -> Agent:
         pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(tmp_path: Path, stride: int) -> None:
+def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(
+    tmp_path: Path, stride: int
+) -> None:
     (tmp_path / "made").mkdir()
     prepared(tmp_path / "made")
     for step in count(1, stride):
@@ -146,7 +167,9 @@ def assert_finished(agent: Agent, when: str) -> None:
 
 
 def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], seed: int) -> None:
-    """Ingest, hand over and drain at random. What was acknowledged is appended to `told`, one JSON object a line."""
+    """Ingest, hand over and drain at random. What was acknowledged is appended to `told`, one
+    JSON object a line.
+    """
     os.environ.clear()
     os.environ.update(environ)
     quiet = os.open(os.devnull, os.O_RDWR)
@@ -158,8 +181,16 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
         while True:
             path = chance.choice(paths)
             if chance.random() < 0.3:
-                payload = {"hook_event_name": "SessionEnd", "session_id": path.stem, "transcript_path": str(path)}
-                keep(open_state(str(project)), payload, record(str(project), payload, json.dumps(payload)))
+                payload = {
+                    "hook_event_name": "SessionEnd",
+                    "session_id": path.stem,
+                    "transcript_path": str(path),
+                }
+                keep(
+                    open_state(str(project)),
+                    payload,
+                    record(str(project), payload, json.dumps(payload)),
+                )
                 log.write(_line(delivered=path.stem))
                 # Leaves at once where another is at work, as the drains do that hooks start.
                 run(["--project", str(project), "drain"])
@@ -168,7 +199,9 @@ def work(project: Path, transcripts: Path, told: Path, environ: dict[str, str], 
 
 
 def drain_until(project: Path, environ: dict[str, str], step: int) -> None:
-    """Drain, and be killed right before the `step`th call that could leave a trace, counted from 1."""
+    """Drain, and be killed right before the `step`th call that could leave a trace, counted from
+    1.
+    """
     os.environ.clear()
     os.environ.update(environ)
     die_before(step)

@@ -1,4 +1,6 @@
-"""Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the API on loopback."""
+"""Sessions judged by a model by the whole pipeline: real hooks and processes, a stand-in for the
+API on loopback.
+"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,7 +24,9 @@ def api(api: Api) -> Api:
 
 @pytest.fixture
 def agent(agent: Agent, api: Api) -> Agent:
-    """A project whose user has chosen the model, and one session that cites pat-001 and has ended."""
+    """A project whose user has chosen the model, and one session that cites pat-001 and has
+    ended.
+    """
     agent.environ = {"REFLECTOR_BACKEND": "anthropic", **api.environ()}
     end(agent, Session("s-1").cites("pat-001"))
     return agent
@@ -41,13 +45,19 @@ def reasons(agent: Agent) -> list[str]:
     return [event["data"]["reason"] for event in agent.events("reflection.skipped")]
 
 
-def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Agent, api: Api) -> None:
+def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(
+    agent: Agent, api: Api
+) -> None:
     ran = agent.call("drain")
     assert (ran.out, ran.err) == ("pat-001 helpful\n", "")
     assert agent.counters()["pat-001"] == (1, 0)
     (answered,) = agent.events("reflection.answered")
     said, meta = answered["data"], answered["meta"]
-    assert (said["backend"], said["model"], said["answer"]) == ("anthropic", "claude-sonnet-5-5", HELPFUL)
+    assert (said["backend"], said["model"], said["answer"]) == (
+        "anthropic",
+        "claude-sonnet-5-5",
+        HELPFUL,
+    )
     assert (meta["input_tokens"], meta["output_tokens"], meta["requests"]) == (1200, 80, 1)
     assert agent.call("drain").out == ""
     assert len(api.asked) == 1
@@ -55,14 +65,17 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(agent: Ag
 
 
 @pytest.mark.slow
-def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent: Agent, api: Api) -> None:
+def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(
+    agent: Agent, api: Api
+) -> None:
     api.else_ = replace(sound(HELPFUL), silent=True)
     end(agent, Session("s-1").cites("pat-001"), spawn=True)
     api.wait_until_asked()
     assert "pat-001" in agent.call("list").out
     agent.call("add", "pat", "Read the log first.")
     end(agent, Session("s-2").cites("pat-001"))
-    agent.call("drain", "--background")  # records the second session and leaves the model to the other drain
+    # records the second session and leaves the model to the other drain
+    agent.call("drain", "--background")
     assert (len(agent.events("session.recorded")), agent.deliveries()) == (2, [])
     # All this was done while the first drain still waited.
     assert agent.events("reflection.failed") == agent.events("reflection.answered") == []
@@ -73,10 +86,14 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(agent:
     assert agent.call("verify").out == ""
 
 
-def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_model(agent: Agent, api: Api) -> None:
+def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_model(
+    agent: Agent, api: Api
+) -> None:
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
-    assert "it is tried again by hand only: reflector status: answer: the model declined to answer" in ran.err
+    assert (
+        "it is tried again by hand only: reflector status: answer: the model declined to answer"
+    ) in ran.err
     agent.call("drain", "--retry-failed")
     assert len(api.asked) == 1
     (failure,) = agent.json("status", code=1)["failures"]
@@ -88,14 +105,22 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_m
     api.else_ = sound(HELPFUL, model="claude-opus-5-5")
     agent.environ["REFLECTOR_MODEL"] = "claude-opus-5-5"
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
-    assert [asked.body["model"] for asked in api.asked] == ["claude-sonnet-5-5"] * 2 + ["claude-opus-5-5"]
-    assert [event["data"]["iteration"] for event in agent.events("reflection.answered")] == [1, 2, 3]
+    assert [asked.body["model"] for asked in api.asked] == ["claude-sonnet-5-5"] * 2 + [
+        "claude-opus-5-5"
+    ]
+    assert [event["data"]["iteration"] for event in agent.events("reflection.answered")] == [
+        1,
+        2,
+        3,
+    ]
     assert agent.counters()["pat-001"] == (1, 0)
     assert agent.json("status")["failures"] == []
     assert agent.call("verify").out == ""
 
 
-def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error(agent: Agent, api: Api) -> None:
+def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error(
+    agent: Agent, api: Api
+) -> None:
     agent.call("drain")
     api.else_ = error(401, "authentication_error")
     path = Session("s-2").cites("pat-001").write(agent.project.parent / "s-2.jsonl")
@@ -108,12 +133,16 @@ def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error
 
 
 @pytest.mark.slow
-def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(agent: Agent, api: Api) -> None:
+def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(
+    agent: Agent, api: Api
+) -> None:
     end(agent, Session("s-2").cites("pat-001"))
     api.else_ = error(429, "rate_limit_error", **{"retry-after": "5000"})
     agent.call("drain", code=1)
     (failure,) = agent.json("status", code=1)["failures"]
-    waits = datetime.fromisoformat(failure["next_try"]) - datetime.fromisoformat(failure["failed_at"])
+    waits = datetime.fromisoformat(failure["next_try"]) - datetime.fromisoformat(
+        failure["failed_at"]
+    )
     assert timedelta(seconds=4000) < waits <= timedelta(seconds=5001)
     # Neither this session nor another one is asked about, unless a person says so.
     end(agent, Session("s-3").cites("pat-001"))

@@ -1,4 +1,6 @@
-"""What a judge says that is no answer: it counts for nothing, is asked for again, and is listed until there is one."""
+"""What a judge says that is no answer: it counts for nothing, is asked for again, and is listed
+until there is one.
+"""
 
 import json
 from pathlib import Path
@@ -61,7 +63,10 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
     kept = [event["data"]["answer"] for event in agent.events("reflection.answered")]
     assert len(kept) == MOST_QUESTIONS
     assert {one["reading"] for one in agent.json("reflect", "--reparse")} == {"unreadable"}
-    assert (agent.events("bullet.tagged"), agent.json("status", code=1)["windows"]) == ([], {"failed": 1})
+    assert (agent.events("bullet.tagged"), agent.json("status", code=1)["windows"]) == (
+        [],
+        {"failed": 1},
+    )
     api.else_ = sound(HELPFUL)
     agent.call("reflect", "s-1")
     assert (agent.json("status")["failures"], agent.counters()["pat-001"]) == ([], (1, 0))
@@ -70,7 +75,11 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ['{"bullet_tags": []}', f"Here:\n```json\n{HELPFUL}\n```\nDone.", HELPFUL.replace('"pat-001"', '"[pat-001]"')],
+    [
+        '{"bullet_tags": []}',
+        f"Here:\n```json\n{HELPFUL}\n```\nDone.",
+        HELPFUL.replace('"pat-001"', '"[pat-001]"'),
+    ],
 )
 def test_an_answer_is_asked_for_once(agent: Agent, api: Api, text: str) -> None:
     api.else_ = sound(text)
@@ -125,12 +134,28 @@ def checked(tmp_path: Path, api: Api) -> Agent:
 
 
 def found(**parts: Any) -> str:
-    tag = {"name": "oth-001", "relevant": True, "followed": "yes", "rationale": "x", "turn": 1, "quote": WORDS}
-    return json.dumps({"analysis": "x", "bullet_tags": [tag | {"sure": "sure", "tag": "neutral"} | parts]})
+    tag = {
+        "name": "oth-001",
+        "relevant": True,
+        "followed": "yes",
+        "rationale": "x",
+        "turn": 1,
+        "quote": WORDS,
+    }
+    return json.dumps(
+        {"analysis": "x", "bullet_tags": [tag | {"sure": "sure", "tag": "neutral"} | parts]}
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["I cannot say.", "", found()[:-40], json.dumps(json.loads(found())["bullet_tags"]), found(name="oth-009")]
+    "text",
+    [
+        "I cannot say.",
+        "",
+        found()[:-40],
+        json.dumps(json.loads(found())["bullet_tags"]),
+        found(name="oth-009"),
+    ],
 )
 def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str) -> None:
     api.else_ = says(text)
@@ -144,7 +169,9 @@ def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str)
     assert [line["judged"]["sessions"] for line in report["lines"]] == [0, 0]
     assert "reflector check --retry-failed" in checked.call("check", "--yes").err
     failures = checked.json("status", code=1)["failures"]
-    assert {one["command"] for one in failures} == {"reflector check --judge anthropic --retry-failed --yes"}
+    assert {one["command"] for one in failures} == {
+        "reflector check --judge anthropic --retry-failed --yes"
+    }
     assert "check of session s-1" in checked.call("status", code=1).out
     assert "check: parse:" in checked.call("show", "s-1").out
     assert checked.json("status", code=1)["windows"] == {"pending": 2}
@@ -161,7 +188,9 @@ def test_check_learns_nothing_from_no_answer(checked: Agent, api: Api) -> None:
     assert "No model answered what is missing." in ran.err
     assert "Nothing is missing" not in ran.err
     api.else_ = sound('{"bullet_tags": [], "proposals": []}')
-    assert "Nothing is missing that a session shows." in checked.call("check", "--learn", "--yes").err
+    assert ("Nothing is missing that a session shows.") in checked.call(
+        "check", "--learn", "--yes"
+    ).err
 
 
 def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
@@ -178,14 +207,21 @@ def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
 def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
     agent = Agent.in_folder(tmp_path / "empty", {})
     agent.environ |= api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_CURATE="true")
-    proposal = {"kind": "add", "section": "pref", "text": "Say how the total is added up.", "why": "asked for"}
+    proposal = {
+        "kind": "add",
+        "section": "pref",
+        "text": "Say how the total is added up.",
+        "why": "asked for",
+    }
     proposal |= {"turn": 3, "quote": "that works. Thanks"}
     api.else_ = sound(json.dumps({"analysis": "x", "bullet_tags": [], "proposals": [proposal]}))
     agent.call("add", "pat", "Only for a ledger.")
     agent.call("remove", "pat-001", "--why", "not needed")
     agent.call("ingest", Session().cites("mis-001").write(agent.home / "s-1.jsonl"))
     assert len(api.asked) == 1
-    assert [one["change"]["text"] for one in agent.json("proposals")] == ["Say how the total is added up."]
+    assert [one["change"]["text"] for one in agent.json("proposals")] == [
+        "Say how the total is added up."
+    ]
 
 
 def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
@@ -196,5 +232,7 @@ def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
     api.else_ = says("no")
     checked.call("check", "--yes", code=1)
     assert checked.json("status", code=1)["windows"] == before == {"skipped": 2}
-    assert checked.json("stats", "--as-of", str(checked.events()[-1]["position"]))["states"] == before
+    assert (
+        checked.json("stats", "--as-of", str(checked.events()[-1]["position"]))["states"] == before
+    )
     assert checked.call("verify").out == ""

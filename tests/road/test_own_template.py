@@ -1,4 +1,6 @@
-"""A template of one's own that asks for the form of ACE: name, tag and rationale, without a quote."""
+"""A template of one's own that asks for the form of ACE: name, tag and rationale, without a
+quote.
+"""
 
 import json
 from hashlib import sha256
@@ -14,7 +16,8 @@ from tests.road.sessions import Session
 ACE = """Transcript: {transcript}
 Playbook: {playbook}
 Cited: {cited_ids}
-Answer with {{"analysis": "...", "bullet_tags": [{{"name": "pat-001", "tag": "helpful", "rationale": "..."}}]}}
+Answer with {{"analysis": "...",
+"bullet_tags": [{{"name": "pat-001", "tag": "helpful", "rationale": "..."}}]}}
 """
 QUOTING = ACE.replace('"tag"', '"turn": 1, "quote": "...", "sure": "sure", "tag"')
 ENTRY = {"name": "pat-001", "tag": "helpful", "rationale": "The person was happy."}
@@ -57,7 +60,9 @@ def test_the_users_own_form_counts(agent: Agent) -> None:
     assert agent.counters()["pat-001"] == (1, 0)
     for words in (("blame", "pat-001"), ("show", "s-1"), ("log",)):
         assert "without a quote" in agent.call(*words).out, words
-    assert [(one["verdict"], one["unquoted"]) for one in agent.json("judge", "--all")] == [("helpful", True)]
+    assert [(one["verdict"], one["unquoted"]) for one in agent.json("judge", "--all")] == [
+        ("helpful", True)
+    ]
     assert "its verdicts count without a quote" in agent.call("doctor", code=None).out
     assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
     (agent.home / ".config/reflector/prompts/reflector.txt").unlink()
@@ -104,10 +109,15 @@ def test_what_was_not_followed_counts_in_no_form(agent: Agent, api: Api) -> None
 def test_a_dropped_verdict_is_never_called_neutral(agent: Agent) -> None:
     ingested(agent)
     (one,) = agent.json("judge")
-    assert (one["verdict"], one["uncounted"]) == ("helpful", "it does not quote 12 characters of a turn")
+    assert (one["verdict"], one["uncounted"]) == (
+        "helpful",
+        "it does not quote 12 characters of a turn",
+    )
     shown = agent.call("judge", typed="q\n").out
     assert "anthropic: helpful, not counted: it does not quote 12 characters of a turn" in shown
     status = agent.call("status").out
     assert "pat-001 helpful in session s-1, not counted: it does not quote" in status
-    assert [(one["name"], one["tag"]) for one in agent.json("status")["dropped"]] == [("pat-001", "helpful")]
+    assert [(one["name"], one["tag"]) for one in agent.json("status")["dropped"]] == [
+        ("pat-001", "helpful")
+    ]
     assert "neutral" not in shown.replace("[n]eutral", "") + status

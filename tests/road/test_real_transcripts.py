@@ -1,7 +1,8 @@
 """Real sessions of Claude Code, in whatever order, however often and in whatever pieces they come.
 
-The transcripts are not part of the project. No public one cites a playbook, so citations, and a person's thanks
-for them, are planted in copies; every record keeps its uuid. Beside them may lie judged ones, with citations.
+The transcripts are not part of the project. No public one cites a playbook, so citations, and a
+person's thanks for them, are planted in copies; every record keeps its uuid. Beside them may lie
+judged ones, with citations.
 """
 
 import json
@@ -17,16 +18,22 @@ import pytest
 from reflector.playbook.document import load
 from tests.road.test_cuts import BULLETS, CITES, SAYS, Yard, at_random
 
-SHARED = Path(os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts")
+SHARED = Path(
+    os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts"
+)
 FILES = sorted(SHARED.glob("*.jsonl")) if SHARED.is_dir() else []
 JUDGED = SHARED.parent / "judged"
 
-pytestmark = pytest.mark.skipif(not FILES, reason="set REFLECTOR_TRANSCRIPTS to a folder of real transcripts")
+pytestmark = pytest.mark.skipif(
+    not FILES, reason=("set REFLECTOR_TRANSCRIPTS to a folder of real transcripts")
+)
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
-    """Bullets, and transcripts that cite them: judged ones, and others in which citations are planted."""
+    """Bullets, and transcripts that cite them: judged ones, and others in which citations are
+    planted.
+    """
     folder = tmp_path_factory.mktemp("real")
     bullets = list(BULLETS)
     files = [planted(path, folder / path.name, Random(path.name)) for path in FILES]
@@ -37,9 +44,13 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
 
 
 @pytest.mark.parametrize(
-    "is_all", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])], ids=["some", "all"]
+    "is_all",
+    [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
+    ids=["some", "all"],
 )
-def test_real_sessions_cut_at_random_count_what_the_whole_counts(real: tuple[Yard, list[Path]], is_all: bool) -> None:
+def test_real_sessions_cut_at_random_count_what_the_whole_counts(
+    real: tuple[Yard, list[Path]], is_all: bool
+) -> None:
     """Three cuts, or 200 at least and one of each file."""
     yard, files = real
     chance = Random(8)
@@ -53,7 +64,9 @@ def test_real_sessions_cut_at_random_count_what_the_whole_counts(real: tuple[Yar
         whole = yard.taken(path)
         verdicts += len(whole.verdicts)
         times = -(-200 // len(files)) if is_all else 1
-        differing += [file.name for _ in range(times) if yard.taken(path, at_random(chance, path)) != whole]
+        differing += [
+            file.name for _ in range(times) if yard.taken(path, at_random(chance, path)) != whole
+        ]
     assert (differing, verdicts > 0 or not is_all) == ([], True)
 
 
@@ -63,7 +76,11 @@ def planted(path: Path, copy: Path, chance: Random) -> Path:
     def change(record: dict[str, Any]) -> bool:
         body = record.get("message")
         content = body.get("content") if isinstance(body, dict) else None
-        if isinstance(content, list) and record.get("type") == "assistant" and chance.random() < 0.2:
+        if (
+            isinstance(content, list)
+            and record.get("type") == "assistant"
+            and chance.random() < 0.2
+        ):
             words = chance.choice(CITES).format(chance.choice(BULLETS).name)
             record["message"]["content"] = [{"type": "text", "text": words}, *content]
         elif isinstance(content, str) and record.get("type") == "user" and chance.random() < 0.4:
@@ -78,7 +95,9 @@ def planted(path: Path, copy: Path, chance: Random) -> Path:
         with suppress(ValueError):
             record = json.loads(raw)
             if isinstance(record, dict) and change(record):
-                line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                line = (
+                    json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                )
         lines.append(line)
     copy.write_bytes(b"".join(lines))
     return copy

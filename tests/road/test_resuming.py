@@ -1,6 +1,8 @@
-"""A window is read from where the last one says, and its session says what reading the whole transcript says.
+"""A window is read from where the last one says, and its session says what reading the whole
+transcript says.
 
-The tests let a citation be followed for few records, so that short sessions have some that are followed no longer.
+The tests let a citation be followed for few records, so that short sessions have some that are
+followed no longer.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,19 @@ from reflector.transcripts import reading as transcripts
 from reflector.transcripts.reading import scan
 from tests.conftest import examples
 from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import CITES, CITING, RUNNING, RUNS, STEPS, Cut, Step, Yard, ends, played, yard
+from tests.road.test_cuts import (
+    CITES,
+    CITING,
+    RUNNING,
+    RUNS,
+    STEPS,
+    Cut,
+    Step,
+    Yard,
+    ends,
+    played,
+    yard,
+)
 from tests.sessions.test_intake import windows
 from tests.transcripts.records import queue
 
@@ -69,20 +83,32 @@ def short_memory() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(80),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(steps=st.lists(MORE, min_size=8, max_size=40), data=st.data())
-def test_windows_say_what_the_whole_says(yard: Yard, steps: list[Step], data: st.DataObject) -> None:
+def test_windows_say_what_the_whole_says(
+    yard: Yard, steps: list[Step], data: st.DataObject
+) -> None:
     yard.assert_cut_counts_as_whole(
-        played([lambda session: session.user("Fix the cart."), *steps], yard.folder / "t.jsonl"), data
+        played([lambda session: session.user("Fix the cart."), *steps], yard.folder / "t.jsonl"),
+        data,
     )
 
 
 @pytest.mark.parametrize(("between", "verdict"), [(8, ["helpful"]), (9, [])])
-def test_a_citation_is_followed_for_so_many_records_and_no_more(yard: Yard, between: int, verdict: list[str]) -> None:
+def test_a_citation_is_followed_for_so_many_records_and_no_more(
+    yard: Yard, between: int, verdict: list[str]
+) -> None:
     session = Session().agent(CITES[0].format("pat-001"))
     for number in range(between):
         session.agent(f"Step {number}.")
-    path = session.user("Great, the total is right now!").agent("Done.").write(yard.folder / "far.jsonl")
+    path = (
+        session.user("Great, the total is right now!")
+        .agent("Done.")
+        .write(yard.folder / "far.jsonl")
+    )
     for cuts in ([], [Cut(end) for end in ends(path)]):
         assert yard.taken(path, cuts).verdicts.get("pat-001", []) == verdict
 
@@ -102,7 +128,9 @@ def grow(session: Session, path: Path) -> Path:
 
 
 def taken(ledger: Ledger, path: Path, session: Session, **fields: Any) -> Taken:
-    return take_in(ledger, Source(path, fields.pop("trigger", "SessionEnd"), session_id=session.id, **fields))
+    return take_in(
+        ledger, Source(path, fields.pop("trigger", "SessionEnd"), session_id=session.id, **fields)
+    )
 
 
 def resumed(ledger: Ledger) -> list[bool]:
@@ -118,7 +146,10 @@ def test_a_second_window_is_read_from_where_the_first_says(ledger: Ledger, tmp_p
     first, second = (one["transcript"] for one in windows(ledger))
     data = path.read_bytes()
     assert 0 < second["since"] == first["resume"]["offset"] < first["bytes"]
-    assert (second["bytes"], second["sha256"]) == (len(data), sha256(data[second["since"] :]).hexdigest())
+    assert (second["bytes"], second["sha256"]) == (
+        len(data),
+        sha256(data[second["since"] :]).hexdigest(),
+    )
     assert taken(ledger, path, session).event_id is None
     taken(ledger, grow(work(session), path), session)
     assert windows(ledger)[2]["transcript"]["since"] > second["since"]
@@ -133,10 +164,15 @@ def test_no_reading_begins_where_an_earlier_record_bears_on_a_later_one(tmp_path
     found = scan(work(session).write(tmp_path / "t.jsonl"))
     assert [place.offset for place in found.places if queued <= place.offset < rest] == []
     assert found.places[-1].offset >= rest
-    assert scan(tmp_path / "t.jsonl", start=found.places[-1].offset).keys == found.keys[found.places[-1].passed :]
+    assert (
+        scan(tmp_path / "t.jsonl", start=found.places[-1].offset).keys
+        == found.keys[found.places[-1].passed :]
+    )
 
 
-def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     early = path.stat().st_size
@@ -147,7 +183,9 @@ def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(ledger: Ledg
 
 
 @pytest.mark.parametrize(("change", "records"), [("rewritten", 16), ("moved", 15)])
-def test_where_another_record_stands_all_is_read(ledger: Ledger, tmp_path: Path, change: str, records: int) -> None:
+def test_where_another_record_stands_all_is_read(
+    ledger: Ledger, tmp_path: Path, change: str, records: int
+) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     taken(ledger, path, session)
@@ -159,7 +197,9 @@ def test_where_another_record_stands_all_is_read(ledger: Ledger, tmp_path: Path,
     assert resumed(ledger) == [False, False]
 
 
-def test_records_that_another_session_brought_are_recorded_once(ledger: Ledger, tmp_path: Path) -> None:
+def test_records_that_another_session_brought_are_recorded_once(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     session = work(Session("s-1"))
     path = grow(session, tmp_path / "1.jsonl")
     taken(ledger, path, session)

@@ -1,4 +1,6 @@
-"""Two homes on one project, such as a host and its container: each keeps a note and a copy, and nothing is lost."""
+"""Two homes on one project, such as a host and its container: each keeps a note and a copy, and
+nothing is lost.
+"""
 
 import json
 import os
@@ -25,7 +27,17 @@ class Homes:
         self.acknowledged: list[str] = []
         self.kills = self.number = 0
         self.git("init", "-q")
-        self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first")
+        self.git(
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "first",
+        )
         self.add(self.host)
         assert "ledger take" in self.container.run("list", code=1).err
         self.container.run("ledger", "take", "--yes")
@@ -59,12 +71,18 @@ class Homes:
                 path.unlink(missing_ok=True)
 
     def step(self) -> None:
-        """Let one or both homes run a command, kill one of them, and perhaps sweep the ledger away."""
+        """Let one or both homes run a command, kill one of them, and perhaps sweep the ledger
+        away.
+        """
         started = []
         for agent in self.chance.sample(self.both, self.chance.choice([1, 1, 2])):
             text = self.text()
             words = ("add", "pat", text) if self.chance.random() < 0.7 else ("list",)
-            options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+            options = {
+                "stdout": subprocess.DEVNULL,
+                "stderr": subprocess.DEVNULL,
+                "start_new_session": True,
+            }
             started.append((agent.start(*words, **options), text if words[0] == "add" else ""))
         victim, _ = self.chance.choice(started)
         try:

@@ -1,4 +1,6 @@
-"""Agents at work in worktrees of one repository, which are removed as soon as their sessions ended: nothing is lost."""
+"""Agents at work in worktrees of one repository, which are removed as soon as their sessions
+ended: nothing is lost.
+"""
 
 import random
 import threading
@@ -15,7 +17,9 @@ WORKTREES = 4
 
 
 class _Worker(threading.Thread):
-    """An agent that works in worktrees, one after the other, each thrown away after its sessions."""
+    """An agent that works in worktrees, one after the other, each thrown away after its
+    sessions.
+    """
 
     def __init__(self, main: Agent, number: int, rounds: int) -> None:
         super().__init__()
@@ -27,7 +31,11 @@ class _Worker(threading.Thread):
         for round_ in range(self.rounds):
             name = f"wt-{self.number}-{round_}"
             # Beside the main checkout, or in it, as the client does.
-            place = self.main.project / ".claude" / "worktrees" if self.chance.random() < 0.5 else self.main.home
+            place = (
+                self.main.project / ".claude" / "worktrees"
+                if self.chance.random() < 0.5
+                else self.main.home
+            )
             worktree = place / name
             with _one_git:
                 git(self.main.project, "worktree", "add", "-b", name, worktree)
@@ -42,7 +50,11 @@ class _Worker(threading.Thread):
         transcript = self.main.home / ".claude" / "projects" / f"{name}.jsonl"
         self.told.append(agent.hands("SessionStart", transcript))
         Session(name).cites("pat-001").write(transcript)
-        for event in ("Stop", *(["PreCompact"] if self.chance.random() < 0.5 else []), "SessionEnd"):
+        for event in (
+            "Stop",
+            *(["PreCompact"] if self.chance.random() < 0.5 else []),
+            "SessionEnd",
+        ):
             agent.hands(event, transcript, spawn=True)
 
 
@@ -51,9 +63,13 @@ _one_git = threading.Lock()
 
 
 @pytest.mark.parametrize(
-    "rounds", [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])], ids="{} rounds".format
+    "rounds",
+    [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    ids="{} rounds".format,
 )
-def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(agent: Agent, rounds: int) -> None:
+def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(
+    agent: Agent, rounds: int
+) -> None:
     (agent.project / "src" / "deep").mkdir(parents=True)
     (agent.project / "src" / "deep" / "code.py").touch()
     commit(agent.project)
@@ -66,14 +82,18 @@ def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(a
 
     agent.run("drain")
 
-    assert all("Write the failing test first." in told for worker in workers for told in worker.told)
+    assert all(
+        ("Write the failing test first.") in told for worker in workers for told in worker.told
+    )
     assert {event["session_id"] for event in agent.events("session.recorded")} == sessions
     assert agent.counters()["pat-001"] == (len(sessions), 0)
     agent.call("verify")
     assert not agent.json("status")["failures"]
 
 
-def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(agent: Agent) -> None:
+def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(
+    agent: Agent,
+) -> None:
     commit(agent.project)
     worktree = Agent(agent.home / "trees" / "fix", agent.home)
     worktree.project.parent.mkdir()

@@ -10,13 +10,18 @@ from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
 
-def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(agent: Agent, tmp_path: Path) -> None:
+def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(
+    agent: Agent, tmp_path: Path
+) -> None:
     session = Session("s-1").cites("pat-001")
-    agent.hook("SessionEnd", session_id="s-0", transcript_path=str(tmp_path / "0.jsonl"))  # makes the folders
+    # makes the folders
+    agent.hook("SessionEnd", session_id="s-0", transcript_path=str(tmp_path / "0.jsonl"))
     works = []
     for _ in range(2):
         path = session.write(tmp_path / "1.jsonl")
-        works.append(work(agent, "SessionEnd", session_id="s-1", transcript_path=str(path), reason="other"))
+        works.append(
+            work(agent, "SessionEnd", session_id="s-1", transcript_path=str(path), reason="other")
+        )
         session.records *= 500
     assert works[0] == works[1]
     assert len(agent.deliveries()) == 3
@@ -33,7 +38,8 @@ def test_a_session_start_does_as_much_work_whatever_the_playbook_holds(agent: Ag
     assert works[0] == works[1]
 
 
-#: Runs the hook and writes, before it ends, how often it called a function, of Python or of the interpreter's.
+#: Runs the hook and writes, before it ends, how often it called a function, of Python or of the
+#: interpreter's.
 COUNTED = """
 import os, runpy, sys
 calls, end = 0, os._exit
@@ -69,7 +75,12 @@ def many(count: int) -> dict[str, Any]:
     text = "Point {}: «check» the cart’s total 🛒 twice, {} times if need be."
     scores = {number: number * 7919 % count for number in range(1, count + 1)}
     bullets = [
-        {"name": f"pat-{number:03}", "text": text.format(number, score), "helpful": score, "harmful": 0}
+        {
+            "name": f"pat-{number:03}",
+            "text": text.format(number, score),
+            "helpful": score,
+            "harmful": 0,
+        }
         for number, score in scores.items()
     ]
     return {"PATTERNS & APPROACHES": bullets}

@@ -1,4 +1,6 @@
-"""A server whose primary dies again and again under writers and hooks: what was acknowledged is there."""
+"""A server whose primary dies again and again under writers and hooks: what was acknowledged is
+there.
+"""
 
 import socket
 from pathlib import Path
@@ -24,7 +26,9 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_a_synchronous_pair_loses_nothing_when_its_primary_is_killed_ten_times(tmp_path: Path) -> None:
+def test_a_synchronous_pair_loses_nothing_when_its_primary_is_killed_ten_times(
+    tmp_path: Path,
+) -> None:
     if not (DEBIAN / "initdb").exists():
         pytest.skip(f"there is no PostgreSQL in {DEBIAN}; apt-get install postgresql-15")
     user, ports = as_user(), (_free_port(), _free_port())
@@ -43,25 +47,42 @@ def test_a_synchronous_pair_loses_nothing_when_its_primary_is_killed_ten_times(t
                     writer.begin()
                 for kill in range(KILLS):
                     heard = [writer.heard() for writer in made]
-                    until(lambda heard=heard: all(w.heard() > n for w, n in zip(made, heard, strict=True)), "all write")
+                    until(
+                        lambda heard=heard: all(
+                            w.heard() > n for w, n in zip(made, heard, strict=True)
+                        ),
+                        "all write",
+                    )
                     primary.kill()
                     for number in range(2):  # sessions that end while nobody takes writes
                         agent.ended(id=f"s-{kill}-{number}", spawn=True)
                     with psycopg.connect(standby.url) as connection:
                         connection.execute("SELECT pg_promote()")
-                    again = Cluster(folder / f"{kill + 2}", user, _IN_STEP, port=primary.port, of=standby)
+                    again = Cluster(
+                        folder / f"{kill + 2}", user, _IN_STEP, port=primary.port, of=standby
+                    )
                     primary, standby = standby, again
                 # No command was typed: the drains that the hooks started waited for the server.
-                agent.wait_until(lambda: agent.deliveries() == [] and agent.counters()["pat-001"] == (2 * KILLS, 0))
+                agent.wait_until(
+                    lambda: (
+                        agent.deliveries() == [] and agent.counters()["pat-001"] == (2 * KILLS, 0)
+                    )
+                )
                 for writer in made:
                     writer.kill()
             assert [writer.error for writer in made] == [None] * 8
-            assert [check for check in agent.json("doctor", code=None) if check["name"] == "head"] == []
+            assert [
+                check for check in agent.json("doctor", code=None) if check["name"] == "head"
+            ] == []
             with Ledger.open(url) as ledger:
                 assert list(verify(ledger)) == []
                 stored = {event.position: event.reflection_id for event in ledger.events()}
             acks = [ack for writer in made for ack in writer.acks]
-            assert [ack for ack in acks if {stored.get(ack.first), stored.get(ack.last)} != {ack.reflection}] == []
+            assert [
+                ack
+                for ack in acks
+                if {stored.get(ack.first), stored.get(ack.last)} != {ack.reflection}
+            ] == []
             print(f"{len(acks)} appends acknowledged, 0 lost")
             with Ledger.open(url, "agent") as ledger:
                 assert list(verify(ledger)) == []

@@ -1,5 +1,6 @@
-"""Behind a PgBouncer in transaction mode, where the next transaction may run on any of the pool's connections; and many
-playbooks in one ledger on a server, where nobody waits for a neighbour."""
+"""Behind a PgBouncer in transaction mode, where the next transaction may run on any of the pool's
+connections; and many playbooks in one ledger on a server, where nobody waits for a neighbour.
+"""
 
 import itertools
 import re
@@ -39,7 +40,9 @@ def ways(postgres: Postgres, pooler: sa.URL) -> Iterator[tuple[str, str]]:
         yield url, pooler.set(database=database).render_as_string(hide_password=False)
 
 
-def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_each_is_sound(ways: tuple[str, str]) -> None:
+def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_each_is_sound(
+    ways: tuple[str, str],
+) -> None:
     direct, pooled = ways
     with Ledger.open(pooled, "rebuilt") as rebuilt:
         rebuilt.append(history())
@@ -70,29 +73,49 @@ def test_a_statement_is_used_often_through_a_pool(ways: tuple[str, str], asked: 
 
 
 @pytest.mark.parametrize(("asked", "wanted"), [("none", None), ("0", 0), ("50", 50)])
-def test_the_url_says_when_a_statement_is_prepared(ways: tuple[str, str], asked: str, wanted: int | None) -> None:
-    with Ledger.open(f"{ways[0]}&prepare_threshold={asked}") as ledger, ledger.engine.connection() as connection:
+def test_the_url_says_when_a_statement_is_prepared(
+    ways: tuple[str, str], asked: str, wanted: int | None
+) -> None:
+    with (
+        Ledger.open(f"{ways[0]}&prepare_threshold={asked}") as ledger,
+        ledger.engine.connection() as connection,
+    ):
         assert connection.prepare_threshold == wanted
-    with pytest.raises(LedgerUnavailable, match=r"prepare_threshold=often .* write prepare_threshold=none"):
+    with pytest.raises(
+        LedgerUnavailable,
+        match=(
+            r"prepare_threshold=often .* write "
+            r"prepare_threshold=none"
+        ),
+    ):
         Ledger.open(f"{ways[0]}&prepare_threshold=often")
 
 
 def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
     direct, pooled = ways
     with psycopg.connect(direct) as connection:
-        settings = "SELECT name, setting FROM pg_settings WHERE name IN ('lock_timeout', 'search_path', 'role')"
+        settings = (
+            "SELECT name, setting FROM pg_settings WHERE name IN ('lock_timeout', "
+            "'search_path', 'role')"
+        )
         before = connection.execute(f"{settings} ORDER BY name").fetchall()
     with Ledger.open(pooled) as ledger:
         ledger.append(history())
         ledger.rebuild()
-        ledger.redact([next(e.event_id for e in ledger.events() if e.type == "bullet.added")], reason="x", actor="me")
+        ledger.redact(
+            [next(e.event_id for e in ledger.events() if e.type == "bullet.added")],
+            reason="x",
+            actor="me",
+        )
         with asking(ledger) as ask:
             assert list(ask.ask("SELECT count(*) FROM event").pages) != []
         assert list(verify(ledger)) == []
         for _ in range(4):
             with psycopg.connect(pooled, prepare_threshold=None) as connection:
                 assert connection.execute(f"{settings} ORDER BY name").fetchall() == before
-                assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+                assert connection.execute(
+                    "SELECT count(*) FROM pg_prepared_statements"
+                ).fetchone() == (0,)
                 locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
                 assert connection.execute(locks).fetchone() == (0,)
 
@@ -106,7 +129,9 @@ def test_a_question_through_a_pool_is_one_statement_too(ways: tuple[str, str]) -
         assert ledger.rows()[0].helpful == 0
 
 
-def test_a_writer_that_hangs_is_not_waited_for_for_ever(ways: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_hangs_is_not_waited_for_for_ever(
+    ways: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Ledger.open(ways[1]) as ledger, psycopg.connect(ways[0]) as other:
         ledger.append([added("pat-001")])
         monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 100)
@@ -129,9 +154,12 @@ def test_a_server_that_is_away_behind_its_pooler_is_away() -> None:
             Ledger.open(other)
 
 
-#: What a server logs of a transaction that waits longer than `deadlock_timeout` for another's lock. The lock under
-#: which a table's file gets longer is let go at once, in the middle of a transaction.
-_WAITS = re.compile(r"^<(\w+)> .* still waiting for (?!ExclusiveLock on extension of)", re.MULTILINE)
+#: What a server logs of a transaction that waits longer than `deadlock_timeout` for another's lock.
+#: The lock under which a table's file gets longer is let go at once, in the middle of a
+#: transaction.
+_WAITS = re.compile(
+    r"^<(\w+)> .* still waiting for (?!ExclusiveLock on extension of)", re.MULTILINE
+)
 
 
 def asked(url: str, which: str, number: int) -> None:
@@ -141,13 +169,22 @@ def asked(url: str, which: str, number: int) -> None:
         until(lambda: connection.execute(query).fetchone() == (number,), which)
 
 
-def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp_path: Path) -> None:
+def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(
+    tmp_path: Path,
+) -> None:
     with cluster() as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
-            for setting in ("log_lock_waits = on", "deadlock_timeout = '1ms'", "log_line_prefix = '<%a> '"):
+            for setting in (
+                "log_lock_waits = on",
+                "deadlock_timeout = '1ms'",
+                "log_line_prefix = '<%a> '",
+            ):
                 connection.execute(f"ALTER SYSTEM SET {setting}")
             connection.execute("SELECT pg_reload_conf()")
-        with Ledger.open_file(tmp_path / "copied.db", "copied") as source, Ledger.open(server.url, "big") as big:
+        with (
+            Ledger.open_file(tmp_path / "copied.db", "copied") as source,
+            Ledger.open(server.url, "big") as big,
+        ):
             lived(source, 1500)
             lived(big, 1500)
             for name in ("n1", "n2"):
@@ -167,7 +204,9 @@ def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp
             assert "neighbour" not in _WAITS.findall((server.folder / "log").read_text())
 
             # Who writes to the playbook itself waits for its rebuild, and the log has it.
-            with writers(f"{server.url}&application_name=own", 3, batches=1, playbook="big") as (writer,):
+            with writers(f"{server.url}&application_name=own", 3, batches=1, playbook="big") as (
+                writer,
+            ):
                 waiting = "application_name = 'own' AND wait_event_type = 'Lock'"
 
                 def begin(position: int) -> None:
@@ -181,14 +220,20 @@ def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(tmp
 
 
 def test_the_first_appends_to_a_fresh_ledger_read_no_more_than_later_ones() -> None:
-    """A trigger's plan that a session made on the empty table once read an index whole, at every event."""
-    read = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname IN ('event', 'playbook')"
+    """A trigger's plan that a session made on the empty table once read an index whole, at every
+    event.
+    """
+    read = (
+        "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname IN ('event', 'playbook')"
+    )
     taken = [0]
     with cluster() as server:
         for session in range(3):
             with Ledger.open(server.url) as ledger:
                 for number in range(session * 1500, session * 1500 + 1500, 500):
-                    ledger.append([window(n, f"s{n}", keys=[n]) for n in range(number, number + 500)])
+                    ledger.append(
+                        [window(n, f"s{n}", keys=[n]) for n in range(number, number + 500)]
+                    )
             # What a session read is counted when it ends.
             asked(server.url, "backend_type = 'client backend' AND pid <> pg_backend_pid()", 0)
             with psycopg.connect(server.url) as connection:

@@ -1,4 +1,6 @@
-"""A session's own tests speak for or against the lessons that it cites, where the tie is sure, and once."""
+"""A session's own tests speak for or against the lessons that it cites, where the tie is sure,
+and once.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +28,18 @@ def lesson(ledger: Ledger) -> str:
 
 
 def played(lesson: str, *steps: str) -> Session:
-    """A session about a bug. A step is `edit`, `person` or a test's end, such as `red` or `green <command>`; else it is
-    what the agent says, in which {} is the beginning of the lesson's id."""
+    """A session about a bug. A step is `edit`, `person` or a test's end, such as `red` or `green
+    <command>`; else it is what the agent says, in which {} is the beginning of the lesson's id.
+    """
     session = Session().user("The total is off by a cent. Please fix it.")
     for step in steps:
         kind, _, command = step.partition(" ")
         if step == "edit":
             session.runs("sed -i 's/round(x)/x/' cart.py", "")
         elif kind in ("red", "green"):
-            session.runs(command or _TEST, _RED if kind == "red" else _GREEN, is_error=kind == "red")
+            session.runs(
+                command or _TEST, _RED if kind == "red" else _GREEN, is_error=kind == "red"
+            )
         elif kind == "person":
             session.user(command.format(lesson[:8]))
         else:
@@ -61,7 +66,9 @@ def observed(ledger: Ledger, session: Session, folder: Path) -> list[Outcome]:
     return list(one.outcomes)
 
 
-def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
+def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(
+    ledger: Ledger, lesson: str, tmp_path: Path
+) -> None:
     (one,) = observed(ledger, mended(lesson), tmp_path)
     assert (one.kind, one.source) == ("success", "tests")
     assert one.why == f"`{_TEST}` passes after it had failed: 2 passed in 0.10s"
@@ -76,7 +83,9 @@ def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(ledger: Ledger,
         ("failure", ("green", CITE, "edit", "red", DONE)),
     ],
 )
-def test_the_last_end_decides(ledger: Ledger, lesson: str, tmp_path: Path, kind: str, steps: tuple[str, ...]) -> None:
+def test_the_last_end_decides(
+    ledger: Ledger, lesson: str, tmp_path: Path, kind: str, steps: tuple[str, ...]
+) -> None:
     (one,) = observed(ledger, played(lesson, *steps), tmp_path)
     assert one.kind == kind
     assert ("fails after it had passed: 1 failed, 1 passed" in one.why) == (kind == "failure")
@@ -92,12 +101,33 @@ SILENT = {
     "the test had never failed": (CITE, "edit", "green", DONE),
     "the test had failed before": ("red", CITE, "edit", "red", DONE),
     "another test had failed": (f"red {_OTHER}", CITE, "edit", "green", DONE),
-    "the test runs in the next turn": ("red", CITE, "edit", "Done. Shall I test it?", "person Yes.", "green", DONE),
+    ("the test runs in the next turn"): (
+        "red",
+        CITE,
+        "edit",
+        "Done. Shall I test it?",
+        "person Yes.",
+        "green",
+        DONE,
+    ),
     "the turn goes on": ("red", CITE, "edit", "green"),
     "lint runs with the test": (f"red {_LINTED}", CITE, "edit", f"green {_LINTED}", DONE),
     "the agent went on after the failure": ("green", CITE, "edit", "red", "edit", DONE),
-    "another test passes after the failure": ("green", CITE, "edit", "red", f"green {_OTHER}", DONE),
-    "the agent expected the failure": ("green", CITE, "edit", "red", "The new test fails as expected."),
+    ("another test passes after the failure"): (
+        "green",
+        CITE,
+        "edit",
+        "red",
+        f"green {_OTHER}",
+        DONE,
+    ),
+    ("the agent expected the failure"): (
+        "green",
+        CITE,
+        "edit",
+        "red",
+        "The new test fails as expected.",
+    ),
 }
 
 
@@ -106,7 +136,9 @@ def test_nothing_is_said_where(ledger: Ledger, lesson: str, tmp_path: Path, why:
     assert observed(ledger, played(lesson, *SILENT[why]), tmp_path) == []
 
 
-def test_a_turn_that_a_compaction_cuts_speaks_when_it_is_over(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
+def test_a_turn_that_a_compaction_cuts_speaks_when_it_is_over(
+    ledger: Ledger, lesson: str, tmp_path: Path
+) -> None:
     session = played(lesson, *MENDED[:-1])
     assert observed(ledger, session, tmp_path) == []
     assert len(observed(ledger, session.agent(DONE), tmp_path)) == 1
@@ -129,7 +161,9 @@ def test_a_lesson_gets_no_outcome_where(
     assert [one.outcomes for one in lesson_book(ledger)] == [()]
 
 
-def test_a_run_counts_once_through_resumed_and_forked_sessions(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
+def test_a_run_counts_once_through_resumed_and_forked_sessions(
+    ledger: Ledger, lesson: str, tmp_path: Path
+) -> None:
     session = mended(lesson)
     assert len(observed(ledger, session, tmp_path)) == 1
     assert len(observed(ledger, session.user("Thanks. Now the tax.").agent("Sure."), tmp_path)) == 1

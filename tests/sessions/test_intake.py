@@ -19,7 +19,9 @@ from tests.road.sessions import Session, as_bytes
 
 def taken(ledger: Ledger, path: Path, **fields: Any) -> Taken:
     window = fields.pop("window", "new")
-    return take_in(ledger, Source(path, fields.pop("trigger", "SessionEnd"), **fields), window=window)
+    return take_in(
+        ledger, Source(path, fields.pop("trigger", "SessionEnd"), **fields), window=window
+    )
 
 
 def windows(ledger: Ledger) -> list[dict[str, Any]]:
@@ -30,13 +32,23 @@ def add_bullets(ledger: Ledger, *names: str) -> None:
     ledger.append([added(name, f"Advice {name}.") for name in names])
 
 
-def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
     ledger.append([changed(ev.BULLET_REMOVED, "pat-002", reason="deleted", into=None)])
-    path = Session("s-1").agent("[pat-002] and [pat-009] and [pat-001] and [pat-001]").write(tmp_path / "t.jsonl")
+    path = (
+        Session("s-1")
+        .agent("[pat-002] and [pat-009] and [pat-001] and [pat-001]")
+        .write(tmp_path / "t.jsonl")
+    )
     found = taken(ledger, path, session_id="s-1", reason="logout")
     (data,) = windows(ledger)
-    assert (data["cited"], data["retired"], data["unknown"]) == (["pat-001"], ["pat-002"], ["pat-009"])
+    assert (data["cited"], data["retired"], data["unknown"]) == (
+        ["pat-001"],
+        ["pat-002"],
+        ["pat-009"],
+    )
     assert found.cited == ("pat-001",)
     assert data["transcript"]["path"] == str(path)
     assert data["transcript"]["bytes"] == path.stat().st_size
@@ -44,10 +56,14 @@ def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(ledger: Le
     assert len(unpack_keys(data["window"]["keys"])) == data["window"]["records"] == 1
 
 
-def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(ledger: Ledger, tmp_path: Path) -> None:
+def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
     key = "ghp_" + "A1b2" * 9
-    session = Session("s-1").agent(f"[pat-001 wrong: {key} {'is old ' * 90}] [pat-009 wrong: x] [pat-002]")
+    session = Session("s-1").agent(
+        f"[pat-001 wrong: {key} {'is old ' * 90}] [pat-009 wrong: x] [pat-002]"
+    )
     for _ in range(2):
         taken(ledger, session.write(tmp_path / "t.jsonl"), session_id="s-1")
         session.agent("[pat-002 wrong] and [pat-001]")
@@ -58,7 +74,9 @@ def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(le
     assert second["said"] == [{"name": "pat-002", "why": ""}]
 
 
-def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     path = Session("in-file").cites("pat-001").write(tmp_path / "t.jsonl")
     found = taken(ledger, path, session_id="by-hook", agent_id="a-1")
     keys = windows(ledger)[0]["window"]["keys"]
@@ -67,7 +85,9 @@ def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(ledg
     assert taken(ledger, Session("in-file").user("2").write(path)).session_id == "in-file"
 
 
-def test_what_lies_behind_the_limit_or_is_half_written_is_a_later_windows(ledger: Ledger, tmp_path: Path) -> None:
+def test_what_lies_behind_the_limit_or_is_half_written_is_a_later_windows(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     session = Session().user("Hello.").agent("As [pat-001] says.").agent("Or [pat-002].")
     path = session.write(tmp_path / "t.jsonl")
     first = len(as_bytes(session.records[:1]))
@@ -82,7 +102,9 @@ def test_what_lies_behind_the_limit_or_is_half_written_is_a_later_windows(ledger
     assert len({key for one in found for key in unpack_keys(one["window"]["keys"])}) == 3
 
 
-def test_the_whole_transcript_is_a_window_of_its_own_and_one_only(ledger: Ledger, tmp_path: Path) -> None:
+def test_the_whole_transcript_is_a_window_of_its_own_and_one_only(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     copy = Session().cites("pat-001").write(tmp_path / "copy.jsonl")
     assert taken(ledger, path).records == 4
@@ -94,7 +116,9 @@ def test_the_whole_transcript_is_a_window_of_its_own_and_one_only(ledger: Ledger
     assert [data["window"]["mode"] for data in windows(ledger)] == ["new", "whole"]
 
 
-def test_a_rival_of_a_window_is_no_error(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rival_of_a_window_is_no_error(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = Session().cites("pat-001").write(tmp_path / "mine.jsonl")
     taken(ledger, Session().cites("pat-001").write(tmp_path / "rival.jsonl"))
     really = ledger.seen
@@ -105,17 +129,29 @@ def test_a_rival_of_a_window_is_no_error(ledger: Ledger, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("hostile", ["a\nb", "x" * 5000, "nul\0", "\ud800", "\x1b[31m", "tab\t"])
-def test_a_hostile_session_id_is_kept_as_a_digest(ledger: Ledger, tmp_path: Path, hostile: str) -> None:
-    found = taken(ledger, Session().user("Hello.").write(tmp_path / "t.jsonl"), session_id=hostile, agent_id=hostile)
+def test_a_hostile_session_id_is_kept_as_a_digest(
+    ledger: Ledger, tmp_path: Path, hostile: str
+) -> None:
+    found = taken(
+        ledger,
+        Session().user("Hello.").write(tmp_path / "t.jsonl"),
+        session_id=hostile,
+        agent_id=hostile,
+    )
     assert found.session_id.startswith("invalid-")
     assert len(found.session_id) < 50
     assert [event.session_id for event in ledger.events()] == [found.session_id]
 
 
-def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(ledger: Ledger, tmp_path: Path) -> None:
+def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
     records = [record | {"version": secret} for record in Session().user("Hello.").records]
-    odd = [{"type": kind, "uuid": f"h-{number}"} for number, kind in enumerate(["hologram", "hologram", secret])]
+    odd = [
+        {"type": kind, "uuid": f"h-{number}"}
+        for number, kind in enumerate(["hologram", "hologram", secret])
+    ]
     path = tmp_path / os.fsdecode(b"a\xffb\nc\x1b[31m.jsonl")  # any name that a system allows
     path.write_bytes(as_bytes([*records, *odd]) + b'{"broken\n')
     taken(ledger, path)
@@ -125,13 +161,23 @@ def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(
     assert b"\n" not in window["transcript"]["path"].encode()
 
 
-NO_TIMES = ["", "1790000002000", "yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"]
+NO_TIMES = [
+    "",
+    "1790000002000",
+    "yesterday",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-10:00",
+]
 
 
 @pytest.mark.parametrize("said", [*NO_TIMES, "2026-11-01", "2026-11-01T00:03:00Z"])
-def test_an_event_happened_at_an_iso_time_or_when_it_was_recorded(ledger: Ledger, tmp_path: Path, said: str) -> None:
+def test_an_event_happened_at_an_iso_time_or_when_it_was_recorded(
+    ledger: Ledger, tmp_path: Path, said: str
+) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
-    path.write_text(re.sub(r'"timestamp": ?"[^"]*"', f'"timestamp": "{said}"', path.read_text("utf-8")), "utf-8")
+    path.write_text(
+        re.sub(r'"timestamp": ?"[^"]*"', f'"timestamp": "{said}"', path.read_text("utf-8")), "utf-8"
+    )
     taken(ledger, path)
     event, _ = ledger.events()
     assert event.occurred_at == (said if said.startswith("2026") else event.recorded_at)

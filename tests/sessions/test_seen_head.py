@@ -1,5 +1,6 @@
-"""A ledger on a server that goes away and comes back: sessions wait for it, and what it lost is missed, by the newest
-head that a project saw."""
+"""A ledger on a server that goes away and comes back: sessions wait for it, and what it lost is
+missed, by the newest head that a project saw.
+"""
 
 import os
 from collections.abc import Iterator
@@ -32,7 +33,9 @@ class Server:
 
     def project(self, url: str = "", playbook: str = "default") -> Project:
         self.folder.mkdir(exist_ok=True)
-        project = Project.at(self.folder, flags={"ledger_url": url or self.url, "playbook": playbook})
+        project = Project.at(
+            self.folder, flags={"ledger_url": url or self.url, "playbook": playbook}
+        )
         project.make_state_dir()
         return project
 
@@ -73,12 +76,18 @@ def test_a_head_that_was_seen_stays_in_a_ledger_that_goes_on(server: Server) -> 
     assert file.read_text().splitlines()[-1].startswith("3:")
 
 
-def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_in(server: Server) -> None:
+def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_in(
+    server: Server,
+) -> None:
     """A longer ledger of one team was once told as events that the other team's had lost."""
     server.append("pat-001", "pat-002")
     server.keep()
     url = sa.make_url(server.url)
-    server.keep(url.set(password="secret").update_query_dict({"connect_timeout": "3"}).render_as_string(False))
+    server.keep(
+        url.set(password="secret")
+        .update_query_dict({"connect_timeout": "3"})
+        .render_as_string(False)
+    )
     assert [b"secret" in file.read_bytes() for file in server.files] == [False]
     role = f"team_{os.getpid()}"
     with psycopg.connect(server.url, autocommit=True) as connection:
@@ -87,7 +96,9 @@ def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_
         connection.execute(f"ALTER ROLE {role} SET search_path = {role}")
     team = url.set(username=role).render_as_string(False)
     with server.postgres.database() as another:
-        for number, (where, playbook) in enumerate([(server.url, "other"), (another, "default"), (team, "default")]):
+        for number, (where, playbook) in enumerate(
+            [(server.url, "other"), (another, "default"), (team, "default")]
+        ):
             with Ledger.open(where, playbook) as ledger:
                 ledger.append([added("pat-001")])
                 assert seen_head.missed(server.project(where, playbook), ledger) is None
@@ -100,9 +111,13 @@ def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"7", b"x:y", b"\xff\xfe:1", b"1:" + b"a" * 5000, None], ids=lambda value: str(value)[:12]
+    "content",
+    [b"", b"\n", b"7", b"x:y", b"\xff\xfe:1", b"1:" + b"a" * 5000, None],
+    ids=lambda value: str(value)[:12],
 )
-def test_what_is_no_head_is_ignored_and_written_again(server: Server, tmp_path: Path, content: bytes | None) -> None:
+def test_what_is_no_head_is_ignored_and_written_again(
+    server: Server, tmp_path: Path, content: bytes | None
+) -> None:
     server.append("pat-001")
     server.keep()
     (file,) = server.files
@@ -120,7 +135,9 @@ def test_what_is_no_head_is_ignored_and_written_again(server: Server, tmp_path: 
     assert not file.is_symlink()
 
 
-def test_a_ledger_in_a_file_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_in_a_file_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
@@ -149,8 +166,12 @@ def test_the_drain_of_a_hook_waits_for_the_server_by_itself(tmp_path: Path, serv
     assert agent.deliveries() == []
 
 
-def test_events_that_a_server_lost_are_missed_until_a_person_has_seen_it(tmp_path: Path, server: Server) -> None:
-    """An asynchronous standby that takes over is the primary as it was a moment ago: here, a copy of its database."""
+def test_events_that_a_server_lost_are_missed_until_a_person_has_seen_it(
+    tmp_path: Path, server: Server
+) -> None:
+    """An asynchronous standby that takes over is the primary as it was a moment ago: here, a
+    copy of its database.
+    """
     agent, postgres = agent_of(tmp_path, server.url), server.postgres
 
     def heads() -> list[dict[str, str]]:

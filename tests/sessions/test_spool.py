@@ -32,9 +32,15 @@ def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Pro
         ({"transcript_path": "t.jsonl"}, ("{}/sub/t.jsonl", 5)),  # begins where the hook ran
         ({"hook_event_name": "Stop", "transcript_path": "t.jsonl"}, ("{}/sub/t.jsonl", 5)),
         ({"transcript_path": "~/t.jsonl"}, ("~/t.jsonl", None)),
-        ({"hook_event_name": "SubagentStop", "agent_transcript_path": "/agent.jsonl"}, ("/agent.jsonl", None)),
+        (
+            {"hook_event_name": "SubagentStop", "agent_transcript_path": "/agent.jsonl"},
+            ("/agent.jsonl", None),
+        ),
         ({"hook_event_name": "SubagentStop", "transcript_path": "t.jsonl"}, (None, None)),
-        ({"hook_event_name": "SubagentStop", "agent_transcript_path": "t.jsonl"}, ("{}/sub/t.jsonl", 5)),
+        (
+            {"hook_event_name": "SubagentStop", "agent_transcript_path": "t.jsonl"},
+            ("{}/sub/t.jsonl", 5),
+        ),
     ],
 )
 def test_the_transcript_is_the_one_that_the_delivery_is_about(
@@ -45,34 +51,56 @@ def test_the_transcript_is_the_one_that_the_delivery_is_about(
     project.hook(event("SessionEnd") | fields, cwd=project.path / "sub")
     (found,) = pending(project.spool) + pending(project.spool, "waiting")
     path, size = read
-    assert (found.transcript_path, found.transcript_bytes) == (path and path.format(project.path), size)
+    assert (found.transcript_path, found.transcript_bytes) == (
+        path and path.format(project.path),
+        size,
+    )
 
 
 @pytest.mark.parametrize("wrong", [None, 0, True, [["x"]], {}, "", "/\0", "\ud800", "x" * 9_999])
-def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(project: Project, wrong: object) -> None:
-    fields = ("session_id", "transcript_path", "agent_transcript_path", "cwd", "agent_id", "reason", "trigger")
+def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(
+    project: Project, wrong: object
+) -> None:
+    fields = (
+        "session_id",
+        "transcript_path",
+        "agent_transcript_path",
+        "cwd",
+        "agent_id",
+        "reason",
+        "trigger",
+    )
     assert project.hook(event("SessionEnd") | dict.fromkeys(fields, wrong)) == (b"", b"")
     (delivery,) = pending(project.spool)
     text = wrong if isinstance(wrong, str) and wrong else None
-    assert delivery.transcript_path == (str(project.path / text) if text and text[0] == "x" else None)
+    assert delivery.transcript_path == (
+        str(project.path / text) if text and text[0] == "x" else None
+    )
     assert delivery.reason == delivery.session_id == text
     assert delivery.payload["reason"] == wrong
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"v": "2", "payload": {}}', b'{"v": 1}', b"[" * 100_000, b"\xff"]
+    "content",
+    [b"", b"{", b"[]", b'{"v": "2", "payload": {}}', b'{"v": 1}', b"[" * 100_000, b"\xff"],
 )
-def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(project: Project, content: bytes) -> None:
+def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(
+    project: Project, content: bytes
+) -> None:
     project.hook(event("SessionEnd"))
     (project.spool / "00000000000000000001-1-0.json").write_bytes(content)
     assert [delivery.event for delivery in pending(project.spool)] == ["SessionEnd"]
-    assert [(project.spool / "broken" / name).read_bytes() for name in spool.look(project.spool).broken] == [content]
+    assert [
+        (project.spool / "broken" / name).read_bytes() for name in spool.look(project.spool).broken
+    ] == [content]
     assert len(pending(project.spool)) == 1
 
 
 @pytest.mark.parametrize("part", ["", "waiting"])
 @pytest.mark.parametrize("kind", ["a folder", "a link", "of another user"])
-def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(project: Project, kind: str, part: str) -> None:
+def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(
+    project: Project, kind: str, part: str
+) -> None:
     project.hook(event("Stop" if part else "SessionEnd"))
     path = project.spool / part / "00000000000000000001-1-0.json"
     if kind == "a folder":
@@ -88,23 +116,34 @@ def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(project: Project,
     assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
 
-def test_of_the_ends_without_a_word_the_newest_are_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_ends_without_a_word_the_newest_are_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(spool, "MOST_SILENT", 2)
     for session in ("a", "b", "c"):
         project.hook(event("SessionEnd", session_id=session))
     ends = pending(project.spool)
     for delivery in ends:
         spool.keep_silent(delivery)
-    assert [path.name for path in files(project.spool / "silent")] == [delivery.path.name for delivery in ends[1:]]
+    assert [path.name for path in files(project.spool / "silent")] == [
+        delivery.path.name for delivery in ends[1:]
+    ]
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
-def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(project: Project, name: str) -> None:
+def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
+    project: Project, name: str
+) -> None:
     project.hook(event(name))
     (path,) = files(project.spool) + files(project.spool / "waiting")
     old = path.read_bytes()
     path.write_bytes(old.replace(b'"v":1', b'"v":2'))
-    assert pending(project.spool) == pending(project.spool, "waiting") == spool.look(project.spool).broken == []
+    assert (
+        pending(project.spool)
+        == pending(project.spool, "waiting")
+        == spool.look(project.spool).broken
+        == []
+    )
     (failure,) = spool.failed(project.spool)
     assert "newer reflector" in failure.error
     spool.retry(project.spool)  # its pause is not over
@@ -121,7 +160,9 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
     for attempts, said in enumerate(("disk on fire", "still burning"), 1):
         assert spool.fail(delivery, OSError(said)).read_bytes() == content
         assert pending(project.spool) == []
-        assert [(failure.error, failure.attempts) for failure in spool.failed(project.spool)] == [(said, attempts)]
+        assert [(failure.error, failure.attempts) for failure in spool.failed(project.spool)] == [
+            (said, attempts)
+        ]
         spool.retry(project.spool, everything=True)
         assert pending(project.spool) == [delivery]
     for _ in range(2):
@@ -141,10 +182,14 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     assert (pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
     assert spool.claim(stops[0]) is None
     (broken,) = spool.look(project.spool).broken
-    assert spool.look(project.spool) == spool.Spool(1, 2, 0, 0, [], [broken], 0, int(claimed.path.name[:20]))
+    assert spool.look(project.spool) == spool.Spool(
+        1, 2, 0, 0, [], [broken], 0, int(claimed.path.name[:20])
+    )
 
 
-def test_a_stop_that_comes_while_one_is_settled_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_comes_while_one_is_settled_stays(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.hook(event("Stop", number=1))
     project.hook(event("SessionEnd"))
     (end,) = pending(project.spool)
@@ -159,7 +204,9 @@ def test_a_stop_that_comes_while_one_is_settled_stays(project: Project, monkeypa
     assert [delivery.payload.get("number") for delivery in pending(project.spool)] == [2]
 
 
-def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(project: Project) -> None:
+def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(
+    project: Project,
+) -> None:
     for session in ("ended", "resumed", "other"):
         project.hook(event("Stop", session_id=session))
     for session in ("ended", "resumed"):
@@ -167,7 +214,10 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(p
     project.hook(event("Stop", session_id="resumed"))
     for delivery in pending(project.spool):
         spool.settle(delivery)
-    assert {delivery.session_id for delivery in pending(project.spool, "waiting")} == {"resumed", "other"}
+    assert {delivery.session_id for delivery in pending(project.spool, "waiting")} == {
+        "resumed",
+        "other",
+    }
 
 
 def test_a_project_gets_back_what_the_user_kept_of_it_alone(project: Project) -> None:
@@ -184,7 +234,9 @@ def test_a_project_gets_back_what_the_user_kept_of_it_alone(project: Project) ->
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("folder", [".", "waiting", "broken", "failed", ".."])
-def test_what_a_killed_hook_left_is_looked_after_in_an_hour(project: Project, folder: str, is_whole: bool) -> None:
+def test_what_a_killed_hook_left_is_looked_after_in_an_hour(
+    project: Project, folder: str, is_whole: bool
+) -> None:
     """A whole record becomes pending, half of one is removed."""
     project.hook(event("SessionEnd"))
     (delivery,) = pending(project.spool)

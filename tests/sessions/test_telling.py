@@ -1,4 +1,6 @@
-"""Lessons stand beside the bullets that a session is told at its start, and what was told is recorded."""
+"""Lessons stand beside the bullets that a session is told at its start, and what was told is
+recorded.
+"""
 
 import hashlib
 
@@ -14,7 +16,10 @@ _FORM = "Advice:\n{key_points}\n"
 
 def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None:
     bullets = [Bullet(f"pat-{n:03}", "pat", "x" * 80) for n in range(200)]
-    best, worst = Told("a" * 32, LESSONS, "Look first", 3, 0), Told("b" * 32, LESSONS, "Guess " * 40, 0, 3)
+    best, worst = (
+        Told("a" * 32, LESSONS, "Look first", 3, 0),
+        Told("b" * 32, LESSONS, "Guess " * 40, 0, 3),
+    )
     told = render([*bullets, best, worst], _FORM)
     assert "## LESSONS\n[lesson aaaaaaaa] Look first" in told.text
     assert told.text.index("aaaaaaaa") < told.text.index("pat-000")
@@ -26,7 +31,10 @@ def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None
 def _told(agent: Agent) -> list[tuple[str, str, list[str], list[str]]]:
     """(session, source, bullets, lessons) of each telling."""
     found = agent.events("advice.told")
-    return [(e["session_id"], e["data"]["source"], e["data"]["bullets"], e["data"]["lessons"]) for e in found]
+    return [
+        (e["session_id"], e["data"]["source"], e["data"]["bullets"], e["data"]["lessons"])
+        for e in found
+    ]
 
 
 def _end(agent: Agent, session: Session) -> None:
@@ -36,7 +44,9 @@ def _end(agent: Agent, session: Session) -> None:
 NAMES = ["pat-002", "pat-001", "mis-001"]
 
 
-def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once(agent: Agent) -> None:
+def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once(
+    agent: Agent,
+) -> None:
     session = Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001")
     _end(agent, session)
     _end(agent, session)
@@ -44,7 +54,8 @@ def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once
     assert (told["target_id"], told["position"]) == (window["event_id"], window["position"] + 1)
     assert _told(agent) == [("s-1", "transcript", NAMES, [])]
     printed = agent.hook("SessionStart")
-    assert told["data"]["digest"] != hashlib.sha256(printed.strip().encode()).hexdigest()  # pat-001 helped meanwhile
+    # pat-001 helped meanwhile
+    assert told["data"]["digest"] != hashlib.sha256(printed.strip().encode()).hexdigest()
     _end(agent, session.starts(printed).agent("Here again."))
     assert [one["data"]["digest"] for one in agent.events("advice.told")] == [
         told["data"]["digest"],
@@ -52,7 +63,9 @@ def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once
     ]
 
 
-def test_a_telling_waits_for_the_models_next_message_and_a_fork_tells_nothing_again(agent: Agent) -> None:
+def test_a_telling_waits_for_the_models_next_message_and_a_fork_tells_nothing_again(
+    agent: Agent,
+) -> None:
     session = Session("s-1").agent("Hello.").starts(agent.hook("SessionStart"))
     _end(agent, session.user("/clear"))
     assert _told(agent) == []
@@ -63,14 +76,18 @@ def test_a_telling_waits_for_the_models_next_message_and_a_fork_tells_nothing_ag
 
 def test_the_same_lines_in_anybodys_words_tell_nothing(agent: Agent) -> None:
     printed = agent.call("export", "--format", "md").out
-    session = Session("s-1").user(f"Look:\n{printed}").agent(printed).runs("cat playbook.md", printed)
+    session = (
+        Session("s-1").user(f"Look:\n{printed}").agent(printed).runs("cat playbook.md", printed)
+    )
     session.starts(printed, "PostToolUse").starts("Another hook's words").agent("I see.")
     _end(agent, session)
     assert len(agent.events("session.recorded")) == 1
     assert _told(agent) == []
 
 
-def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(agent: Agent) -> None:
+def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(
+    agent: Agent,
+) -> None:
     agent.hook("SessionStart", session_id="s-1")
     session = Session("s-1").user("/clear")
     _end(agent, session)
@@ -86,7 +103,9 @@ def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
     agent.hook("SessionStart", session_id="s-0")
     kept = agent.own / TOLD
     line = kept.read_bytes()
-    kept.write_bytes(b"".join(line.replace(b"s-0", b"old-%d" % n) for n in range(MAX_TOLD // len(line))))
+    kept.write_bytes(
+        b"".join(line.replace(b"s-0", b"old-%d" % n) for n in range(MAX_TOLD // len(line)))
+    )
     agent.hook("SessionStart", session_id="s-1")
     assert len(kept.read_bytes()) < MAX_TOLD
     assert told_by_hook(agent.project, "s-1")[0].bullets == tuple(NAMES)
@@ -106,7 +125,11 @@ def test_a_trusted_lesson_is_told_and_known_by_its_whole_id(agent: Agent) -> Non
     found = agent.json("show", id)
     assert found["times_applied"] == 1
     (told,) = [event for event in found["events"] if event["type"] == "advice.told"]
-    assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == ("s-1", "injection", [id])
+    assert (told["session_id"], told["data"]["via"], told["data"]["lessons"]) == (
+        "s-1",
+        "injection",
+        [id],
+    )
     for _ in range(3):
         agent.call("lessons", "outcome", id, "bad", "--why", "it was wrong")
     assert id[:8] not in agent.hook("SessionStart")

@@ -36,7 +36,9 @@ def users_counters(agent: Agent) -> dict[str, tuple[int, int]]:
 def told(agent: Agent) -> list[str]:
     """The names that a session is told, best first in each section."""
     lines = agent.hook("SessionStart").splitlines()
-    return [line[1 : line.index("]")] for line in lines if line.startswith("[") and " helpful=" in line]
+    return [
+        line[1 : line.index("]")] for line in lines if line.startswith("[") and " helpful=" in line
+    ]
 
 
 def ends(agent: Agent, session: Session, *, drain: bool = True) -> None:
@@ -59,13 +61,21 @@ def test_text_of_both_playbooks_is_told_once(agent: Agent) -> None:
 
 def test_both_playbooks_are_told_at_a_start_as_they_are_by_then(agent: Agent) -> None:
     other = other_project(agent)
-    assert (told(agent), told(other)) == (["pat-002", "pat-001", "mis-001", "pref-9001"], ["pref-9001"])
+    assert (told(agent), told(other)) == (
+        ["pat-002", "pat-001", "mis-001", "pref-9001"],
+        ["pref-9001"],
+    )
     assert list(other.project.iterdir()) == []
     agent.call("--user", "add", "pref", "Be brief.")
-    assert (told(agent)[-2:], told(other)) == (["pref-9001", "pref-9002"], ["pref-9001", "pref-9002"])
+    assert (told(agent)[-2:], told(other)) == (
+        ["pref-9001", "pref-9002"],
+        ["pref-9001", "pref-9002"],
+    )
 
 
-def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projects(agent: Agent) -> None:
+def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projects(
+    agent: Agent,
+) -> None:
     (users(agent) / ".claude/playbook.json").write_text("{")
     process = agent.start_hook("SessionStart")
     out, err = process.communicate(timeout=30)
@@ -75,7 +85,11 @@ def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projec
 
 
 def test_of_two_bullets_with_one_name_the_projects_is_told_and_counted(agent: Agent) -> None:
-    bullets = {"USER PREFERENCES": [{"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}]}
+    bullets = {
+        "USER PREFERENCES": [
+            {"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}
+        ]
+    }
     agent.write_playbook(bullets)
     text = agent.hook("SessionStart")
     assert "Welsh" in text
@@ -90,12 +104,17 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
     assert list(users_counters(agent)) == [f"pref-{USER_FIRST}"]
     path = users(agent) / ".claude/playbook.json"
     document = json.loads(path.read_text())
-    document["sections"]["PATTERNS & APPROACHES"] = [{"name": "pat-001", "text": "named by hand"}, "without a name"]
+    document["sections"]["PATTERNS & APPROACHES"] = [
+        {"name": "pat-001", "text": "named by hand"},
+        "without a name",
+    ]
     path.write_text(json.dumps(document))
     assert told(agent)[-1] == "pref-9001"
     assert sorted(users_counters(agent)) == ["pat-9001", "pat-9002", "pref-9001"]
     legacy = agent.home / "legacy.json"
-    legacy.write_text(json.dumps({"key_points": [{"name": "kpt_001", "text": "an old one", "helpful": 3}]}))
+    legacy.write_text(
+        json.dumps({"key_points": [{"name": "kpt_001", "text": "an old one", "helpful": 3}]})
+    )
     for count in ("1 bullet imported", "nothing new"):
         assert count in agent.call("--user", "import", legacy).out
     assert users_counters(agent)["kpt_9001"] == (3, 0)
@@ -103,7 +122,8 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
 
 def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent) -> None:
     path = users(agent) / ".claude/playbook.json"
-    path.write_text(path.read_text().replace(BRITISH, "Answer in Scots."))  # an edit is known when it is cited
+    # an edit is known when it is cited
+    path.write_text(path.read_text().replace(BRITISH, "Answer in Scots."))
     ends(agent, Session("s-1").cites("pref-9001").cites("pat-001", "harmful"))
     ends(agent, Session("s-2").cites("pat-001", "harmful"))
     assert agent.counters()["pat-001"] == (0, 2)
@@ -113,10 +133,14 @@ def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent) -
     agent.call("--user", "verify")
     assert "Perfect" in agent.call("--user", "blame", "pref-9001").out
     # Sessions that say nothing of the user's playbook are not in its ledger.
-    assert [one["session_id"] for one in agent.json("--user", "log", "--type", "session.recorded")] == ["s-1"]
+    assert [
+        one["session_id"] for one in agent.json("--user", "log", "--type", "session.recorded")
+    ] == ["s-1"]
 
 
-def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(agent: Agent) -> None:
+def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(
+    agent: Agent,
+) -> None:
     other = other_project(agent)
     session = Session().cites("pref-9001")
     for where in (agent, other, agent):
@@ -136,7 +160,9 @@ def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(a
         "reflector.reflection.runner.Runner.finish_pending",
     ],
 )
-def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(agent: Agent, killed_at: str) -> None:
+def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
+    agent: Agent, killed_at: str
+) -> None:
     ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)
     with (
         patch.dict(os.environ, agent.env()),
@@ -151,7 +177,9 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(agent: Ag
     assert agent.deliveries() == []
 
 
-def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_loses_nothing(agent: Agent) -> None:
+def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_loses_nothing(
+    agent: Agent,
+) -> None:
     ledger = users(agent) / ".claude/reflector/ledger.db"
     sound = ledger.read_bytes()
     for name in ("ledger.db-wal", "ledger.db-shm"):
@@ -170,7 +198,9 @@ def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_lose
 
 
 @pytest.mark.parametrize("is_users", [False, True])
-def test_the_projects_lock_is_held_before_users(agent: Agent, monkeypatch: pytest.MonkeyPatch, is_users: bool) -> None:
+def test_the_projects_lock_is_held_before_users(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, is_users: bool
+) -> None:
     for name, value in agent.env().items():
         monkeypatch.setenv(name, value)
     path = Session().cites("pref-9001").write(agent.home / "1.jsonl")
@@ -185,17 +215,23 @@ def test_the_projects_lock_is_held_before_users(agent: Agent, monkeypatch: pytes
     assert (first, set(others)) == ((mine, set()) if is_users else (agent.state, {mine}))
 
 
-def test_a_ledger_and_a_model_that_are_set_for_projects_are_not_the_users_playbooks(agent: Agent) -> None:
+def test_a_ledger_and_a_model_that_are_set_for_projects_are_not_the_users_playbooks(
+    agent: Agent,
+) -> None:
     config = agent.home / ".config/reflector/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text('backend = "anthropic"\nledger_url = "sqlite:////nowhere/x.db"\nplaybook = "team"\n')
+    config.write_text(
+        'backend = "anthropic"\nledger_url = "sqlite:////nowhere/x.db"\nplaybook = "team"\n'
+    )
     status = agent.json("--user", "status")
     assert status["backend"] == "rules"
     assert "/reflector/user/.claude/reflector/ledger.db" in status["ledger"]["url"]
     assert list(users_counters(agent)) == ["pref-9001"]
 
 
-def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
     agent = Agent.in_folder(tmp_path)
     for question in ("list", "log", "status", "export"):
         agent.call("--user", question)
@@ -204,8 +240,15 @@ def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behi
 
 
 @pytest.mark.parametrize("by_link", [False, True])
-def test_a_projects_transcript_counts_for_its_user_if_told(agent: Agent, tmp_path: Path, *, by_link: bool) -> None:
-    path = Session("s-1").cites("pref-9001").user("No, that advice is wrong.").write(agent.project / "1.jsonl")
+def test_a_projects_transcript_counts_for_its_user_if_told(
+    agent: Agent, tmp_path: Path, *, by_link: bool
+) -> None:
+    path = (
+        Session("s-1")
+        .cites("pref-9001")
+        .user("No, that advice is wrong.")
+        .write(agent.project / "1.jsonl")
+    )
     named = tmp_path / "link.jsonl" if by_link else path
     if by_link:
         named.symlink_to(path)
@@ -218,13 +261,18 @@ def test_a_projects_transcript_counts_for_its_user_if_told(agent: Agent, tmp_pat
 
 @pytest.mark.parametrize(("variable", "counted"), [("CLAUDE_CONFIG_DIR", 0), ("HOME", 1)])
 def test_no_agent_folder_of_a_project_is_trusted(agent: Agent, variable: str, counted: int) -> None:
-    """It may have come with the project, as a variable may that names it; only a person's home is theirs."""
+    """It may have come with the project, as a variable may that names it; only a person's home
+    is theirs.
+    """
     folder = agent.project / ".claude"
     agent.environ = {"CLAUDE_CONFIG_DIR": str(folder)}
     if variable == "HOME":
         agent.home.rename(agent.home.with_name("before"))
         agent = Agent(agent.project, agent.project)
         agent.call("--user", "add", "pref", "Say it in short.")
-    agent.hands("SessionEnd", Session("s-1").cites("pref-9001").write(folder / "projects" / "x" / "s-1.jsonl"))
+    agent.hands(
+        "SessionEnd",
+        Session("s-1").cites("pref-9001").write(folder / "projects" / "x" / "s-1.jsonl"),
+    )
     agent.call("drain")
     assert users_counters(agent) == {"pref-9001": (counted, 0)}

@@ -1,7 +1,8 @@
 """The labelled corpus against `redact`, hostile texts, and every cut on the way to a model.
 
-The corpus holds secrets of many kinds, made of random values when asked for, and ordinary strings that look alike. No
-value is written down in secrets.tsv, so a scanner of this repository has nothing to stop at.
+The corpus holds secrets of many kinds, made of random values when asked for, and ordinary strings
+that look alike. No value is written down in secrets.tsv, so a scanner of this repository has
+nothing to stop at.
 """
 
 import base64
@@ -31,8 +32,8 @@ from tests.conftest import THOROUGH, assert_linear, examples
 from tests.transcripts.records import assistant, call, result, user, write
 
 _ALNUM = string.ascii_letters + string.digits
-#: {a30}: 30 letters and digits; d: dashes too; x: hex; u: capitals and digits; l: small letters and digits;
-#: b: base64; t: letters only; n: digits only.
+#: {a30}: 30 letters and digits; d: dashes too; x: hex; u: capitals and digits; l: small letters and
+#: digits; b: base64; t: letters only; n: digits only.
 _CLASSES = {
     "a": _ALNUM,
     "d": _ALNUM + "-_",
@@ -66,7 +67,8 @@ def _rows() -> list[Row]:
     lines = Path(__file__).with_name("secrets.tsv").read_text("utf-8").splitlines()[1:]
     escapes = {"\\\\": "\\", "\\n": "\n", "\\t": "\t"}
     return [
-        Row(*(re.sub(r"\\.", lambda found: escapes[found[0]], cell) for cell in line.split("\t"))) for line in lines
+        Row(*(re.sub(r"\\.", lambda found: escapes[found[0]], cell) for cell in line.split("\t")))
+        for line in lines
     ]
 
 
@@ -112,7 +114,9 @@ def _basic(dice: Random) -> Secret:
 
 
 def _key(kind: str, width: int, lines: int, dice: Random) -> Secret:
-    body = [_some(_CLASSES["b"], width, dice) for _ in range(lines)] + [_some(_CLASSES["b"], width // 2, dice) + "=="]
+    body = [_some(_CLASSES["b"], width, dice) for _ in range(lines)] + [
+        _some(_CLASSES["b"], width // 2, dice) + "=="
+    ]
     edges = (f"-----BEGIN {kind}PRIVATE KEY-----", f"-----END {kind}PRIVATE KEY-----")
     return Secret("\n".join((edges[0], *body, edges[1])), tuple(body))
 
@@ -136,7 +140,9 @@ def secret(kind: str, dice: Random) -> Secret:
 
 
 def shown(parts: tuple[str, ...], text: str, least: int = 12) -> str | None:
-    """A piece of a secret that stands in a text: so many characters of one of its parts, or a whole shorter one."""
+    """A piece of a secret that stands in a text: so many characters of one of its parts, or a
+    whole shorter one.
+    """
     for part in parts:
         if len(part) < 5:
             continue
@@ -150,7 +156,9 @@ def shown(parts: tuple[str, ...], text: str, least: int = 12) -> str | None:
 A36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5"
 
 
-@pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda number: f"{number + 2}-{ROWS[number].name}")
+@pytest.mark.parametrize(
+    "number", range(len(ROWS)), ids=lambda number: f"{number + 2}-{ROWS[number].name}"
+)
 def test_a_text_of_the_corpus_is_redacted_as_it_says(number: int) -> None:
     for seed in range(3):
         text = filled(ROWS[number].text, Random(seed)).text
@@ -174,7 +182,9 @@ WAYS: dict[str, Callable[[str], str]] = {
     "between lines": lambda text: f"before\n{text}\nafter",
     "quoted": lambda text: f"'{text}'",
     "coloured": lambda text: f"\x1b[31m{text}\x1b[0m",
-    "with an invisible character": lambda text: f"{text[: len(text) // 2]}\u200b{text[len(text) // 2 :]}",
+    "with an invisible character": lambda text: (
+        f"{text[: len(text) // 2]}\u200b{text[len(text) // 2 :]}"
+    ),
     "numbered": numbered,
     "in a diff": added,
     "in JSON": lambda text: json.dumps({"input": {"command": f"a\n{text}\nb"}}),
@@ -226,11 +236,16 @@ KEY_BODY = "\n".join([A36 + A36[:28]] * 4)
     ("text", "redacted"),
     [
         ("{}", "[redacted:private-key]"),
-        ("{}\n\nThen we restart the server.", "[redacted:private-key]\n\nThen we restart the server."),
+        (
+            "{}\n\nThen we restart the server.",
+            "[redacted:private-key]\n\nThen we restart the server.",
+        ),
         ("{0}\nword\n{0}", "[redacted:private-key]\nword\n[redacted:private-key]"),
     ],
 )
-def test_a_private_key_without_an_end_goes_as_far_as_it_looks_like_one(text: str, redacted: str) -> None:
+def test_a_private_key_without_an_end_goes_as_far_as_it_looks_like_one(
+    text: str, redacted: str
+) -> None:
     cut = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}"
     assert redact(text.format(cut)) == redacted
     assert redact(numbered(cut)) == "     1→[redacted:private-key]"
@@ -244,46 +259,155 @@ def test_a_private_key_in_a_list_of_lines_leaves_a_list() -> None:
 
 
 PARTS = st.one_of(
-    st.sampled_from([filled(row.text, Random(row.name)).text for row in ROWS if row.name in BY_FORM]),
-    st.sampled_from([
-        "password", "token", "_secret", "API_KEY", "--token", "=", ": ", ' "', "'", "\\", "\n", ",", "hunter2", "]",
-    ]),
-    st.sampled_from([
-        "Bearer ", "Basic ", "Authorization", "://", "u:", "@", "eyJ", ".", "-", "sk-", "ghp_", A36, "-u ",
-    ]),
-    st.sampled_from([
-        "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "[redacted:", "[redacted:jwt]", "\x1b[0m", ">",
-    ]),
+    st.sampled_from(
+        [filled(row.text, Random(row.name)).text for row in ROWS if row.name in BY_FORM]
+    ),
+    st.sampled_from(
+        [
+            "password",
+            "token",
+            "_secret",
+            "API_KEY",
+            "--token",
+            "=",
+            ": ",
+            ' "',
+            "'",
+            "\\",
+            "\n",
+            ",",
+            "hunter2",
+            "]",
+        ]
+    ),
+    st.sampled_from(
+        [
+            "Bearer ",
+            "Basic ",
+            "Authorization",
+            "://",
+            "u:",
+            "@",
+            "eyJ",
+            ".",
+            "-",
+            "sk-",
+            "ghp_",
+            A36,
+            "-u ",
+        ]
+    ),
+    st.sampled_from(
+        [
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END PRIVATE KEY-----",
+            "[redacted:",
+            "[redacted:jwt]",
+            "\x1b[0m",
+            ">",
+        ]
+    ),
     st.text(max_size=6),
     st.text(alphabet=string.ascii_letters + string.digits + "-_.=+/", max_size=40),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(400))
-@example("MTA5wFD3aTiEhhQgZUb0KE9N8." + "GV73PA.o2m5suXgPWkOlId2iSgysECfzgWTiqxtFZmold-" + "npm_" + "a1" * 20)
+@example(
+    "MTA5wFD3aTiEhhQgZUb0KE9N8."
+    + "GV73PA.o2m5suXgPWkOlId2iSgysECfzgWTiqxtFZmold-"
+    + "npm_"
+    + "a1" * 20
+)
 @given(st.lists(PARTS, max_size=14).map("".join))
-def test_redacting_twice_changes_nothing_more_and_a_rule_that_is_passed_over_has_nothing_to_find(text: str) -> None:
+def test_redacting_twice_changes_nothing_more_and_a_rule_that_is_passed_over_has_nothing_to_find(
+    text: str,
+) -> None:
     once = redact(text)
-    assert redact(once) == once == redact_assignments(redact_places(redact_tokens(redact_keys(text))))
+    assert (
+        redact(once) == once == redact_assignments(redact_places(redact_tokens(redact_keys(text))))
+    )
 
 
 #: Texts that are repeated; of two, the second is repeated behind the first.
 HOSTILE: list[str | tuple[str, str]] = [
-    "a", "A", "0", "-", " ", "\n", "=", "eyJ", "eyJ-", "eyJa.", "0meyJ0m", "sk-", "sk-ant-", "ghp_",
-    "ghs_.", "xoxb-", "SG.", "AKIA", "://", "://a:", "://:@", "a:b@", "token", "token=", "token:",
-    "token='", 'token="', 'token=\\"', "token ", "token,", "password: a", "password=a b=", "api-key",
-    "key>", "<key>a", "secret value", "secret : ", "PASSWORD=", "_pass_", "key='\"`", "Bearer ",
-    "bearer a", "Basic ", "basic a", "Authorization: ", "authorization=", "cookie: a=", "-u a:",
-    "1234567890:AA", "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAA\n",
-    "-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nVersion: a\n", "[redacted:",
-    "[redacted:jwt]", "\x1b[", "\x1b]", "\x1b]0;", "\x9b", "\\\\", "{", '"',
-    "ghp_" + "a1" * 18 + "-", "gho_" + "a1" * 15 + "-ghp_" + "b2" * 18 + "-", "sk-ant-" + "A1" * 10 + "-",
-    "AIza" + "a1" * 17 + "b-", "AKIA" + "A1" * 8 + "-", "eyJ" + "a1" * 5 + "." + "b1" * 5 + ".",
+    "a",
+    "A",
+    "0",
+    "-",
+    " ",
+    "\n",
+    "=",
+    "eyJ",
+    "eyJ-",
+    "eyJa.",
+    "0meyJ0m",
+    "sk-",
+    "sk-ant-",
+    "ghp_",
+    "ghs_.",
+    "xoxb-",
+    "SG.",
+    "AKIA",
+    "://",
+    "://a:",
+    "://:@",
+    "a:b@",
+    "token",
+    "token=",
+    "token:",
+    "token='",
+    'token="',
+    'token=\\"',
+    "token ",
+    "token,",
+    "password: a",
+    "password=a b=",
+    "api-key",
+    "key>",
+    "<key>a",
+    "secret value",
+    "secret : ",
+    "PASSWORD=",
+    "_pass_",
+    "key='\"`",
+    "Bearer ",
+    "bearer a",
+    "Basic ",
+    "basic a",
+    "Authorization: ",
+    "authorization=",
+    "cookie: a=",
+    "-u a:",
+    "1234567890:AA",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAA\n",
+    "-----END PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\nVersion: a\n",
+    "[redacted:",
+    "[redacted:jwt]",
+    "\x1b[",
+    "\x1b]",
+    "\x1b]0;",
+    "\x9b",
+    "\\\\",
+    "{",
+    '"',
+    "ghp_" + "a1" * 18 + "-",
+    "gho_" + "a1" * 15 + "-ghp_" + "b2" * 18 + "-",
+    "sk-ant-" + "A1" * 10 + "-",
+    "AIza" + "a1" * 17 + "b-",
+    "AKIA" + "A1" * 8 + "-",
+    "eyJ" + "a1" * 5 + "." + "b1" * 5 + ".",
     ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"),
     ("-----BEGIN PRIVATE KEY-----\n" + "aB1" * 8, "-----END PRIVATE KEY-----\n"),
-    "aB1" * 21 + "\n-----END PRIVATE KEY-----\n", "password=password=token=Hunter22! ",
-    "Bearer Bearer abcdefghijklmnop1 ", "mysql -u a -pHunter22x ", "://a:b1c2d3@", "db.example:5432:app:bob:hunter22 ",
-]  # fmt: skip
+    "aB1" * 21 + "\n-----END PRIVATE KEY-----\n",
+    "password=password=token=Hunter22! ",
+    "Bearer Bearer abcdefghijklmnop1 ",
+    "mysql -u a -pHunter22x ",
+    "://a:b1c2d3@",
+    "db.example:5432:app:bob:hunter22 ",
+]
 
 
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
@@ -304,7 +428,9 @@ DOCUMENTS = st.recursive(
     st.lists(PARTS, max_size=5).map("".join) | st.integers() | st.booleans() | st.none(),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["password", "api_key", "token", "a"]) | PARTS, inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["password", "api_key", "token", "a"]) | PARTS, inner, max_size=4
+        )
     ),
     max_leaves=8,
 )
@@ -312,7 +438,9 @@ DOCUMENTS = st.recursive(
 
 @settings(max_examples=examples(300))
 @given(DOCUMENTS, st.sampled_from([None, 2]), st.booleans())
-def test_redacted_json_is_still_json(document: object, indent: int | None, ascii_only: bool) -> None:
+def test_redacted_json_is_still_json(
+    document: object, indent: int | None, ascii_only: bool
+) -> None:
     json.loads(redact(json.dumps(document, indent=indent, ensure_ascii=ascii_only)))
 
 
@@ -357,7 +485,9 @@ def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str
     yield assistant(2, "As of [pat-001] I go on.")
     if place in ("result", "file"):
         yield assistant(3, call(command="cat x"))
-        yield user(4, [result(text)], top={"toolUseResult": {"file": {}}} if place == "file" else {})
+        yield user(
+            4, [result(text)], top={"toolUseResult": {"file": {}}} if place == "file" else {}
+        )
     elif place == "argument":
         yield assistant(3, call("Write", file_path="/x/a", content=text))
     elif place != "human":
@@ -368,11 +498,15 @@ def records(place: str, text: str, more: int, dice: Random) -> Iterator[dict[str
 
 def request_of(file: Path, lines: Iterator[dict[str, Any]], limit: int) -> str:
     write(file, lines)
-    return compose(TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit).text
+    return compose(
+        TEMPLATE, "[pat-001] Be kind.", ["pat-001"], lambda: read_messages(file), limit
+    ).text
 
 
 def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:
-    """What is left of a secret of a kind in a request, at a random place of a session of a random size."""
+    """What is left of a secret of a kind in a request, at a random place of a session of a
+    random size.
+    """
     text, parts = secret(kind, dice)
     place = dice.choice(PLACES)
     long_lines = dice.random() < 0.3 and kind in BY_FORM
@@ -381,7 +515,9 @@ def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:
         before = filler(dice, 10_000, long_lines=long_lines) + "\n" + before
     around = " " if long_lines else "\n"
     limit = dice.choice((100_000, 20_000, 6_000))
-    lines = records(place, f"{before}{around}{text}{around}{after}", 0 if limit == 100_000 else 12, dice)
+    lines = records(
+        place, f"{before}{around}{text}{around}{after}", 0 if limit == 100_000 else 12, dice
+    )
     piece = shown(parts, request_of(file, lines, limit))
     return (place, piece, limit) if piece else None
 

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.transcripts.records import SNAPSHOT, assistant, attachment, call, line, queue, result, stamp, user
+from tests.transcripts.records import (
+    SNAPSHOT,
+    assistant,
+    attachment,
+    call,
+    line,
+    queue,
+    result,
+    stamp,
+    user,
+)
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 
@@ -64,8 +74,17 @@ class Claude(Session):
     agent = "claude-code"
 
     def begin(self) -> None:
-        hook = {"type": "hook_success", "hookEvent": "SessionStart", "content": "[pat-002] in the prompt"}
-        self.records += [SNAPSHOT, attachment(1, hook), queue("enqueue", "Not sent."), queue("dequeue")]
+        hook = {
+            "type": "hook_success",
+            "hookEvent": "SessionStart",
+            "content": "[pat-002] in the prompt",
+        }
+        self.records += [
+            SNAPSHOT,
+            attachment(1, hook),
+            queue("enqueue", "Not sent."),
+            queue("dequeue"),
+        ]
 
     def put(self, make: Callable[..., dict[str, Any]], *content: Any) -> Claude:
         self.records.append(make(int(self.next()), *content, sessionId=self.id))
@@ -86,13 +105,26 @@ class Codex(Session):
     agent = "codex"
 
     def begin(self) -> None:
-        meta = {"id": self.id, "cwd": "/home/ada/shop", "cli_version": "0.142.0", "originator": "codex_cli_rs"}
+        meta = {
+            "id": self.id,
+            "cwd": "/home/ada/shop",
+            "cli_version": "0.142.0",
+            "originator": "codex_cli_rs",
+        }
         self.line("session_meta", {**meta, "source": "cli"})
-        self.item("message", role="developer", content=[{"type": "input_text", "text": "[pat-002] in the prompt"}])
-        self.said("user", "<environment_context>\n  <cwd>/home/ada/shop</cwd>\n</environment_context>")
+        self.item(
+            "message",
+            role="developer",
+            content=[{"type": "input_text", "text": "[pat-002] in the prompt"}],
+        )
+        self.said(
+            "user", ("<environment_context>\n  <cwd>/home/ada/shop</cwd>\n</environment_context>")
+        )
 
     def line(self, type: str, payload: dict[str, Any], **more: Any) -> Codex:
-        self.records.append({"timestamp": stamp(int(self.next())), "type": type, "payload": payload, **more})
+        self.records.append(
+            {"timestamp": stamp(int(self.next())), "type": type, "payload": payload, **more}
+        )
         return self
 
     def item(self, type: str, **fields: Any) -> Codex:
@@ -100,7 +132,9 @@ class Codex(Session):
 
     def said(self, role: str, *texts: str, **fields: Any) -> Codex:
         kind = "output_text" if role == "assistant" else "input_text"
-        return self.item("message", role=role, content=[{"type": kind, "text": text} for text in texts], **fields)
+        return self.item(
+            "message", role=role, content=[{"type": kind, "text": text} for text in texts], **fields
+        )
 
     def person(self, text: str) -> Codex:
         self.said("user", text)
@@ -113,8 +147,15 @@ class Codex(Session):
 
     def runs(self, command: str, output: str, code: int = 0) -> Codex:
         call = f"call_{self.id[:8]}{self.next()}aaaa"
-        self.item("function_call", name="exec_command", arguments=json.dumps({"cmd": command}), call_id=call)
-        head = f"Chunk ID: 0a1b2c\nWall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n"
+        self.item(
+            "function_call",
+            name="exec_command",
+            arguments=json.dumps({"cmd": command}),
+            call_id=call,
+        )
+        head = (
+            f"Chunk ID: 0a1b2c\nWall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n"
+        )
         return self.item("function_call_output", call_id=call, output=head + output)
 
 
@@ -161,10 +202,18 @@ class Gemini(Session):
         message = self.messages[-1]
         if message["type"] != "gemini":
             message = self.message("gemini", "", thoughts=[], model="gemini-3-pro")
-        said = f"Output: {output}" + (f"\nExit Code: {code}" if code else "") + "\nProcess Group PGID: 77"
-        return self.called(message, "run_shell_command", {"command": command}, "success", {"output": said})
+        said = (
+            f"Output: {output}"
+            + (f"\nExit Code: {code}" if code else "")
+            + "\nProcess Group PGID: 77"
+        )
+        return self.called(
+            message, "run_shell_command", {"command": command}, "success", {"output": said}
+        )
 
-    def called(self, message: dict[str, Any], name: str, args: Any, status: str, response: Any) -> Gemini:
+    def called(
+        self, message: dict[str, Any], name: str, args: Any, status: str, response: Any
+    ) -> Gemini:
         call_id = f"{name}_{self.next()}"
         answer = {"functionResponse": {"id": call_id, "name": name, "response": response}}
         call = {"id": call_id, "name": name, "args": args, "status": status, "result": [answer]}
@@ -186,15 +235,24 @@ class OpenCode(Session):
     is_document = True
 
     def begin(self) -> None:
-        self.info: dict[str, Any] = {"id": f"ses_{self.id}", "version": "1.4.0", "directory": "/home/ada/shop"}
+        self.info: dict[str, Any] = {
+            "id": f"ses_{self.id}",
+            "version": "1.4.0",
+            "directory": "/home/ada/shop",
+        }
 
     def message(self, role: str, *parts: dict[str, Any], **info: Any) -> OpenCode:
         number = int(self.next())
         own = f"msg_{self.id[:8]}{number:04d}"
         ids = {"messageID": own, "sessionID": self.info["id"]}
-        time = {"created": 1788220800000 + number * 60_000, **({"completed": 1788220800001} if role != "user" else {})}
+        time = {
+            "created": 1788220800000 + number * 60_000,
+            **({"completed": 1788220800001} if role != "user" else {}),
+        }
         told = [{"id": f"prt_{own}_{index}", **ids, **part} for index, part in enumerate(parts)]
-        self.records.append({"info": {"id": own, "role": role, "time": time, **info}, "parts": told})
+        self.records.append(
+            {"info": {"id": own, "role": role, "time": time, **info}, "parts": told}
+        )
         return self
 
     def person(self, text: str) -> OpenCode:
@@ -205,12 +263,15 @@ class OpenCode(Session):
         return self.message("assistant", {"type": "step-start"}, text_part, modelID="big-pickle")
 
     def runs(self, command: str, output: str, code: int = 0) -> OpenCode:
-        return self.called("bash", {"command": command}, status="completed", output=output, metadata={"exit": code})
+        return self.called(
+            "bash", {"command": command}, status="completed", output=output, metadata={"exit": code}
+        )
 
     def called(self, tool: str, input: Any, **state: Any) -> OpenCode:
         call = f"call_{self.next()}"
         return self.message(
-            "assistant", {"type": "tool", "callID": call, "tool": tool, "state": {"input": input, **state}}
+            "assistant",
+            {"type": "tool", "callID": call, "tool": tool, "state": {"input": input, **state}},
         )
 
     def content(self) -> bytes:
@@ -223,17 +284,28 @@ class Copilot(Session):
 
     def begin(self) -> None:
         context = {"cwd": "/home/ada/shop", "branch": "main"}
-        self.event("session.start", sessionId=self.id, version=1, copilotVersion="1.0.86", context=context)
+        self.event(
+            "session.start", sessionId=self.id, version=1, copilotVersion="1.0.86", context=context
+        )
         self.event("system.message", role="system", content="[pat-002] in the prompt")
 
     def event(self, type: str, /, top: dict[str, Any] | None = None, **data: Any) -> Copilot:
         number = self.next()
-        ids = {"id": f"{self.id[:24]}{number.zfill(12)}", "timestamp": stamp(int(number)), "parentId": None}
+        ids = {
+            "id": f"{self.id[:24]}{number.zfill(12)}",
+            "timestamp": stamp(int(number)),
+            "parentId": None,
+        }
         self.records.append({"type": type, "data": data, **ids, **(top or {})})
         return self
 
     def person(self, text: str) -> Copilot:
-        return self.event("user.message", content=text, transformedContent=f"<now/>\n{text}\n[pat-002]", attachments=[])
+        return self.event(
+            "user.message",
+            content=text,
+            transformedContent=f"<now/>\n{text}\n[pat-002]",
+            attachments=[],
+        )
 
     def model(self, text: str) -> Copilot:
         self.event("assistant.turn_start", turnId="1")
@@ -247,7 +319,9 @@ class Copilot(Session):
     def called(self, name: str, arguments: Any, **complete: Any) -> Copilot:
         call = f"call_{self.next()}"
         request = {"toolCallId": call, "name": name, "arguments": arguments, "type": "function"}
-        self.event("assistant.message", messageId=f"m{self.count}", content="", toolRequests=[request])
+        self.event(
+            "assistant.message", messageId=f"m{self.count}", content="", toolRequests=[request]
+        )
         self.event("tool.execution_start", toolCallId=call, toolName=name, arguments=arguments)
         return self.event("tool.execution_complete", toolCallId=call, **complete)
 
@@ -257,25 +331,41 @@ class Pi(Session):
 
     def begin(self) -> None:
         self.records.append(
-            {"type": "session", "version": 3, "id": self.id, "timestamp": stamp(0), "cwd": "/home/ada/shop"}
+            {
+                "type": "session",
+                "version": 3,
+                "id": self.id,
+                "timestamp": stamp(0),
+                "cwd": "/home/ada/shop",
+            }
         )
 
     def entry(self, type: str, **fields: Any) -> Pi:
         number = self.next()
         parent = f"e{self.count - 1:07d}" if self.count > 1 else None
         self.records.append(
-            {"type": type, "id": f"e{number.zfill(7)}", "parentId": parent, "timestamp": stamp(int(number)), **fields}
+            {
+                "type": type,
+                "id": f"e{number.zfill(7)}",
+                "parentId": parent,
+                "timestamp": stamp(int(number)),
+                **fields,
+            }
         )
         return self
 
     def message(self, role: str, **fields: Any) -> Pi:
-        return self.entry("message", message={"role": role, "timestamp": 1788220800000 + self.count, **fields})
+        return self.entry(
+            "message", message={"role": role, "timestamp": 1788220800000 + self.count, **fields}
+        )
 
     def person(self, text: str) -> Pi:
         return self.message("user", content=[{"type": "text", "text": text}])
 
     def model(self, text: str) -> Pi:
-        return self.message("assistant", content=[{"type": "text", "text": text}], stopReason="stop")
+        return self.message(
+            "assistant", content=[{"type": "text", "text": text}], stopReason="stop"
+        )
 
     def runs(self, command: str, output: str, code: int = 0) -> Pi:
         call = f"toolu_{self.next()}"
@@ -283,7 +373,9 @@ class Pi(Session):
         self.message("assistant", content=[asked], stopReason="toolUse")
         said = output + (f"\n\nCommand exited with code {code}" if code else "")
         content = [{"type": "text", "text": said}]
-        return self.message("toolResult", toolCallId=call, toolName="bash", content=content, isError=code != 0)
+        return self.message(
+            "toolResult", toolCallId=call, toolName="bash", content=content, isError=code != 0
+        )
 
 
 EVERY: dict[str, Callable[..., Session]] = {

@@ -1,4 +1,6 @@
-"""Hand-written records in the shapes of Claude Code's transcripts, as its client writes them: compact JSON."""
+"""Hand-written records in the shapes of Claude Code's transcripts, as its client writes them:
+compact JSON.
+"""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +19,10 @@ def uuid(number: int) -> str:
 
 def line(record: Any) -> bytes:
     """One record as JavaScript writes it."""
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return (
+        json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        + b"\n"
+    )
 
 
 def write(path: Path, records: Iterable[Any]) -> Path:
@@ -40,17 +45,26 @@ def envelope(number: int, **fields: Any) -> dict[str, Any]:
 
 
 def stamp(number: int, month: int = 2) -> str:
-    return f"2026-{month:02d}-{number // 1440 + 1:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"
+    clock = f"{number // 60 % 24:02d}:{number % 60:02d}:00.000Z"
+    return f"2026-{month:02d}-{number // 1440 + 1:02d}T{clock}"
 
 
 def assistant(number: int, *blocks: Any, **fields: Any) -> dict[str, Any]:
     """A record of the model. A string stands for a text block; `model=` and `top=` override."""
     model = fields.pop("model", "claude-sonnet-4-6")
     after = fields.pop("top", {})
-    content = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    content = [
+        {"type": "text", "text": block} if isinstance(block, str) else block for block in blocks
+    ]
     return {
         **envelope(number, **fields),
-        "message": {"model": model, "id": "msg_1", "type": "message", "role": "assistant", "content": content},
+        "message": {
+            "model": model,
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "content": content,
+        },
         "requestId": "req_1",
         "type": "assistant",
         "uuid": uuid(number),
@@ -82,7 +96,13 @@ def result(content: Any, *, is_error: bool | None = None) -> dict[str, Any]:
 
 
 def progress(number: int, data: dict[str, Any]) -> dict[str, Any]:
-    return {**envelope(number), "type": "progress", "data": data, "uuid": uuid(number), "timestamp": stamp(number)}
+    return {
+        **envelope(number),
+        "type": "progress",
+        "data": data,
+        "uuid": uuid(number),
+        "timestamp": stamp(number),
+    }
 
 
 def attachment(number: int, content: dict[str, Any]) -> dict[str, Any]:
@@ -98,16 +118,37 @@ def attachment(number: int, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def queue(operation: str, content: str | None = None, number: int = 1) -> dict[str, Any]:
-    record = {"type": "queue-operation", "operation": operation, "timestamp": stamp(number), "sessionId": SESSION}
+    record = {
+        "type": "queue-operation",
+        "operation": operation,
+        "timestamp": stamp(number),
+        "sessionId": SESSION,
+    }
     return record if content is None else {**record, "content": content}
 
 
-SNAPSHOT = {"type": "file-history-snapshot", "messageId": uuid(900), "snapshot": {}, "isSnapshotUpdate": False}
+SNAPSHOT = {
+    "type": "file-history-snapshot",
+    "messageId": uuid(900),
+    "snapshot": {},
+    "isSnapshotUpdate": False,
+}
 
 
 def shown(message: Message) -> str:
-    """A message on one line: origin, thinking in brackets, text, calls, and results behind `=`, errors behind `!`."""
-    calls = [f"{call.name}({', '.join(f'{k}={v}' for k, v in call.input.items())})" for call in message.calls]
+    """A message on one line: origin, thinking in brackets, text, calls, and results behind `=`,
+    errors behind `!`.
+    """
+    calls = [
+        f"{call.name}({', '.join(f'{k}={v}' for k, v in call.input.items())})"
+        for call in message.calls
+    ]
     results = [f"{'!' if result.is_error else '='} {result.text}" for result in message.results]
-    parts = [message.origin, f"({message.thinking})" if message.thinking else "", message.text, *calls, *results]
+    parts = [
+        message.origin,
+        f"({message.thinking})" if message.thinking else "",
+        message.text,
+        *calls,
+        *results,
+    ]
     return " ".join(filter(None, parts))

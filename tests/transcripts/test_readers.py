@@ -1,4 +1,6 @@
-"""What the readers of other agents make of each shape that their clients write. Claude Code has a module of its own."""
+"""What the readers of other agents make of each shape that their clients write. Claude Code has
+a module of its own.
+"""
 
 import json
 from pathlib import Path
@@ -45,7 +47,10 @@ def gemini_result(name: str, status: str, response: Any, **args: Any) -> Gemini:
 
 
 def fenced(printed: str, footer: str = "") -> Gemini:
-    text = f"<untrusted_context>\nOutput: {printed}{footer}\nProcess Group PGID: 77\n</untrusted_context>"
+    text = (
+        f"<untrusted_context>\nOutput: {printed}{footer}\nProcess Group PGID: "
+        "77\n</untrusted_context>"
+    )
     return gemini_result(RUN, "success", {"output": text}, command="make")
 
 
@@ -62,7 +67,11 @@ def copilot_result(**complete: Any) -> Copilot:
 
 
 PATCH = "*** Begin Patch\n*** Update File: src/cart.py\n@@\n-a\n+b\n*** End Patch"
-KINDS = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": ["environment", "user.text"]}}
+KINDS = {
+    "internal_chat_message_metadata_passthrough": {
+        "content_item_kinds": ["environment", "user.text"]
+    }
+}
 REJECTED = "The user rejected permission to use this tool"
 DENIED = {"kind": "denied-interactively-by-user", "feedback": "No mocks, please."}
 GIVEN = {"file_path": "/a.py", "old_string": "1", "new_string": "2"}
@@ -78,33 +87,74 @@ LAST = [
     (Codex().said("user", "<user_instructions>\nBe brief."), "injected <user_instructions>…"),
     (Codex().said("user", '<hook_prompt hook_run_id="1">Go on.'), "injected <hook_prompt…"),
     (Codex().said("user", "The client's.", "<b> is mine", **KINDS), "human <b> is mine"),
-    (Codex().said("user", "# Context:\n- a.py\n\n## My request for Codex:\nFix it.\n"), "human Fix it."),
+    (
+        Codex().said("user", ("# Context:\n- a.py\n\n## My request for Codex:\nFix it.\n")),
+        "human Fix it.",
+    ),
     (gemini_user("<session_context>[pat-001]</session_context>"), "injected <session_context>…"),
     (gemini_user("<hook_context>[pat-001]</hook_context>\nFix it."), "human Fix it."),
     (gemini_user("/clear"), "injected /clear"),
     (gemini_user("Fix @a.py\n--- Content ---\nx = 1", "Fix @a.py"), "human Fix @a.py"),
-    (Pi().person('<skill name="tdd" location="/x">\nWrite tests.\n</skill>\n\nFix it.'), "human Fix it."),
-    (Pi().person('<skill name="tdd">Test.</skill>'), "injected <skill…"),
-    (OpenCode().message("assistant", {"type": "text", "text": "[pat-002]"}, summary=True), "summary [pat-002]"),
-    (OpenCode().message("assistant", {"type": "reasoning", "text": "Why."}), "model (Why.)"),
-    (Codex().item("function_call", name="shell", arguments='{"command":["bash","-lc","make"]}'), MADE),
-    (Codex().item("local_shell_call", action={"command": ["ls", "-a"]}), "model Bash(command=ls -a)"),
-    (Codex().item("custom_tool_call", name="apply_patch", input=PATCH), "model Edit(file_path=src/cart.py, input=…"),
-    (Codex().item("custom_tool_call", name="exec", input='await tools.run({cmd: "make"});'), MADE),
-    (Codex().item("function_call", name="mystery", arguments="{broken"), "model mystery(arguments={broken)"),
-    (Codex().item("web_search_call", action={"query": "coupons"}), "model WebSearch(query=coupons)"),
-    (gemini_result("replace", "executing", None, **GIVEN), EDIT),
-    (OpenCode().called("edit", {"filePath": "/a.py", "oldString": "1", "newString": "2"}, status="running"), EDIT),
     (
-        Pi().message("assistant", content=[{"type": "toolCall", "name": "edit", "arguments": EDITS}]),
-        "model Edit(edits=[{'oldText': '1', 'newText': '2'}], file_path=/a.py, old_string=1, new_string=2)",
+        Pi().person('<skill name="tdd" location="/x">\nWrite tests.\n</skill>\n\nFix it.'),
+        "human Fix it.",
+    ),
+    (Pi().person('<skill name="tdd">Test.</skill>'), "injected <skill…"),
+    (
+        OpenCode().message("assistant", {"type": "text", "text": "[pat-002]"}, summary=True),
+        "summary [pat-002]",
+    ),
+    (OpenCode().message("assistant", {"type": "reasoning", "text": "Why."}), "model (Why.)"),
+    (
+        Codex().item(
+            "function_call", name="shell", arguments=('{"command":["bash","-lc","make"]}')
+        ),
+        MADE,
     ),
     (
-        Copilot().event("tool.execution_start", toolCallId="lone", toolName="view", arguments='{"path": "a.py"}'),
+        Codex().item("local_shell_call", action={"command": ["ls", "-a"]}),
+        "model Bash(command=ls -a)",
+    ),
+    (
+        Codex().item("custom_tool_call", name="apply_patch", input=PATCH),
+        "model Edit(file_path=src/cart.py, input=…",
+    ),
+    (Codex().item("custom_tool_call", name="exec", input='await tools.run({cmd: "make"});'), MADE),
+    (
+        Codex().item("function_call", name="mystery", arguments="{broken"),
+        "model mystery(arguments={broken)",
+    ),
+    (
+        Codex().item("web_search_call", action={"query": "coupons"}),
+        "model WebSearch(query=coupons)",
+    ),
+    (gemini_result("replace", "executing", None, **GIVEN), EDIT),
+    (
+        OpenCode().called(
+            "edit", {"filePath": "/a.py", "oldString": "1", "newString": "2"}, status="running"
+        ),
+        EDIT,
+    ),
+    (
+        Pi().message(
+            "assistant", content=[{"type": "toolCall", "name": "edit", "arguments": EDITS}]
+        ),
+        (
+            "model Edit(edits=[{'oldText': '1', 'newText': '2'}], file_path=/a.py, old_string=1, "
+            "new_string=2)"
+        ),
+    ),
+    (
+        Copilot().event(
+            "tool.execution_start", toolCallId="lone", toolName="view", arguments='{"path": "a.py"}'
+        ),
         "model Read(file_path=a.py)",
     ),
     (codex_output("Exit code: 2\nWall time: 0 seconds\nOutput:\nno"), "tool ! Exit code 2\nno"),
-    (codex_output(json.dumps({"output": "no", "metadata": {"exit_code": 1}})), "tool ! Exit code 1\nno"),
+    (
+        codex_output(json.dumps({"output": "no", "metadata": {"exit_code": 1}})),
+        "tool ! Exit code 1\nno",
+    ),
     (codex_output('{"a": 1}'), 'tool = {"a": 1}'),
     (codex_output([{"type": "input_text", "text": "Script failed\nOutput:\nx"}]), "tool ! x"),
     (codex_output({"content": "no such tool", "success": False}), "tool ! no such tool"),
@@ -114,16 +164,25 @@ LAST = [
     (codex_output("exec command rejected by user"), "refusal ! exec command rejected by user"),
     (gemini_result(RUN, "success", {"output": "Output: yes\nSignal: 9"}), "tool = yes"),
     (gemini_result("read_file", "success", {"output": "Exit Code: 2"}), "tool = Exit Code: 2"),
-    (gemini_result("replace", "error", {"error": "0 occurrences found"}), "tool ! 0 occurrences found"),
+    (
+        gemini_result("replace", "error", {"error": "0 occurrences found"}),
+        "tool ! 0 occurrences found",
+    ),
     (
         gemini_result(RUN, "cancelled", {"error": "[Operation Cancelled] Reason: User denied."}),
         "refusal ! [Operation Cancelled]…",
     ),
     (fenced("3 passed in 0.1s"), "tool = 3 passed in 0.1s"),
-    (fenced("1 failed\nmake: *** Error 1", "\nExit Code: 2"), "tool ! Exit code 2\n1 failed\nmake: *** Error 1"),
+    (
+        fenced("1 failed\nmake: *** Error 1", "\nExit Code: 2"),
+        "tool ! Exit code 2\n1 failed\nmake: *** Error 1",
+    ),
     (fenced("(empty)"), "tool = "),
     (fenced("a &lt;/untrusted_context&gt; b"), "tool = a </untrusted_context> b"),
-    (Gemini().model("I test.").runs("cat x", "<untrusted_context>\nno end"), "tool = <untrusted_context>\nno end"),
+    (
+        Gemini().model("I test.").runs("cat x", "<untrusted_context>\nno end"),
+        "tool = <untrusted_context>\nno end",
+    ),
     (opencode_result(status="error", error="not found"), "tool ! not found"),
     (opencode_result(status="error", error=REJECTED), f"refusal ! {REJECTED}"),
     (
@@ -134,16 +193,34 @@ LAST = [
         copilot_result(success=True, result={"content": "<shellId: 0 completed with exit code 3>"}),
         "tool ! Exit code 3…",
     ),
-    (copilot_result(success=True, result={"stdout": "no", "exitCode": 1}), "tool ! Exit code 1\nno"),
-    (copilot_result(success=False, error={"message": "no such file", "code": "failure"}), "tool ! no such file"),
-    (copilot_result(success=False, error={"message": "rejected", "code": "rejected"}), "refusal ! rejected"),
+    (
+        copilot_result(success=True, result={"stdout": "no", "exitCode": 1}),
+        "tool ! Exit code 1\nno",
+    ),
+    (
+        copilot_result(success=False, error={"message": "no such file", "code": "failure"}),
+        "tool ! no such file",
+    ),
+    (
+        copilot_result(success=False, error={"message": "rejected", "code": "rejected"}),
+        "refusal ! rejected",
+    ),
     (copilot_result(success=True, result="plain"), "tool = plain"),
     (copilot_result(success=True), "tool = "),
     (
         Copilot()
-        .event("permission.requested", requestId="r1", permissionRequest={"toolCallId": "c1", "kind": "shell"})
+        .event(
+            "permission.requested",
+            requestId="r1",
+            permissionRequest={"toolCallId": "c1", "kind": "shell"},
+        )
         .event("permission.completed", requestId="r1", result=DENIED)
-        .event("tool.execution_complete", toolCallId="c1", success=False, error={"message": "denied", "code": "x"}),
+        .event(
+            "tool.execution_complete",
+            toolCallId="c1",
+            success=False,
+            error={"message": "denied", "code": "x"},
+        ),
         "refusal No mocks, please. ! denied",
     ),
 ]
@@ -165,11 +242,18 @@ WHOLE = [
     ),
     (
         Codex()
-        .item("reasoning", summary=[{"type": "summary_text", "text": "[pat-001] applies"}], content=None)
+        .item(
+            "reasoning",
+            summary=[{"type": "summary_text", "text": "[pat-001] applies"}],
+            content=None,
+        )
         .item("reasoning", summary=[], content=None, encrypted_content="gAAAA"),
         ["model ([pat-001] applies)"],
     ),
-    (Codex().said("user", "continue").said("user", "continue").said("user", "continue"), ["human continue"] * 3),
+    (
+        Codex().said("user", "continue").said("user", "continue").said("user", "continue"),
+        ["human continue"] * 3,
+    ),
     (
         OpenCode().message(
             "user",
@@ -190,7 +274,9 @@ WHOLE = [
         ["injected a skill", "injected go on", "injected a task", "human Fix it."],
     ),
     (
-        OpenCode().message("assistant", {"type": "text", "text": "I was"}, error={"name": "MessageAbortedError"}),
+        OpenCode().message(
+            "assistant", {"type": "text", "text": "I was"}, error={"name": "MessageAbortedError"}
+        ),
         ["model I was", "refusal"],
     ),
     (
@@ -218,7 +304,9 @@ WHOLE = [
         ],
     ),
     (
-        Pi().message("assistant", content=[{"type": "text", "text": "I was"}], stopReason="aborted"),
+        Pi().message(
+            "assistant", content=[{"type": "text", "text": "I was"}], stopReason="aborted"
+        ),
         ["model I was", "refusal"],
     ),
 ]
@@ -229,13 +317,17 @@ def agent(value: object) -> str:
 
 
 @pytest.mark.parametrize(("session", "wanted"), LAST, ids=agent)
-def test_a_shape_says_whose_it_is_what_was_called_and_its_end(folder: Path, session: Session, wanted: str) -> None:
+def test_a_shape_says_whose_it_is_what_was_called_and_its_end(
+    folder: Path, session: Session, wanted: str
+) -> None:
     found = shown(read(session, folder)[-1])
     assert found.startswith(wanted[:-1]) if wanted.endswith("…") else found == wanted
 
 
 @pytest.mark.parametrize(("session", "wanted"), WHOLE, ids=agent)
-def test_what_is_said_again_or_by_nobody_is_no_message(folder: Path, session: Session, wanted: list[str]) -> None:
+def test_what_is_said_again_or_by_nobody_is_no_message(
+    folder: Path, session: Session, wanted: list[str]
+) -> None:
     begun = read(type(session)(), folder)
     assert [shown(message) for message in read(session, folder)[len(begun) :]] == wanted
 
@@ -244,17 +336,27 @@ def test_what_is_said_again_or_by_nobody_is_no_message(folder: Path, session: Se
     ("session", "unknown"),
     [
         (Codex().line("brand_new", {}).item("newer_item"), {"brand_new": 1, "newer_item": 1}),
-        (Copilot().event("hologram.shown").event("assistant.usage", model="m"), {"hologram.shown": 1}),
+        (
+            Copilot().event("hologram.shown").event("assistant.usage", model="m"),
+            {"hologram.shown": 1},
+        ),
         (OpenCode().message("assistant", {"type": "hologram"}), {"hologram": 1}),
-        (Pi().entry("hologram").message("oracle", content="x").entry("usage"), {"hologram": 1, "oracle": 1}),
+        (
+            Pi().entry("hologram").message("oracle", content="x").entry("usage"),
+            {"hologram": 1, "oracle": 1},
+        ),
     ],
 )
-def test_types_that_are_unknown_are_counted(folder: Path, session: Session, unknown: dict[str, int]) -> None:
+def test_types_that_are_unknown_are_counted(
+    folder: Path, session: Session, unknown: dict[str, int]
+) -> None:
     assert scanned(session, folder).tally.unknown_types == unknown
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_a_fork_of_codex_adds_only_its_own_words_though_its_times_are_new(folder: Path, ids: bool) -> None:
+def test_a_fork_of_codex_adds_only_its_own_words_though_its_times_are_new(
+    folder: Path, ids: bool
+) -> None:
     parent = Codex(PARENT)
     parent.cites("pat-001").runs("pytest", "4 passed")
     if ids:
@@ -263,7 +365,9 @@ def test_a_fork_of_codex_adds_only_its_own_words_though_its_times_are_new(folder
     fork = Codex(CHILD)
     fork.records = fork.records[:1]
     fork.records[0]["payload"]["forked_from_id"] = PARENT
-    fork.records += [{**record, "timestamp": "2026-10-01T00:00:00.000Z"} for record in parent.records]
+    fork.records += [
+        {**record, "timestamp": "2026-10-01T00:00:00.000Z"} for record in parent.records
+    ]
     old = set(scanned(parent, folder).keys)
     assert set(scanned(fork, folder).keys) == old
     fork.model("On we go with [pat-002].")
@@ -278,7 +382,10 @@ def test_a_fork_and_a_migrated_file_of_pi_add_nothing(folder: Path) -> None:
     old = scanned(session, folder).keys
     header = {**session.records[0], "id": "second", "parentSession": "1.jsonl"}
     fork = scan(write(folder / "2.jsonl", [header, *session.records[1:]]))
-    bare = [{key: of for key, of in one.items() if key not in ("id", "parentId")} for one in session.records[1:]]
+    bare = [
+        {key: of for key, of in one.items() if key not in ("id", "parentId")}
+        for one in session.records[1:]
+    ]
     legacy = scan(write(folder / "3.jsonl", [{**session.records[0], "version": 1}, *bare]))
     assert fork.keys == legacy.keys == old
     assert fork.session_id == "second"
@@ -286,7 +393,11 @@ def test_a_fork_and_a_migrated_file_of_pi_add_nothing(folder: Path) -> None:
 
 def codex_child() -> Session:
     session = Codex(CHILD)
-    session.records[0]["payload"] |= {"session_id": PARENT, "thread_source": "subagent", "parent_thread_id": PARENT}
+    session.records[0]["payload"] |= {
+        "session_id": PARENT,
+        "thread_source": "subagent",
+        "parent_thread_id": PARENT,
+    }
     return session
 
 
@@ -304,9 +415,15 @@ def opencode_child() -> Session:
 
 @pytest.mark.parametrize(
     ("session", "parent", "own"),
-    [(codex_child(), PARENT, CHILD), (gemini_child(), CHILD, CHILD), (opencode_child(), PARENT, f"ses_{CHILD}")],
+    [
+        (codex_child(), PARENT, CHILD),
+        (gemini_child(), CHILD, CHILD),
+        (opencode_child(), PARENT, f"ses_{CHILD}"),
+    ],
 )
-def test_a_subagents_task_is_its_parents_and_no_persons(folder: Path, session: Session, parent: str, own: str) -> None:
+def test_a_subagents_task_is_its_parents_and_no_persons(
+    folder: Path, session: Session, parent: str, own: str
+) -> None:
     found = read(session.cites("pat-001", None), folder)
     assert "human" not in {message.origin for message in found}
     assert {message.chain for message in found} == {own}
@@ -316,7 +433,9 @@ def test_a_subagents_task_is_its_parents_and_no_persons(folder: Path, session: S
 
 def test_subagents_of_copilot_have_chains_of_their_own(folder: Path) -> None:
     session = Copilot()
-    session.event("assistant.message", {"agentId": "a1"}, content="As [pat-001] says.", toolRequests=[])
+    session.event(
+        "assistant.message", {"agentId": "a1"}, content="As [pat-001] says.", toolRequests=[]
+    )
     session.event("assistant.message", content="Old style.", parentToolCallId="c9")
     session.event("assistant.message", content="Main.")
     assert [message.chain for message in read(session, folder)] == ["a1", "c9", ""]
@@ -324,7 +443,10 @@ def test_subagents_of_copilot_have_chains_of_their_own(folder: Path) -> None:
 
 def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -> None:
     session = Codex(CHILD)
-    session.records[0]["payload"] |= {"thread_source": "subagent", "subagent_history_start_ordinal": 6}
+    session.records[0]["payload"] |= {
+        "thread_source": "subagent",
+        "subagent_history_start_ordinal": 6,
+    }
     session.model("As [pat-001] says.").model("As [pat-002] says.")
     for number, record in enumerate(session.records):
         record["ordinal"] = number
@@ -334,7 +456,9 @@ def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -
 def test_what_a_message_grows_by_is_new_and_what_it_said_is_not(folder: Path) -> None:
     session = Gemini().model("As [pat-001] says.")
     message = session.messages[-1]
-    message["toolCalls"] = [{"id": "c1", "name": RUN, "args": {"command": "ls"}, "status": "executing"}]
+    message["toolCalls"] = [
+        {"id": "c1", "name": RUN, "args": {"command": "ls"}, "status": "executing"}
+    ]
     before = [message.key for message in read(session.put(message), folder)]
     message["toolCalls"][0] |= {"status": "success", "result": "a.py"}
     found = read(session.put(message), folder)
@@ -354,7 +478,9 @@ def test_a_checkpoint_adds_only_what_is_new_in_it(folder: Path) -> None:
     session = Gemini()
     session.cites("pat-001")
     before = len(read(session, folder))
-    snapshot = session.message("user", [{"text": "<state_snapshot>We used [pat-001].</state_snapshot>"}])
+    snapshot = session.message(
+        "user", [{"text": ("<state_snapshot>We used [pat-001].</state_snapshot>")}]
+    )
     session.records.append({"$set": {"messages": [snapshot, *session.messages]}})
     session.records.append({"$rewindTo": session.messages[0]["id"]})
     found = read(session, folder)
@@ -365,15 +491,25 @@ def test_thoughts_are_thinking_and_a_cancelled_request_is_an_interruption(folder
     session = Gemini()
     thought = {"subject": "Advice", "description": "[pat-001] applies.", "timestamp": "t"}
     session.put(session.message("gemini", "On it.", thoughts=[thought, "odd"]))
-    for type, text in (("info", "Request cancelled."), ("info", "Update available."), ("error", "API error")):
+    for type, text in (
+        ("info", "Request cancelled."),
+        ("info", "Update available."),
+        ("error", "API error"),
+    ):
         session.put(session.message(type, text))
-    assert [shown(one) for one in read(session, folder)] == ["model (Advice\n[pat-001] applies.) On it.", "refusal"]
+    assert [shown(one) for one in read(session, folder)] == [
+        "model (Advice\n[pat-001] applies.) On it.",
+        "refusal",
+    ]
 
 
 def test_a_legacy_chat_on_one_line_that_goes_on_in_lines_is_read(folder: Path) -> None:
     session = Gemini().person("Fix it.")
     session.records = [{**session.header, "messages": session.messages}]
-    assert [message.origin for message in read(session.model("As [pat-001] says."), folder)] == ["human", "model"]
+    assert [message.origin for message in read(session.model("As [pat-001] says."), folder)] == [
+        "human",
+        "model",
+    ]
 
 
 def test_words_of_opencode_count_when_their_writing_has_ended(folder: Path) -> None:
@@ -385,7 +521,9 @@ def test_words_of_opencode_count_when_their_writing_has_ended(folder: Path) -> N
     assert cited(read(session, folder)) == ["pat-001"]
 
 
-def test_a_call_of_opencode_counts_when_it_is_made_and_its_result_when_it_is_there(folder: Path) -> None:
+def test_a_call_of_opencode_counts_when_it_is_made_and_its_result_when_it_is_there(
+    folder: Path,
+) -> None:
     session = OpenCode().called("bash", {}, status="pending", raw="")
     state = session.records[-1]["parts"][0]["state"]
     assert read(session, folder) == []

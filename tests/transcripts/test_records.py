@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from reflector.transcripts import records
 from reflector.transcripts.message import Tally
-from reflector.transcripts.records import count_type, parse_line, read_lines, record_key, record_uuid
+from reflector.transcripts.records import (
+    count_type,
+    parse_line,
+    read_lines,
+    record_key,
+    record_uuid,
+)
 
 
 def lines_of(data: bytes, limit: int | None = None) -> tuple[list[tuple[int, bytes]], Tally]:
@@ -25,7 +31,9 @@ def lines_of(data: bytes, limit: int | None = None) -> tuple[list[tuple[int, byt
         (b'{"a":1}\n{"b":', [(0, b'{"a":1}')], 5),
     ],
 )
-def test_only_whole_lines_come_with_their_offsets(data: bytes, lines: list[tuple[int, bytes]], unfinished: int) -> None:
+def test_only_whole_lines_come_with_their_offsets(
+    data: bytes, lines: list[tuple[int, bytes]], unfinished: int
+) -> None:
     assert lines_of(data) == (lines, Tally(lines=len(lines), unfinished_bytes=unfinished))
 
 
@@ -62,10 +70,16 @@ json_values = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.text(), json_values), max_size=4), st.booleans())
-def test_records_written_as_json_lines_are_read_back(written: list[dict[str, Any]], glued: bool) -> None:
+def test_records_written_as_json_lines_are_read_back(
+    written: list[dict[str, Any]], glued: bool
+) -> None:
     data = ("" if glued else "\n").join(json.dumps(record) for record in written).encode()
     tally = Tally()
-    read = [record for _, line in read_lines(io.BytesIO(data), None, tally) for record, _ in parse_line(line, tally)]
+    read = [
+        record
+        for _, line in read_lines(io.BytesIO(data), None, tally)
+        for record, _ in parse_line(line, tally)
+    ]
     assert read == written
     assert tally.malformed == 0
     assert tally.records == len(written)
@@ -73,14 +87,19 @@ def test_records_written_as_json_lines_are_read_back(written: list[dict[str, Any
 
 def test_numbers_that_python_refuses_become_null_and_the_record_is_kept() -> None:
     tally = Tally()
-    ((record, _),) = parse_line(b'{"big":' + b"9" * 5000 + b',"nan":NaN,"inf":-Infinity,"n":12,"c":"\x00\x01"}', tally)
+    ((record, _),) = parse_line(
+        b'{"big":' + b"9" * 5000 + (b',"nan":NaN,"inf":-Infinity,"n":12,"c":"\x00\x01"}'), tally
+    )
     assert record == {"big": None, "nan": None, "inf": None, "n": 12, "c": "\x00\x01"}
     assert tally.malformed == 0
 
 
 def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:
     uuid = "6eedcc97-3e2b-44f3-a314-04bae1f9f3df"
-    assert record_key(uuid).to_bytes(8, "big", signed=True) == hashlib.sha256(uuid.encode()).digest()[:8]
+    assert (
+        record_key(uuid).to_bytes(8, "big", signed=True)
+        == hashlib.sha256(uuid.encode()).digest()[:8]
+    )
     assert record_key("") == -2039914840885289964  # golden: the key is stored in ledgers
     assert isinstance(record_key("\ud800"), int)
 

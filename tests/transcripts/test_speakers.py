@@ -1,4 +1,6 @@
-"""Whose words a text is: the tags of clients, tags that no list has, and prompts that waited in a queue."""
+"""Whose words a text is: the tags of clients, tags that no list has, and prompts that waited in
+a queue.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +34,13 @@ def tagged(tag: str) -> str:
 
 
 def spoken_by(path: Path, *records: Any) -> list[Message]:
-    """The messages of a session between its first prompt and its last answer that stand under the user's name."""
-    write(path, [user(1, "Fix the cart."), assistant(2, "On it."), *records, assistant(90, "All right.")])
+    """The messages of a session between its first prompt and its last answer that stand under
+    the user's name.
+    """
+    write(
+        path,
+        [user(1, "Fix the cart."), assistant(2, "On it."), *records, assistant(90, "All right.")],
+    )
     return [one for one in list(read_messages(path))[1:] if one.role == "user" and not one.results]
 
 
@@ -56,7 +63,11 @@ def test_each_client_names_the_version_of_its_tags() -> None:
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_words_in_a_listed_tag_are_nobodys_wish(path: Path, tag: str) -> None:
-    texts = [tagged(tag), f"<{tag}>{WISH}</{tag}>", f"What does this mean?\n{tagged(tag)}\nPlease look."]
+    texts = [
+        tagged(tag),
+        f"<{tag}>{WISH}</{tag}>",
+        f"What does this mean?\n{tagged(tag)}\nPlease look.",
+    ]
     found = spoken_by(path, *(user(3 + n, text) for n, text in enumerate(texts)))
     assert list(wishes(found)) == []
     assert [one.origin for one in found] == ["injected", "injected", "human"]
@@ -102,8 +113,16 @@ def test_a_text_beside_a_tag_is_a_persons(text: str) -> None:
 
 
 @pytest.mark.parametrize("begin", [Claude, *EVERY.values()], ids=["claude code", *EVERY])
-def test_every_reader_knows_an_unknown_speaker(begin: Callable[..., Session], tmp_path: Path) -> None:
-    session = begin().person("Fix the cart.").model("On it.").person(tagged("brand-new")).model("All right.")
+def test_every_reader_knows_an_unknown_speaker(
+    begin: Callable[..., Session], tmp_path: Path
+) -> None:
+    session = (
+        begin()
+        .person("Fix the cart.")
+        .model("On it.")
+        .person(tagged("brand-new"))
+        .model("All right.")
+    )
     path = session.write(tmp_path / session.file_name)
     origins = [message.origin for message in read_messages(path)]
     assert (origins.count("human"), origins.count("unknown")) == (1, 1)
@@ -112,15 +131,25 @@ def test_every_reader_knows_an_unknown_speaker(begin: Callable[..., Session], tm
 
 
 @pytest.mark.parametrize("begin", [Claude, *EVERY.values()], ids=["claude code", *EVERY])
-@pytest.mark.parametrize("tag", ["cross-session-message", "teammate-message", "terminal", "slack-ping"])
-def test_every_reader_knows_every_clients_tags(begin: Callable[..., Session], tag: str, tmp_path: Path) -> None:
-    session = begin().person("Fix the cart.").model("On it.").person(tagged(tag)).model("All right.")
+@pytest.mark.parametrize(
+    "tag", ["cross-session-message", "teammate-message", "terminal", "slack-ping"]
+)
+def test_every_reader_knows_every_clients_tags(
+    begin: Callable[..., Session], tag: str, tmp_path: Path
+) -> None:
+    session = (
+        begin().person("Fix the cart.").model("On it.").person(tagged(tag)).model("All right.")
+    )
     path = session.write(tmp_path / session.file_name)
-    assert [message.text for message in read_messages(path) if message.origin == "human"] == ["Fix the cart."]
+    assert [message.text for message in read_messages(path) if message.origin == "human"] == [
+        "Fix the cart."
+    ]
 
 
 def queued(prompt: str, **more: Any) -> dict[str, Any]:
-    return attachment(5, {"type": "queued_command", "prompt": prompt, "commandMode": "prompt", **more})
+    return attachment(
+        5, {"type": "queued_command", "prompt": prompt, "commandMode": "prompt", **more}
+    )
 
 
 PEER = {"origin": {"kind": "peer", "from": "uds:x"}}
@@ -132,8 +161,18 @@ HOP, INNER = tagged("brand-new").replace("from", 'hop-chain="a,b" from'), tagged
     [
         [queue("enqueue", WISH), queue("remove", WISH), queued(WISH, **PEER)],
         [queue("enqueue", WISH), queued(WISH, **PEER), queue("remove", WISH)],
-        [queue("enqueue", WISH), queue("remove", WISH), user(3, [result("ok")]), queued(WISH, **PEER)],
-        [queue("enqueue", WISH), queue("remove", WISH), user(3, "A note.", isMeta=True), queued(WISH, **PEER)],
+        [
+            queue("enqueue", WISH),
+            queue("remove", WISH),
+            user(3, [result("ok")]),
+            queued(WISH, **PEER),
+        ],
+        [
+            queue("enqueue", WISH),
+            queue("remove", WISH),
+            user(3, "A note.", isMeta=True),
+            queued(WISH, **PEER),
+        ],
         [queue("enqueue", WISH), queue("remove"), queued(WISH, **PEER)],
         [queue("enqueue", HOP), queue("remove", INNER), queued(WISH, **PEER)],
         [queue("enqueue", INNER), queue("remove", INNER), queued(WISH, **PEER)],
@@ -161,7 +200,13 @@ def test_a_queued_message_has_its_deliverers_origin(path: Path, records: list[An
         [queue("enqueue", WISH), queue("remove", WISH), queued(WISH)],
         [queue("enqueue", WISH), queue("remove", WISH), queued(WISH, origin={"kind": "human"})],
         [queue("enqueue", WISH), queue("remove", WISH)],
-        [queue("enqueue", INNER), queue("enqueue", WISH), queue("remove", WISH), queued(WISH), queue("popAll")],
+        [
+            queue("enqueue", INNER),
+            queue("enqueue", WISH),
+            queue("remove", WISH),
+            queued(WISH),
+            queue("popAll"),
+        ],
         [
             queue("enqueue", "from a peer"),
             queue("enqueue", WISH),
@@ -191,7 +236,13 @@ def test_tags_are_read_in_linear_time() -> None:
 
 
 def test_doctor_counts_messages_of_unknown_speakers(agent: Agent, tmp_path: Path) -> None:
-    session = Claude("s-1").person("Fix it.").model("On it.").person(tagged("brand-new")).person(tagged("x"))
+    session = (
+        Claude("s-1")
+        .person("Fix it.")
+        .model("On it.")
+        .person(tagged("brand-new"))
+        .person(tagged("x"))
+    )
     agent.call("ingest", session.model("Done.").write(tmp_path / "s-1.jsonl"))
     (found,) = [check for check in agent.json("doctor", code=None) if check["name"] == "speakers"]
     assert found["state"] == "warning"
@@ -202,5 +253,7 @@ def test_doctor_counts_messages_of_unknown_speakers(agent: Agent, tmp_path: Path
 
 
 def test_doctor_is_silent_without_unknown_speakers(agent: Agent, tmp_path: Path) -> None:
-    agent.call("ingest", Claude("s-1").person("Fix it.").model("On it.").write(tmp_path / "s-1.jsonl"))
+    agent.call(
+        "ingest", Claude("s-1").person("Fix it.").model("On it.").write(tmp_path / "s-1.jsonl")
+    )
     assert "speakers" not in {check["name"] for check in agent.json("doctor", code=None)}

@@ -29,10 +29,15 @@ def _flat(said: Any) -> Iterator[Message]:
 
 BEGUN = [person("Fix the total of the cart."), says("It is fixed.")]
 STOPS = Message(0, "", "user", "refusal", "", "", "")
-REFUSED = refuses("No, never delete the build.")._replace(results=(ToolResult("1", "", is_error=True),))
+REFUSED = refuses("No, never delete the build.")._replace(
+    results=(ToolResult("1", "", is_error=True),)
+)
 CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "nobody says a word after the answer": (BEGUN, {"turns": 1}),
-    "a first word cannot object to what is to come": ([person("No, it is still broken.")], {"turns": 1}),
+    ("a first word cannot object to what is to come"): (
+        [person("No, it is still broken.")],
+        {"turns": 1},
+    ),
     "a person objects": (
         [*BEGUN, person("No, that is wrong, the total is still broken.")],
         {"turns": 2, "words": 1, "corrections": 1, "last": "objects"},
@@ -49,7 +54,10 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
         [*BEGUN, person("Das ist nicht richtig, die Summe stimmt immer noch nicht.")],
         {"turns": 2, "unread": 1, "last": "unread"},
     ),
-    "an interruption without a word": ([*BEGUN, STOPS], {"turns": 1, "interruptions": 1, "last": "interrupts"}),
+    ("an interruption without a word"): (
+        [*BEGUN, STOPS],
+        {"turns": 1, "interruptions": 1, "last": "interrupts"},
+    ),
     "a call is refused with a reason": (
         [*BEGUN, calls("Bash", command="rm -r build"), REFUSED],
         {"turns": 1, "words": 1, "corrections": 1, "refusals": 1, "last": "objects"},
@@ -59,16 +67,34 @@ CASES: dict[str, tuple[list[Any], dict[str, Any]]] = {
         {"turns": 1, "tests": "passes"},
     ),
     "the last run of the build counts": (
-        [*BEGUN, runs("npm run build", "built in 3s"), runs("npm run build", "error TS2304: no name", error=True)],
+        [
+            *BEGUN,
+            runs("npm run build", "built in 3s"),
+            runs("npm run build", "error TS2304: no name", error=True),
+        ],
         {"turns": 1, "build": "fails"},
     ),
-    "work is thrown away": ([*BEGUN, runs("git checkout -- cart.py", "")], {"turns": 1, "reverts": 1}),
+    "work is thrown away": (
+        [*BEGUN, runs("git checkout -- cart.py", "")],
+        {"turns": 1, "reverts": 1},
+    ),
     "a file counts once, and reading it is no change": (
-        [*BEGUN, edits("/app/cart.py"), edits("/app/cart.py"), edits("/app/tax.py"), reads("/app/rest.py")],
+        [
+            *BEGUN,
+            edits("/app/cart.py"),
+            edits("/app/cart.py"),
+            edits("/app/tax.py"),
+            reads("/app/rest.py"),
+        ],
         {"turns": 1, "files": 2},
     ),
     "what a subagent does is not said by a person": (
-        [*BEGUN, done(calls("Bash", "side", command="pytest"), "1 failed in 1s", error=True, chain="side")],
+        [
+            *BEGUN,
+            done(
+                calls("Bash", "side", command="pytest"), "1 failed in 1s", error=True, chain="side"
+            ),
+        ],
         {"turns": 1},
     ),
 }
@@ -85,7 +111,9 @@ def test_no_citation_and_no_name_of_a_bullet_bears_on_it(case: str) -> None:
     """Of the agent's words and of the person's: both stand in one arm's transcripts alone."""
     messages, facts = CASES[case]
     cited = [
-        one._replace(text=f"{one.text} [pat-001] [pat-002 wrong: it did not help] [lesson 8caa5bfa]")
+        one._replace(
+            text=(f"{one.text} [pat-001] [pat-002 wrong: it did not help] [lesson 8caa5bfa]")
+        )
         if one.origin in ("model", "human")
         else one
         for one in _flat(messages)
@@ -95,7 +123,10 @@ def test_no_citation_and_no_name_of_a_bullet_bears_on_it(case: str) -> None:
 
 def test_a_session_is_good_or_not_by_the_rule_that_a_trial_names() -> None:
     good = {
-        name: [rule(asdict(Outcome(**bad))) for bad in ({}, {"corrections": 1}, {"tests": "fails"}, {"reverts": 1})]
+        name: [
+            rule(asdict(Outcome(**bad)))
+            for bad in ({}, {"corrections": 1}, {"tests": "fails"}, {"reverts": 1})
+        ]
         for name, rule in OUTCOMES.items()
     }
     assert good == {
@@ -109,7 +140,9 @@ def outcomes(ledger: Ledger) -> list[tuple[str | None, Any]]:
     return [(one.session_id, one.data) for one in ledger.events(types=[ev.SESSION_OUTCOME])]
 
 
-def test_each_window_of_a_root_session_has_one_and_a_subagent_none(ledger: Ledger, tmp_path: Path) -> None:
+def test_each_window_of_a_root_session_has_one_and_a_subagent_none(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     session = Session("s-1").user("Fix the total.").agent("Done.")
     path = session.write(tmp_path / "t.jsonl")
     for _ in range(2):
@@ -132,13 +165,23 @@ def test_each_window_of_a_root_session_has_one_and_a_subagent_none(ledger: Ledge
     ("known", "is_noted", "root"), [(True, False, "s-1"), (True, True, "s-1"), (False, True, None)]
 )
 def test_a_fork_is_of_the_session_that_it_was_forked_from(
-    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool, is_noted: bool, root: str | None
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    known: bool,
+    is_noted: bool,
+    root: str | None,
 ) -> None:
     monkeypatch.setattr("reflector.sessions.intake.is_fork", lambda _, id: is_noted and id == "s-2")
     session = Session("s-1").user("Fix the total.").agent("Done.")
-    original, fork = session.write(tmp_path / "1.jsonl"), session.fork("s-2").user("And the tax?").agent("Done, too.")
+    original, fork = (
+        session.write(tmp_path / "1.jsonl"),
+        session.fork("s-2").user("And the tax?").agent("Done, too."),
+    )
     if known:
         take_in(ledger, Source(original, "SessionEnd"))
     take_in(ledger, Source(fork.write(tmp_path / "2.jsonl"), "SessionEnd"))
-    take_in(ledger, Source(session.user("Thanks, perfect!").write(tmp_path / "1.jsonl"), "SessionEnd"))
+    take_in(
+        ledger, Source(session.user("Thanks, perfect!").write(tmp_path / "1.jsonl"), "SessionEnd")
+    )
     assert {id: data["root"] for id, data in outcomes(ledger)} == {"s-1": "s-1", "s-2": root}

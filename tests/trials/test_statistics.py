@@ -1,4 +1,6 @@
-"""How sure a comparison is: the closed form against numerical integration, one look against Newcombe's interval."""
+"""How sure a comparison is: the closed form against numerical integration, one look against
+Newcombe's interval.
+"""
 
 from math import exp, log, sqrt
 from random import Random
@@ -13,12 +15,19 @@ from reflector.trials.statistics import Arm, ends, interval, log_wealth, verdict
 ARMS = st.builds(lambda good, bad: Arm(good + bad, good), st.integers(0, 400), st.integers(0, 400))
 
 
-@pytest.mark.parametrize(("s", "n", "mean"), [(0, 1, 0.5), (7, 10, 0.5), (31.25, 50, 0.4), (130, 200, 0.62)])
-def test_the_players_wealth_is_the_integral_over_all_their_bets(s: float, n: int, mean: float) -> None:
+@pytest.mark.parametrize(
+    ("s", "n", "mean"), [(0, 1, 0.5), (7, 10, 0.5), (31.25, 50, 0.4), (130, 200, 0.62)]
+)
+def test_the_players_wealth_is_the_integral_over_all_their_bets(
+    s: float, n: int, mean: float
+) -> None:
     a, steps = statistics._PRIOR, 20_000
     places = [(place + 0.5) / steps for place in range(steps)]
     prior = [(a - 1) * log(t * (1 - t)) for t in places]
-    won = [exp(p + s * log(t / mean) + (n - s) * log((1 - t) / (1 - mean))) for p, t in zip(prior, places, strict=True)]
+    won = [
+        exp(p + s * log(t / mean) + (n - s) * log((1 - t) / (1 - mean)))
+        for p, t in zip(prior, places, strict=True)
+    ]
     assert exp(log_wealth(s, n, mean)) == pytest.approx(sum(won) / sum(map(exp, prior)), rel=1e-6)
 
 
@@ -29,7 +38,10 @@ def test_the_player_expects_to_win_nothing_of_the_truth_whatever_the_share_and_t
         for told, without, s, n in [(0.9, 0.4, 6.0, 10), (0.3, 0.35, 20.0, 50), (0.5, 0.5, 0.0, 0)]:
             mean = 0.5 + (told - without) / (2 * statistics._most(share))
             chances = [
-                (weight(is_told, is_good), (1 - share if is_told else share) * (rate if is_good else 1 - rate))
+                (
+                    weight(is_told, is_good),
+                    (1 - share if is_told else share) * (rate if is_good else 1 - rate),
+                )
                 for is_told, rate in ((True, told), (False, without))
                 for is_good in (True, False)
             ]
@@ -51,7 +63,9 @@ def _newcombe(told: Arm, without: Arm) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("told", "without"), [(70, 50), (60, 60), (45, 62), (80, 40)])
-def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_wide(told: int, without: int) -> None:
+def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_wide(
+    told: int, without: int
+) -> None:
     low, high = interval(Arm(100, told), Arm(100, without), 0.5)
     once = _newcombe(Arm(100, told), Arm(100, without))
     assert low < once[0] < once[1] < high
@@ -59,14 +73,18 @@ def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
-def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the_share(share: float) -> None:
+def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the_share(
+    share: float,
+) -> None:
     told, without = round(20_000 * (1 - share)), round(20_000 * share)
     low, high = interval(Arm(told, told * 7 // 10), Arm(without, without // 2), share)
     assert 0.1 < low < 0.2 < high < 0.3
 
 
 @given(ARMS, ARMS, st.sampled_from([0.5, 0.3, 0.8]))
-def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(told: Arm, without: Arm, share: float) -> None:
+def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(
+    told: Arm, without: Arm, share: float
+) -> None:
     low, high = interval(told, without, share)
     assert -1 <= low <= high <= 1
     turned = interval(without, told, 1 - share)
@@ -88,7 +106,7 @@ def test_what_a_trial_shows(told: Arm, without: Arm, low: float, high: float, sh
     assert verdict(told, without, low, high) == shown
 
 
-def test_simulated_trials_find_what_is_there_sooner_the_larger_it_is_and_go_on_from_what_was_seen() -> None:
+def test_simulated_trials_find_larger_effects_sooner() -> None:
     halves = [ends(effect, 0.6, 0.5, 2000)[200] for effect in (0.1, 0.2, 0.3, -0.2)]
     assert halves[0] > halves[1] > halves[2] >= statistics.LEAST
     assert halves[3] == pytest.approx(halves[1], rel=0.15)
@@ -114,7 +132,9 @@ def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
 
 
 def test_simulated_trials_are_right_as_often_as_they_say() -> None:
-    """A fast part of `python -m benchmarks.trials`: docs/value.md has the figures of ten thousand."""
+    """A fast part of `python -m benchmarks.trials`: docs/value.md has the figures of ten
+    thousand.
+    """
     from benchmarks.trials import play, report, whole
 
     for effect in (0.0, 0.2):

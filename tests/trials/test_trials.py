@@ -1,5 +1,6 @@
-"""A trial in a project: who is told what, what is said of it, and what `verify` finds; and `trial run`: tasks done with
-and without advice, by an agent that is a script."""
+"""A trial in a project: who is told what, what is said of it, and what `verify` finds; and `trial
+run`: tasks done with and without advice, by an agent that is a script.
+"""
 
 import json
 import os
@@ -44,12 +45,19 @@ KEY = "pl1:" + "5a" * 32
 
 
 @given(st.text(min_size=1), st.integers(1, 999_999))
-def test_an_arm_is_what_anybody_computes_from_the_key_and_the_session(root: str, share: int) -> None:
-    drawn = blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8, key=bytes.fromhex(KEY[4:])).digest()
-    assert is_withheld(KEY, share, root) == (int.from_bytes(drawn, "big") / 2**64 < share / 1_000_000)
+def test_an_arm_is_what_anybody_computes_from_the_key_and_the_session(
+    root: str, share: int
+) -> None:
+    drawn = blake2b(
+        root.encode("utf-8", "surrogatepass"), digest_size=8, key=bytes.fromhex(KEY[4:])
+    ).digest()
+    assert is_withheld(KEY, share, root) == (
+        int.from_bytes(drawn, "big") / 2**64 < share / 1_000_000
+    )
 
 
-# -- what sessions are told ------------------------------------------------------------------------------------------
+# -- what sessions are told
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -64,12 +72,20 @@ def sessions_by_arm(agent: Agent, count: int = 12) -> dict[bool, list[str]]:
     opened = agent.events("trial.opened")[-1]
     found: dict[bool, list[str]] = {True: [], False: []}
     for number in range(count):
-        found[is_withheld(opened["data"]["key"], opened["data"]["share"], f"s-{number}")].append(f"s-{number}")
+        found[is_withheld(opened["data"]["key"], opened["data"]["share"], f"s-{number}")].append(
+            f"s-{number}"
+        )
     return found
 
 
-def told(agent: Agent, session: str, source: str = "startup", event: str = "SessionStart", **more: Any) -> set[str]:
-    return set(re.findall(r"\[(\w+-\d+)\] helpful=", agent.hook(event, source=source, session_id=session, **more)))
+def told(
+    agent: Agent, session: str, source: str = "startup", event: str = "SessionStart", **more: Any
+) -> set[str]:
+    return set(
+        re.findall(
+            r"\[(\w+-\d+)\] helpful=", agent.hook(event, source=source, session_id=session, **more)
+        )
+    )
 
 
 ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
@@ -77,7 +93,11 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
 
 @pytest.mark.parametrize(
     ("options", "pinned", "without"),
-    [((), [], set()), ((), ["pat-002"], {"pat-002"}), (("--bullet", "mis-001"), [], ALL - {"mis-001"})],
+    [
+        ((), [], set()),
+        ((), ["pat-002"], {"pat-002"}),
+        (("--bullet", "mis-001"), [], ALL - {"mis-001"}),
+    ],
 )
 def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
     agent: Agent, options: tuple[str, ...], pinned: list[str], without: set[str]
@@ -93,10 +113,16 @@ def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_o
         assert told(agent, sessions[0], event="SubagentStart", agent_id="a-1") == wanted
     agent.call("trial", "stop")
     assert told(agent, arms[True][0]) == ALL
-    assert not [path.name for path in agent.own.glob("*") if path.name in ("trial.txt", "injection-without.txt")]
+    assert not [
+        path.name
+        for path in agent.own.glob("*")
+        if path.name in ("trial.txt", "injection-without.txt")
+    ]
 
 
-def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told(agent: Agent, tmp_path: Path) -> None:
+def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told(
+    agent: Agent, tmp_path: Path
+) -> None:
     agent.call("trial", "start", "--yes")
     for original, name in (({"pat-001"}, "f-1"), (set(), "f-2")):
         assert told(agent, name, "fork") == set()
@@ -107,11 +133,15 @@ def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told
         assert bool(told(agent, name, "compact", transcript_path=str(path))) == bool(original)
 
 
-def test_a_new_bullet_is_withheld_too_and_what_changed_since_is_rendered_for_both_arms(agent: Agent) -> None:
+def test_a_new_bullet_is_withheld_too_and_what_changed_since_is_rendered_for_both_arms(
+    agent: Agent,
+) -> None:
     agent.call("trial", "start", "--yes")
     arms = sessions_by_arm(agent)
     agent.call("add", "ctx", "The shop is in Lyon.")
-    agent.playbook.write_text(agent.playbook.read_text().replace("Keep functions small.", "Keep modules small."))
+    agent.playbook.write_text(
+        agent.playbook.read_text().replace("Keep functions small.", "Keep modules small.")
+    )
     assert (told(agent, arms[True][0]), told(agent, arms[False][0])) == (set(), ALL | {"ctx-001"})
     assert "Keep modules small." in agent.hook("SessionStart", session_id=arms[False][0])
 
@@ -123,7 +153,9 @@ def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(ag
     for sessions in arms.values():
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
     assert lines == {"playbook: 4 bullets · a trial runs"}
-    assert "a trial runs: 50% of sessions go without the playbook" in agent.call("doctor", code=None).out
+    assert ("a trial runs: 50% of sessions go without the playbook") in agent.call(
+        "doctor", code=None
+    ).out
     assert "trial     0 of 40 sessions" in agent.call("status").out
 
 
@@ -138,7 +170,9 @@ def test_a_note_of_no_trial_is_taken_away_and_a_broken_one_withholds_nothing(age
         assert told(agent, sessions_by_arm(agent)[True][0]) in (ALL, set())
 
 
-def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_about_it(agent: Agent) -> None:
+def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_about_it(
+    agent: Agent,
+) -> None:
     (agent.project / "CLAUDE.md").write_text("Rules:\n* keep functions  SMALL!\n")
     assert "pat-002 is told in every session" in agent.call("trial", "start", "--yes").err
     (opened,) = agent.events("trial.opened")
@@ -148,7 +182,9 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     agent.call("trial", "stop")
     assert "stands in" in agent.call("trial", "start", "--bullet", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert "nothing to withhold: each bullet is pinned" in agent.call("trial", "start", "--yes", code=2).err
+    assert ("nothing to withhold: each bullet is pinned") in agent.call(
+        "trial", "start", "--yes", code=2
+    ).err
     agent.call("install", "--mirror", "AGENTS.md")
     assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
 
@@ -160,7 +196,8 @@ def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(ag
     assert agent.json("trial", "status") is None
 
 
-# -- where a trial decides -------------------------------------------------------------------------------------------
+# -- where a trial decides
+# -------------------------------------------------------------------------------------------
 
 
 def exported(agent: Agent, folder: Path) -> Path:
@@ -170,7 +207,9 @@ def exported(agent: Agent, folder: Path) -> Path:
 
 
 def withholds(agent: Agent, arms: dict[bool, list[str]]) -> bool:
-    """Return whether the sessions that a trial drew go without on a machine, where all others are told."""
+    """Return whether the sessions that a trial drew go without on a machine, where all others
+    are told.
+    """
     assert all(told(agent, session) for session in arms[False])
     answers = {bool(told(agent, session)) for session in arms[True]}
     assert len(answers) == 1
@@ -188,7 +227,9 @@ def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str
     arms = sessions_by_arm(agent)
     id = agent.json("trial", "status")["id"]
     file = exported(agent, tmp_path)
-    (line,) = [line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()]
+    (line,) = [
+        line for line in other.call("import", file).err.splitlines() if "trial" in line.lower()
+    ]
     assert f"trial {id[:8]} withholds nothing here" in line
     assert ("reflector trial start" if way == "merged" else "reflector ledger take") in line
     assert "trial" not in other.call("import", file, code=None).err.replace(id, "")
@@ -241,9 +282,14 @@ def test_trial_of_a_named_ledger_decides_for_all(agent: Agent, tmp_path: Path) -
     assert withholds(other, sessions_by_arm(agent))
 
 
-def test_trial_compares_sessions_of_its_own_ledger(tmp_path: Path, settle: Callable[[], None]) -> None:
+def test_trial_compares_sessions_of_its_own_ledger(
+    tmp_path: Path, settle: Callable[[], None]
+) -> None:
     settle()
-    with Ledger.open_file(tmp_path / "a.db") as ledger, Ledger.open_file(tmp_path / "b.db") as other:
+    with (
+        Ledger.open_file(tmp_path / "a.db") as ledger,
+        Ledger.open_file(tmp_path / "b.db") as other,
+    ):
         ledger.append([added("pat-001")])
         load(other, [*lines_of(ledger)])
         began = opened(ledger)
@@ -274,11 +320,17 @@ def test_earlier_trial_compares_sessions_of_all_ledgers(
     assert found.unsettled + found.told.sessions + found.without.sessions == 7
 
 
-# -- what a trial says -----------------------------------------------------------------------------------------------
+# -- what a trial says
+# -----------------------------------------------------------------------------------------------
 
 
 def ended(
-    number: int, *, root: str | None = None, began: datetime, actor: str = "hook:SessionEnd", **facts: Any
+    number: int,
+    *,
+    root: str | None = None,
+    began: datetime,
+    actor: str = "hook:SessionEnd",
+    **facts: Any,
 ) -> list[NewEvent]:
     """Return the events of a session that ended."""
     session = f"s-{number}"
@@ -299,7 +351,9 @@ def opened(ledger: Ledger, **more: Any) -> datetime:
     return datetime.fromisoformat(standing(ledger).opened_at) + timedelta(seconds=1)
 
 
-def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settle: Callable[[], None]) -> None:
+def test_a_trial_compares_the_drawn_sessions_in_a_sentence(
+    ledger: Ledger, settle: Callable[[], None]
+) -> None:
     assert standing(ledger) is None
     began = opened(ledger)
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
@@ -321,7 +375,8 @@ def test_a_trial_compares_the_drawn_sessions_in_a_sentence(ledger: Ledger, settl
     settle()
     found = standing(ledger)
     assert (found.told.sessions + found.without.sessions, found.unsettled) == (160, 0)
-    assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1  # s-1 and its fork are one
+    # s-1 and its fork are one
+    assert abs(found.told.good - good[False]) + abs(found.without.good - good[True]) <= 1
     assert (found.verdict, (found.low or 0) > 0) == ("helps", True)
     assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
     closed = stop(ledger)
@@ -337,13 +392,24 @@ def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], 
     settle()
     ledger.append(ended(2, began=began, root="s-1", corrections=1))
     found = standing(ledger)
-    assert (found.told.good + found.without.good, found.told.sessions + found.without.sessions) == (1, 1)
+    assert (found.told.good + found.without.good, found.told.sessions + found.without.sessions) == (
+        1,
+        1,
+    )
 
 
-def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(ledger: Ledger) -> None:
+def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(
+    ledger: Ledger,
+) -> None:
     now = datetime.now(UTC)
     for number in range(60):
-        ledger.append(ended(number, began=now - timedelta(days=28 - number / 2), corrections=int(number % 3 == 0)))
+        ledger.append(
+            ended(
+                number,
+                began=now - timedelta(days=28 - number / 2),
+                corrections=int(number % 3 == 0),
+            )
+        )
     found = plan(ledger)
     assert (found.sessions, found.rate, found.known) == (60, 0.667, 1.0)
     assert 13 < found.weekly < 16
@@ -355,17 +421,30 @@ def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_o
     assert all(one.weeks is None for one in plan(ledger, bullets=["pat-009"]).lengths)
 
 
-# -- what verify finds -----------------------------------------------------------------------------------------------
+# -- what verify finds
+# -----------------------------------------------------------------------------------------------
 
 
-def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(ledger: Ledger, settle: Callable[[], None]) -> None:
+def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(
+    ledger: Ledger, settle: Callable[[], None]
+) -> None:
     began = opened(ledger)
     ledger.append([event for number in range(50) for event in ended(number, began=began)])
     settle()
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
-    forged = {"verdict": "helps", "told": {"sessions": 30, "good": 30}, "without": {"sessions": 20, "good": 1}}
-    data = forged | {"difference": "0.9000", "interval": {"low": "0.5", "high": "1"}, "sessions": "0" * 64}
-    ledger.append([NewEvent(ev.TRIAL_CLOSED, identity("x"), data, "human", target_id=trial.event_id)])
+    forged = {
+        "verdict": "helps",
+        "told": {"sessions": 30, "good": 30},
+        "without": {"sessions": 20, "good": 1},
+    }
+    data = forged | {
+        "difference": "0.9000",
+        "interval": {"low": "0.5", "high": "1"},
+        "sessions": "0" * 64,
+    }
+    ledger.append(
+        [NewEvent(ev.TRIAL_CLOSED, identity("x"), data, "human", target_id=trial.event_id)]
+    )
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
     assert [one.message.partition(",")[0] for one in check(ledger)] == [
@@ -374,13 +453,21 @@ def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(ledger: Ledger
     ]
 
 
-def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(agent: Agent, tmp_path: Path) -> None:
+def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(
+    agent: Agent, tmp_path: Path
+) -> None:
     with agent.open_ledger() as ledger:
         path = Session("s-1").user("Fix it.").agent("Done.").write(tmp_path / "t.jsonl")
         took = take_in(ledger, Source(path, "ingest"))
         recorded = ledger.event(took.event_id or "")
         data = dict(recorded.data or {}) | {"agent": "earlier"}
-        ledger.append([NewEvent(recorded.type, identity("earlier"), data, "hook:SessionEnd", session_id="s-2")])
+        ledger.append(
+            [
+                NewEvent(
+                    recorded.type, identity("earlier"), data, "hook:SessionEnd", session_id="s-2"
+                )
+            ]
+        )
         ((window, came),) = lacking(ledger)
         assert (window.session_id, came.data["root"], came.data["turns"]) == ("s-2", "s-2", 1)
         ledger.append([came])
@@ -389,15 +476,20 @@ def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(a
         assert [one.root for one in sessions_of(ledger)] == ["s-1", "s-2"]
 
 
-# -- a campaign ------------------------------------------------------------------------------------------------------
+# -- a campaign
+# ------------------------------------------------------------------------------------------
 
 
 def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Change a ledger's events, and compute every hash, position and table anew: all that a forger can do."""
+    """Change a ledger's events, and compute every hash, position and table anew: all that a
+    forger can do.
+    """
     with forging(path) as connection:
         name, origin = connection.execute("SELECT name, origin FROM playbook").fetchone()
         columns = ", ".join(Stored._fields)
-        stored = map(Stored._make, connection.execute(f"SELECT {columns} FROM event ORDER BY position"))
+        stored = map(
+            Stored._make, connection.execute(f"SELECT {columns} FROM event ORDER BY position")
+        )
         rows = [row._asdict() for row in stored]
         change(rows)
         connection.execute("DELETE FROM event")
@@ -406,9 +498,14 @@ def rewritten(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> Non
             row["position"] = position
             row["data"], row["data_hash"] = sealed(json.loads(row["data"]))
             _, meta_hash = sealed(json.loads(row["meta"]))
-            row["chain"] = chain = next_chain(chain, tuple(row.values())[:10], row["data_hash"], meta_hash)
+            row["chain"] = chain = next_chain(
+                chain, tuple(row.values())[:10], row["data_hash"], meta_hash
+            )
             values = ",".join("?" * len(row))
-            connection.execute(f"INSERT INTO event (playbook_id, {columns}) VALUES (1, {values})", tuple(row.values()))
+            connection.execute(
+                f"INSERT INTO event (playbook_id, {columns}) VALUES (1, {values})",
+                tuple(row.values()),
+            )
         connection.execute("UPDATE playbook SET position = ?, chain = ?", (len(rows), chain))
     with Ledger.open_file(path) as ledger:
         ledger.rebuild()
@@ -441,7 +538,9 @@ def another_outcome(rows: list[dict[str, Any]], draw: Random) -> None:
 
 def another_rule(rows: list[dict[str, Any]], draw: Random) -> None:
     (row,) = [row for row in rows if row["type"] == ev.TRIAL_OPENED]
-    change = draw.choice([{"share": draw.randrange(10**5, 4 * 10**5)}, {"outcome": "kept"}, {"exempt": ["pat-001"]}])
+    change = draw.choice(
+        [{"share": draw.randrange(10**5, 4 * 10**5)}, {"outcome": "kept"}, {"exempt": ["pat-001"]}]
+    )
     row["data"] = json.dumps(
         json.loads(row["data"]) | change | {"until": f"20{draw.randrange(30, 99)}-01-01T00:00:00Z"}
     )
@@ -449,7 +548,9 @@ def another_rule(rows: list[dict[str, Any]], draw: Random) -> None:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
-    """A ledger with a trial of 30 sessions, and the heads that were noted at its start and twice since."""
+    """A ledger with a trial of 30 sessions, and the heads that were noted at its start and twice
+    since.
+    """
     path = tmp_path_factory.mktemp("kept") / "ledger.db"
     anchors = []
     with Ledger.open_file(path) as ledger:
@@ -465,7 +566,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
 
 @pytest.mark.parametrize("how", [removed, added_one, reassigned, another_outcome, another_rule])
 def test_what_is_changed_of_what_an_anchor_covers_is_found_and_without_an_anchor_it_is_not(
-    kept: tuple[Path, list[Anchor]], tmp_path: Path, how: Callable[[list[dict[str, Any]], Random], None]
+    kept: tuple[Path, list[Anchor]],
+    tmp_path: Path,
+    how: Callable[[list[dict[str, Any]], Random], None],
 ) -> None:
     path, anchors = kept
     for seed in range(examples(20)):
@@ -477,7 +580,9 @@ def test_what_is_changed_of_what_an_anchor_covers_is_found_and_without_an_anchor
         assert verify_opening(lambda copy=copy: Ledger.open_file(copy)).findings == ()  # type: ignore[misc]
 
 
-def test_an_honest_ledger_that_goes_on_is_found_to_be_one(kept: tuple[Path, list[Anchor]], tmp_path: Path) -> None:
+def test_an_honest_ledger_that_goes_on_is_found_to_be_one(
+    kept: tuple[Path, list[Anchor]], tmp_path: Path
+) -> None:
     path, anchors = kept
     for seed in range(examples(100)):
         copy, draw = tmp_path / f"{seed}.db", Random(seed)
@@ -494,7 +599,8 @@ def test_an_honest_ledger_that_goes_on_is_found_to_be_one(kept: tuple[Path, list
 
 #: Does what CLAUDE.md says, notes its arm, and costs two cents.
 SCRIPT = """\
-grep -q "failing test" CLAUDE.md 2>/dev/null && touch test_first && echo with >> "$ARMS" || echo without >> "$ARMS"
+grep -q "failing test" CLAUDE.md 2>/dev/null && touch test_first \
+    && echo with >> "$ARMS" || echo without >> "$ARMS"
 grep -q "total" && echo "$PROMPT" >> "$ARMS" && test -f cart.py && echo '{"total_cost_usd": 0.02}'
 """
 
@@ -512,7 +618,9 @@ def tasked(tmp_path: Path) -> Agent:
     return tasked
 
 
-def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(tasked: Agent, tmp_path: Path) -> None:
+def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
+    tasked: Agent, tmp_path: Path
+) -> None:
     run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT]
     assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
@@ -521,8 +629,13 @@ def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(t
     assert arms[::2] == ["with", "without", "without", "with"] * 2
     assert set(arms[1::2]) == {"Fix the total."}
     rows = [line.split() for line in told.splitlines() if line.startswith("with")]
-    assert [(row[0], row[1], row[3]) for row in rows] == [("with", "4/4", "0.08"), ("without", "2/4", "0.08")]
-    assert "4 pairs: 2 better with it, 0 worse; chance alone parts them so in 50.0% of cases" in told
+    assert [(row[0], row[1], row[3]) for row in rows] == [
+        ("with", "4/4", "0.08"),
+        ("without", "2/4", "0.08"),
+    ]
+    assert (
+        "4 pairs: 2 better with it, 0 worse; chance alone parts them so in 50.0% of cases"
+    ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to
     assert "one/check" not in again
@@ -535,30 +648,45 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
     assert "0 better with it, 0 worse" in tasked.call(*run, "--bullet", "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
     assert "2 better with it, 0 worse" in tasked.call(*run, "--file", tmp_path / "rules.md").out
-    assert "leave one of them out" in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
-    assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
+    assert (
+        "leave one of them out"
+        in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
+    )
+    assert (
+        "has no task"
+        in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
+    )
 
 
 @pytest.mark.usefixtures("tasked")
-def test_too_slow_an_attempt_fails_and_what_it_started_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_slow_an_attempt_fails_and_what_it_started_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.3)
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
-    runs = perform(tasks_in(tmp_path / "tasks")[:1], f"sleep 600 > {tmp_path}/held & sleep 600", "Be quick.")
+    runs = perform(
+        tasks_in(tmp_path / "tasks")[:1], f"sleep 600 > {tmp_path}/held & sleep 600", "Be quick."
+    )
     assert [one.passed for one in runs] == [False] * 4
     os.set_blocking(held, True)
     assert os.read(held, 1) == b""  # when nobody holds it any more
     os.close(held)
 
 
-@pytest.mark.parametrize(("better", "worse", "chance"), [(0, 0, 1.0), (5, 0, 0.0625), (1, 1, 1.0), (9, 1, 22 / 1024)])
+@pytest.mark.parametrize(
+    ("better", "worse", "chance"), [(0, 0, 1.0), (5, 0, 0.0625), (1, 1, 1.0), (9, 1, 22 / 1024)]
+)
 def test_the_sign_test_is_exact_and_of_both_sides(better: int, worse: int, chance: float) -> None:
     assert sign_test(better, worse) == sign_test(worse, better) == pytest.approx(chance)
 
 
 def test_a_pair_is_one_run_of_each_arm() -> None:
     passed = [True, False, False, False, False, True, True, True]
-    runs = [Run(told, ok, 1.0, None) for told, ok in zip([True, False, False, True] * 2, passed, strict=True)]
+    runs = [
+        Run(told, ok, 1.0, None)
+        for told, ok in zip([True, False, False, True] * 2, passed, strict=True)
+    ]
     assert pairs(runs) == (1, 1)
 
 
@@ -608,7 +736,15 @@ def test_a_strange_task_file_is_refused(
         path.symlink_to(tmp_path / "secret")
     else:
         path.write_bytes(content)
-    told = tasked.call("trial", "run", tmp_path / "tasks", "--command", f"cat > {tmp_path}/sent", "--yes", code=None)
+    told = tasked.call(
+        "trial",
+        "run",
+        tmp_path / "tasks",
+        "--command",
+        f"cat > {tmp_path}/sent",
+        "--yes",
+        code=None,
+    )
     assert told.code in (1, 2)
     assert f"one/{name}" in told.err
     assert said in told.err

@@ -12,7 +12,8 @@ from reflector.config import BACKENDS, CONSENT, Config, ConfigError
 if TYPE_CHECKING:
     from reflector.reflection.protocol import Backend
 
-#: The backends that judge each window together with those before it of its session, as each says itself.
+#: The backends that judge each window together with those before it of its session, as each says
+#: itself.
 REREADING = frozenset({"rules"})
 
 
@@ -26,7 +27,10 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         from reflector.reflection.backends.fixtures import FixturesBackend
 
         if not config.fixtures.strip():
-            raise ConfigError('the backend fixtures needs a file: set fixtures, such as fixtures = "answers.jsonl"')
+            raise ConfigError(
+                "the backend fixtures needs a file: set fixtures, such as fixtures "
+                '= "answers.jsonl"'
+            )
         try:
             path = Path(config.fixtures.strip()).expanduser()
         except RuntimeError as error:
@@ -43,12 +47,18 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         from reflector.reflection.backends.model import ModelBackend
 
         client = AgentClient(config.judge_client, config.model, float(config.deadline_seconds))
-        return ModelBackend(client, project, config.request_tokens, name="agent", allowed=config.templates)
-    raise ConfigError(f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}")
+        return ModelBackend(
+            client, project, config.request_tokens, name="agent", allowed=config.templates
+        )
+    raise ConfigError(
+        f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}"
+    )
 
 
 def judge_of(config: Config) -> Callable[[str], str]:
-    """Return who judges a session that an agent wrote, as `judge_named` has it, by a configuration."""
+    """Return who judges a session that an agent wrote, as `judge_named` has it, by a
+    configuration.
+    """
     if config.backend != "agent":
         return lambda _: config.backend
     from reflector.reflection.backends.agent import AgentClient
@@ -59,7 +69,9 @@ def judge_of(config: Config) -> Callable[[str], str]:
 
 
 def described(config: Config, project: Path) -> tuple[str, str]:
-    """Return the backend in force in words, and how it gets what it lacks; "" where it lacks nothing."""
+    """Return the backend in force in words, and how it gets what it lacks; "" where it lacks
+    nothing.
+    """
     if config.backend == "anthropic":
         from reflector.reflection.backends.model import model_settings
 
@@ -78,7 +90,9 @@ def described(config: Config, project: Path) -> tuple[str, str]:
             return f"agent: you have not let {who} judge", CONSENT
         named = [config.judge_client] if config.judge_client else list(agreed)
         rests = [consent.rest_words(name) for name in named]
-        return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(" ,", ","), ""
+        return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(
+            " ,", ","
+        ), ""
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
         return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"

@@ -1,9 +1,11 @@
-"""The person's own agent as the judge: asked without a screen, without tools, in an empty folder of ours.
+"""The person's own agent as the judge: asked without a screen, without tools, in an empty folder of
+ours.
 
-Invariant: no session is sent before this version of the client has shown, to a stand-in on loopback, that it has no
-tool and sends nothing but the question. It is started with the variables of the consent and never with those of the
-process that asks; with it ends everything that it started. One judge of a person runs at a time, and while it runs a
-file of the person's has the name that `REFLECTOR_JUDGING` holds, so that our hooks know its session.
+Invariant: no session is sent before this version of the client has shown, to a stand-in on
+loopback, that it has no tool and sends nothing but the question. It is started with the variables
+of the consent and never with those of the process that asks; with it ends everything that it
+started. One judge of a person runs at a time, and while it runs a file of the person's has the name
+that `REFLECTOR_JUDGING` holds, so that our hooks know its session.
 """
 
 from __future__ import annotations
@@ -41,12 +43,31 @@ _CUE = "Answer with an empty JSON object."
 _BRIEF = 60.0
 #: How long a client rests that hit its limit twice in a row and does not say until when.
 _REST = 3_600.0
-_LIMITED = re.compile(r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b", re.I)
-_LOGGED_OUT = re.compile(r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I)
-_TOO_LONG = re.compile(r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)", re.I)
-_NO_MODEL = re.compile(r"\b404\b|(?:unknown|invalid|no such) model|model.{0,80}(?:not found|does not exist)", re.I)
+_LIMITED = re.compile(
+    r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b",
+    re.I,
+)
+_LOGGED_OUT = re.compile(
+    (
+        r"log(?:ged)? "
+        r"?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key"
+        r"|credentials"
+    ),
+    re.I,
+)
+_TOO_LONG = re.compile(
+    r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)",
+    re.I,
+)
+_NO_MODEL = re.compile(
+    r"\b404\b|(?:unknown|invalid|no such) model|model.{0,80}(?:not found|does not exist)",
+    re.I,
+)
 _AWAY = re.compile(
-    r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch failed|\bE[A-Z]{4,}\b|stream",
+    (
+        r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch "
+        r"failed|\bE[A-Z]{4,}\b|stream"
+    ),
     re.I,
 )
 _AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
@@ -119,7 +140,9 @@ class AgentClient:
         except OSError as error:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise _refusal(f"{client.title} printed what cannot be read: {error}", "answer") from error
+            raise _refusal(
+                (f"{client.title} printed what cannot be read: {error}"), "answer"
+            ) from error
         return Reply(said.text, said.model, said.stop or "end_turn", said.usage, cost=said.cost)
 
     def admit(self) -> None:
@@ -133,22 +156,30 @@ class AgentClient:
         if name not in agreed:
             who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
             whom = f"set judge_client to one of {', '.join(agreed)}"
-            raise _refusal(f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}", "access")
+            raise _refusal(
+                f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}",
+                "access",
+            )
         if (rest := consent.state_of(name).until - time.time()) > 0:
             raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
 
-    async def _asked(self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str) -> Said:
+    async def _asked(
+        self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str
+    ) -> Said:
         model = self.model if self.named and self.model else client.model
         with _workplace(agreed.environ, model) as (ours, environ):
             ours = await _ready(client, agreed, state, ours, environ)
             words = [agreed.path, *client.command(ours)]
             most = _MOST_OUT + 8 * client.echoes * len(text.encode())
             started = {**environ, **client.prepare(ours)}
-            ended = await _run(words, started, ours, text, self.deadline, most, client.turn.encode())
+            ended = await _run(
+                words, started, ours, text, self.deadline, most, client.turn.encode()
+            )
             said = client.read(ended.out, ended.err, ours)
             if trouble := _trouble(client, ended, said, self.deadline):
-                # It may have been asked: a request that failed or was killed is counted as what it may have taken.
+                # It may have been asked: a request that failed or was killed is counted as what it
+                # may have taken.
                 is_free = trouble.stage == "access" and not said.usage.total
                 asked = said.usage if said.usage.total else Usage(estimate_tokens(text))
                 trouble.usage = Usage() if is_free else asked
@@ -158,7 +189,9 @@ class AgentClient:
 
 
 async def check(name: str, agreed: consent.Agreed) -> str:
-    """Return the version of a client that showed that it can judge. Raises BackendError where it cannot, OSError."""
+    """Return the version of a client that showed that it can judge. Raises BackendError where it
+    cannot, OSError.
+    """
     client, state = JUDGES[name], consent.State()
     async with _alone(_BRIEF):
         with _workplace(agreed.environ, client.model) as (ours, environ):
@@ -168,9 +201,15 @@ async def check(name: str, agreed: consent.Agreed) -> str:
 
 
 async def _ready(
-    client: JudgeClient, agreed: consent.Agreed, state: consent.State, ours: Ours, environ: Mapping[str, str]
+    client: JudgeClient,
+    agreed: consent.Agreed,
+    state: consent.State,
+    ours: Ours,
+    environ: Mapping[str, str],
 ) -> Ours:
-    """Return what a start needs to know, of a version that has shown that it is locked down. Raises BackendError."""
+    """Return what a start needs to know, of a version that has shown that it is locked down.
+    Raises BackendError.
+    """
     version = await _version(client, agreed, environ, ours)
     if client.first:
         told = await _run([agreed.path, *client.first], environ, ours, "", _BRIEF, 16 << 20)
@@ -184,30 +223,50 @@ async def _ready(
 
 
 def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> BackendError | None:
-    """Return why a process gave no answer that can be used, in words that say what to do; None where it did."""
+    """Return why a process gave no answer that can be used, in words that say what to do; None
+    where it did.
+    """
     if ended.why == "time":
         way_out = "see whether it answers in a terminal, or raise deadline_seconds"
-        return _refusal(f"{client.title} did not answer within {seconds:.0f} s and was ended; {way_out}", "transport")
+        return _refusal(
+            f"{client.title} did not answer within {seconds:.0f} s and was ended; {way_out}",
+            "transport",
+        )
     if said.kept:
         return _refusal(f"{client.title} had what a judge must not have: {said.kept}", "access")
     if ended.why == "turns":
         return _refusal(f"{client.title} called a tool that it does not have", "answer")
     if ended.why or len(said.text.encode("utf-8", "replace")) > MOST_ANSWER:
-        said_too_much = f"{client.title} printed more than {MOST_ANSWER >> 10} KB; an answer is never that long"
+        said_too_much = (
+            f"{client.title} printed more than {MOST_ANSWER >> 10} KB; an answer is never that long"
+        )
         return _refusal(said_too_much, "answer")
     if said.stop == "refusal":
         return None  # the model's answer, and read as one
     if ended.code == 0 and not said.error:
-        return None if said.text else _refusal(f"{client.title} ended without an answer ({said.stop})", "answer")
+        return (
+            None
+            if said.text
+            else _refusal((f"{client.title} ended without an answer ({said.stop})"), "answer")
+        )
     words = f"{said.error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
-    what = f"{client.title} failed (exit code {ended.code}): {said.error or words[-300:] or 'it printed nothing'}"
+    what = (
+        f"{client.title} failed (exit code {ended.code}): "
+        f"{said.error or words[-300:] or 'it printed nothing'}"
+    )
     if _TOO_LONG.search(words):
         return BackendError(what + SHORTER, stage="request")
     if _LIMITED.search(words):
-        what = f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again by itself"
+        what = (
+            f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again "
+            "by itself"
+        )
         return Limited(what, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
-        return _refusal(f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})", "access")
+        return _refusal(
+            f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})",
+            "access",
+        )
     if _NO_MODEL.search(words):
         return _refusal(f"{what}; set judge_client, and model to one that it has", "access")
     # What does not show that the API is away may be the session's own doing: it uses up an attempt.
@@ -226,23 +285,36 @@ def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
 
 
 def _seconds_until(words: str) -> float:
-    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it says neither."""
+    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it
+    says neither.
+    """
     if at := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
         return min(max(60.0, int(at[1]) - time.time()), 8 * 86_400)
     spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
-    return float(min(sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans), 8 * 86_400))
+    return float(
+        min(sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans), 8 * 86_400)
+    )
 
 
-async def _version(client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours) -> str:
-    """Return the client's version. Raises BackendError where it is not there, or its version was not tried."""
+async def _version(
+    client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours
+) -> str:
+    """Return the client's version. Raises BackendError where it is not there, or its version was
+    not tried.
+    """
     again = f"run: {CONSENT}"
     if not Path(agreed.path).is_file():
-        raise _refusal(f"{client.title} is not at {agreed.path} any more; install it, and {again}", "access")
+        raise _refusal(
+            (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
+        )
     ended = await _run([agreed.path, "--version"], environ, ours, "", _BRIEF, _MOST_OUT)
     found = re.search(rb"\d+(?:\.\d+)+", ended.out)
     if ended.code or ended.why or found is None:
         said = ended.err.decode("utf-8", "replace").strip()[-200:]
-        raise _refusal(f"{agreed.path} --version fails ({said or ended.code}); mend it, and {again}", "access")
+        raise _refusal(
+            f"{agreed.path} --version fails ({said or ended.code}); mend it, and {again}",
+            "access",
+        )
     version = found[0].decode()
     number = tuple(map(int, version.split(".")))
     since, below = (tuple(map(int, one.split("."))) for one in client.versions)
@@ -254,8 +326,9 @@ async def _version(client: JudgeClient, agreed: consent.Agreed, environ: Mapping
 
 
 async def _shown(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:
-    """Let a client show what it would send, to a stand-in, about an empty question. Raises BackendError for a tool, or
-    for more than the question."""
+    """Let a client show what it would send, to a stand-in, about an empty question. Raises
+    BackendError for a tool, or for more than the question.
+    """
     async with _stand_in() as (url, asked):
         with _workplace(agreed.environ, ours.model, client.logins) as (shown, own):
             shown = replace(shown, url=url, told=ours.told)
@@ -267,32 +340,48 @@ async def _shown(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> Non
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
         kept = kept or "settings that it skipped"
     if not asked.done():
-        said = ended.err.decode("utf-8", "replace").strip()[-300:] or ended.out.decode("utf-8", "replace")[-300:]
-        raise _refusal(f"{client.title} did not show what it would send ({said or ended.why})", "access")
+        said = (
+            ended.err.decode("utf-8", "replace").strip()[-300:]
+            or ended.out.decode("utf-8", "replace")[-300:]
+        )
+        raise _refusal(
+            (f"{client.title} did not show what it would send ({said or ended.why})"), "access"
+        )
     body = asked.result()
-    tools = [one for one in json.loads(body).get("tools") or () if one != {"functionDeclarations": []}]
+    tools = [
+        one for one in json.loads(body).get("tools") or () if one != {"functionDeclarations": []}
+    ]
     if tools:
         kept = kept or json.dumps(tools)[:200]
     elif len(body) > client.largest:
         kept = kept or f"{len(body):,} bytes beside the question"
     if kept:
-        raise _refusal(f"{client.title} keeps what a judge must not have, so it is not asked: {kept}", "access")
+        raise _refusal(
+            f"{client.title} keeps what a judge must not have, so it is not asked: {kept}",
+            "access",
+        )
 
 
 @asynccontextmanager
 async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
-    """Listen on loopback for the request that holds our question; answer every one with an error."""
+    """Listen on loopback for the request that holds our question; answer every one with an
+    error.
+    """
     asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A connection that the client keeps open asks nothing, and is cancelled at the end.
-        with suppress(OSError, ValueError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
+        with suppress(
+            OSError, ValueError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError
+        ):
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: *(\d{1,8})\b", head, re.I)
             body = await reader.readexactly(int(length[1])) if length else b""
             if _CUE.encode() in body and not asked.done():
                 asked.set_result(body)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+            writer.write(
+                b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+            )
             await writer.drain()
         writer.close()
 
@@ -302,13 +391,17 @@ async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
 
 @asynccontextmanager
 async def _alone(seconds: float) -> AsyncIterator[None]:
-    """Hold the person's lock: one judge at a time. Raises BackendError where another one takes too long, OSError."""
+    """Hold the person's lock: one judge at a time. Raises BackendError where another one takes
+    too long, OSError.
+    """
     fd = os.open(f"{consent.open_folder()}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         end = time.monotonic() + seconds
         while not files.lock(fd, wait=False):
             if time.monotonic() > end:
-                raise _refusal("another judge of yours is at work; this one waits for its end", "transport")
+                raise _refusal(
+                    "another judge of yours is at work; this one waits for its end", "transport"
+                )
             await asyncio.sleep(0.1)
         for left in ("guard", "work"):  # by a judge that was killed
             shutil.rmtree(f"{consent.open_folder()}/{left}", ignore_errors=True)
@@ -330,7 +423,10 @@ def _workplace(
     files.write_durably(guards, b"", word)
     try:
         given = {name: value for name, value in person.items() if name not in without}
-        yield Ours(folder, person, model), {**given, "TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word}
+        yield (
+            Ours(folder, person, model),
+            {**given, "TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word},
+        )
     finally:
         os.unlink(f"{guards}/{word}")  # noqa: PTH108
         shutil.rmtree(folder, ignore_errors=True)
@@ -346,10 +442,14 @@ async def _run(
     turn: bytes = b"",
     seen: asyncio.Future[bytes] | None = None,
 ) -> Ended:
-    """Run a client to its end, which comes at the latest after so many seconds, with so much output, at its second
-    turn, or when its request was seen; with it ends all that it started. Raises OSError where it cannot be started."""
+    """Run a client to its end, which comes at the latest after so many seconds, with so much
+    output, at its second turn, or when its request was seen; with it ends all that it started.
+    Raises OSError where it cannot be started.
+    """
     with ExitStack() as opened:
-        given, out, err = (opened.enter_context(tempfile.TemporaryFile(dir=ours.folder)) for _ in range(3))
+        given, out, err = (
+            opened.enter_context(tempfile.TemporaryFile(dir=ours.folder)) for _ in range(3)
+        )
         given.write(text.encode("utf-8", "replace"))
         given.seek(0)
         process = subprocess.Popen(

@@ -1,11 +1,13 @@
-"""The agents that can judge: how each is asked without a screen and without tools, and where its answer stands.
+"""The agents that can judge: how each is asked without a screen and without tools, and where its
+answer stands.
 
-Invariant: each command line of `clients.toml` gives its client no tool, MCP server, hook, memory file or project
-settings, and leaves no session behind. Each version shows its request to a stand-in on loopback before it is given a
-session (`agent.py`), so a switch that a new version drops is noticed.
+Invariant: each command line of `clients.toml` gives its client no tool, MCP server, hook, memory
+file or project settings, and leaves no session behind. Each version shows its request to a stand-in
+on loopback before it is given a session (`agent.py`), so a switch that a new version drops is
+noticed.
 
-A client keeps its login. Where its settings cannot be switched off, it gets a home of ours with a link to its login: a
-copy would spend the token with which a login is renewed.
+A client keeps its login. Where its settings cannot be switched off, it gets a home of ours with a
+link to its login: a copy would spend the token with which a login is renewed.
 """
 
 from __future__ import annotations
@@ -24,10 +26,20 @@ from reflector.config import ConfigError, read_toml
 from reflector.files import read_bounded
 from reflector.prices import Usage
 
-#: The instructions of the client's own are replaced by this where that is possible; the question has its own.
-SYSTEM = "You judge a session of a coding agent. You have no tools. Answer with one JSON object and nothing else."
+#: The instructions of the client's own are replaced by this where that is possible; the question
+#: has its own.
+SYSTEM = (
+    "You judge a session of a coding agent. You have no tools. Answer with one JSON object "
+    "and nothing else."
+)
 #: Variables that clients for models of several makers take a key from.
-_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "MISTRAL_API_KEY")
+_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "MISTRAL_API_KEY",
+)
 _MOST_BYTES = 1 << 20
 _Object = dict[str, Any]
 
@@ -64,13 +76,20 @@ class Ours:
 
     def filled(self, text: str) -> str:
         """Return a text of the table with what it stands for."""
-        values = {"folder": self.folder, "home": self.home, "model": self.model, "url": self.url, "system": SYSTEM}
+        values = {
+            "folder": self.folder,
+            "home": self.home,
+            "model": self.model,
+            "url": self.url,
+            "system": SYSTEM,
+        }
         return Template(text).substitute(values)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a client printed: its answer, or its error in its words; `kept` names what it had and should not have.
+    """What a client printed: its answer, or its error in its words; `kept` names what it had and
+    should not have.
 
     stop  why the answer ended, "" for the usual end
     cost  USD as the client says, "" where it says none
@@ -96,11 +115,14 @@ class JudgeClient:
     largest    most bytes of a request with an empty question: a memory file or a tool would not fit
     words      what follows its name on the command line
     logins     the variables that hold its login, or say where its API is
-    model      the cheapest one, as the client names it; "" where it names none, and asks the person's default
+    model      the cheapest one, as the client names it; "" where it names none, and asks the
+               person's default
     variables  of its start; `standin` has those that come to it where it asks a stand-in
-    files      their content, by their names in the home of ours, and `links` to a person's: variable, below home, name
+    files      their content, by their names in the home of ours, and `links` to a person's:
+               variable, below home, name
     first      words of a command of its own that comes before, whose output `_PREPARE` needs
-    turn       what its output has once for each turn; a second one means that it called a tool that it does not have
+    turn       what its output has once for each turn; a second one means that it called a tool that
+               it does not have
     echoes     how often its output repeats the question
     """
 
@@ -141,17 +163,25 @@ class JudgeClient:
                 link.symlink_to(there)
         given = {**self.variables, **(self.standin if ours.url else {})}
         more = _PREPARE.get(self.name)
-        return {name: ours.filled(value) for name, value in given.items()} | ((more(ours) or {}) if more else {})
+        return {name: ours.filled(value) for name, value in given.items()} | (
+            (more(ours) or {}) if more else {}
+        )
 
     def read(self, out: bytes, err: bytes, ours: Ours) -> Said:
-        """Return what it printed on standard output and, where it says why it failed, standard error."""
+        """Return what it printed on standard output and, where it says why it failed, standard
+        error.
+        """
         return _READ[self.name](out, err.decode("utf-8", "replace")[-400:].strip(), ours)
 
     def variables_of(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Yield the variables that hold a person's login, also those that their settings of the client name."""
+        """Yield the variables that hold a person's login, also those that their settings of the
+        client name.
+        """
         yield from self.logins
         if self.name == "codex":
-            for provider in _codex_kept(Ours(Path(), environ, "")).get("model_providers", {}).values():
+            for provider in (
+                _codex_kept(Ours(Path(), environ, "")).get("model_providers", {}).values()
+            ):
                 yield str(provider.get("env_key", ""))
 
 
@@ -207,7 +237,12 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     # The client's own report comes before it asks anything.
     report = next((line for line in lines if line.get("subtype") == "init"), {})
     kept = [name for key in ("tools", "mcp_servers") for name in (report.get(key) or ())]
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    names = (
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+    )
     usage = _usage(result.get("usage"), *names)
     text, stop = _text(result, "result"), _text(result, "stop_reason")
     # `subtype` is "success" for a failed request, too.
@@ -216,11 +251,25 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     model = next(iter(result.get("modelUsage") or ()), ours.model)
     is_usual = stop in ("end_turn", "stop_sequence")
     cost = _cost(result.get("total_cost_usd"))
-    return Said(text, error, str(model), "" if is_usual else stop, usage, cost, ", ".join(map(str, kept))[:200])
+    return Said(
+        text,
+        error,
+        str(model),
+        "" if is_usual else stop,
+        usage,
+        cost,
+        ", ".join(map(str, kept))[:200],
+    )
 
 
 #: What is left of a person's configuration of Codex CLI: who is asked, and where the login is.
-_CODEX_KEPT = ("model_provider", "model_providers", "openai_base_url", "chatgpt_base_url", "cli_auth_credentials_store")
+_CODEX_KEPT = (
+    "model_provider",
+    "model_providers",
+    "openai_base_url",
+    "chatgpt_base_url",
+    "cli_auth_credentials_store",
+)
 #: What a model's own entry says of tools wins over every switch.
 _NO_TOOLS: _Object = {
     "tool_mode": None,
@@ -243,17 +292,33 @@ def _codex(ours: Ours) -> None:
 
     kept = _codex_kept(ours)
     if ours.url:
-        at = {"name": "standin", "base_url": f"{ours.url}/v1", "wire_api": "responses", "supports_websockets": False}
+        at = {
+            "name": "standin",
+            "base_url": f"{ours.url}/v1",
+            "wire_api": "responses",
+            "supports_websockets": False,
+        }
         kept = {"model_provider": "standin", "model_providers": {"standin": at}}
     ours.write("config.toml", tomlkit.dumps(kept))
     models = _parsed(ours.told).get("models") or []
-    ours.write("catalog.json", {"models": [one | _NO_TOOLS for one in models if one.get("slug") == ours.model]})
+    ours.write(
+        "catalog.json",
+        {"models": [one | _NO_TOOLS for one in models if one.get("slug") == ours.model]},
+    )
 
 
 def _codex_said(out: bytes, _: str, ours: Ours) -> Said:
     lines = _lines(out)
-    said = [_text(line, "item", "text") for line in lines if _at(line, "item", "type") == "agent_message"]
-    errors = [_text(line, "error", "message") or _text(line, "message") for line in lines if "error" in line]
+    said = [
+        _text(line, "item", "text")
+        for line in lines
+        if _at(line, "item", "type") == "agent_message"
+    ]
+    errors = [
+        _text(line, "error", "message") or _text(line, "message")
+        for line in lines
+        if "error" in line
+    ]
     errors += [_text(line, "message") for line in lines if line.get("type") == "error"]
     done = next((line for line in reversed(lines) if line.get("type") == "turn.completed"), None)
     names = ("input_tokens", "output_tokens", "cached_input_tokens")
@@ -274,7 +339,11 @@ def _gemini(ours: Ours) -> None:
         "context": {"includeDirectoryTree": False},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
-        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False, "maxAttempts": 2},
+        "general": {
+            "enableAutoUpdate": False,
+            "enableAutoUpdateNotification": False,
+            "maxAttempts": 2,
+        },
     }
     ours.write(".gemini/settings.json", settings)
 
@@ -282,7 +351,9 @@ def _gemini(ours: Ours) -> None:
 def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
     answer = _parsed(out)
     # An error stands on standard error, behind warnings.
-    error = _text(answer, "error", "message") or ("" if "response" in answer else err or "no answer")
+    error = _text(answer, "error", "message") or (
+        "" if "response" in answer else err or "no answer"
+    )
     models, usage = _at(answer, "stats", "models") or {}, Usage()
     for one in models.values():
         usage += _usage(_at(one, "tokens"), "prompt", "candidates", "cached", cached_in_input=True)
@@ -294,14 +365,18 @@ def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
 def _copilot_said(out: bytes, err: str, ours: Ours) -> Said:
     lines = _lines(out)
     said = [line for line in lines if line.get("type") == "assistant.message"]
-    errors = [_text(line, "data", "message") for line in lines if line.get("type") == "session.error"]
+    errors = [
+        _text(line, "data", "message") for line in lines if line.get("type") == "session.error"
+    ]
     usage, names = Usage(), ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
     for one in (_at(_settings(ours.home / "usage.json"), "modelMetrics") or {}).values():
         usage += _usage(_at(one, "usage"), *names, cached_in_input=True)
     # Each message is a part of an answer that was too long for one.
     text = _text(said[0], "data", "content") if len(said) == 1 else ""
     error = errors[-1] if errors else "" if text else err or "no answer"
-    return Said(text, error, _text(said[-1] if said else {}, "data", "model") or ours.model, usage=usage)
+    return Said(
+        text, error, _text(said[-1] if said else {}, "data", "model") or ours.model, usage=usage
+    )
 
 
 def _opencode(ours: Ours) -> dict[str, str]:
@@ -309,9 +384,19 @@ def _opencode(ours: Ours) -> dict[str, str]:
     provider = _opencode_settings(ours).get("provider") or {}
     if ours.url:
         provider = {"anthropic": {"options": {"baseURL": f"{ours.url}/v1", "apiKey": "stand-in"}}}
-    judge = {"mode": "primary", "prompt": SYSTEM, "tools": {"*": False}, "permission": {"*": "deny"}}
+    judge = {
+        "mode": "primary",
+        "prompt": SYSTEM,
+        "tools": {"*": False},
+        "permission": {"*": "deny"},
+    }
     config: _Object = {"provider": provider, "agent": {"judge": judge, "title": {"disable": True}}}
-    config |= {"share": "disabled", "autoupdate": False, "snapshot": False, "permission": {"*": "deny"}}
+    config |= {
+        "share": "disabled",
+        "autoupdate": False,
+        "snapshot": False,
+        "permission": {"*": "deny"},
+    }
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
 
 
@@ -333,10 +418,17 @@ def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
     end = next((_at(line, "part") for line in lines if line.get("type") == "step_finish"), None)
     failed = next((_at(line, "error") for line in lines if line.get("type") == "error"), None)
     tokens, stop = _at(end, "tokens"), _text(end, "reason")
-    usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(tokens, "", "reasoning")
-    words = [_text(failed, "name"), _text(failed, "data", "message"), str(_at(failed, "data", "statusCode") or "")]
+    usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(
+        tokens, "", "reasoning"
+    )
+    words = [
+        _text(failed, "name"),
+        _text(failed, "data", "message"),
+        str(_at(failed, "data", "statusCode") or ""),
+    ]
     error = " ".join(words).strip() or ("" if end else err or "no answer")
-    if "Unexpected server error" in error:  # it says no more where nobody is logged in, or its model is not there
+    # it says no more where nobody is logged in, or its model is not there
+    if "Unexpected server error" in error:
         error += " (is it logged in, and is its model there?)"
     model = (_opencode_model(ours) or ["", "its default model"])[1]
     return Said(text, error, model, "" if stop == "stop" else stop, usage, _cost(_at(end, "cost")))
@@ -344,7 +436,12 @@ def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
 
 def _pi(ours: Ours) -> None:
     if ours.url:
-        at = {"baseUrl": ours.url, "api": "anthropic-messages", "apiKey": "stand-in", "models": [{"id": "standin"}]}
+        at = {
+            "baseUrl": ours.url,
+            "api": "anthropic-messages",
+            "apiKey": "stand-in",
+            "models": [{"id": "standin"}],
+        }
         ours.write("models.json", {"providers": {"standin": at}})
 
 
@@ -358,14 +455,20 @@ def _pi_said(out: bytes, err: str, ours: Ours) -> Said:
     last = next((one for one in reversed(ends) if _text(one, "role") == "assistant"), None)
     parts = _at(last, "content")
     text = "".join(_text(part, "text") for part in parts) if isinstance(parts, list) else ""
-    usage, stop = _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"), _text(last, "stopReason")
+    usage, stop = (
+        _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"),
+        _text(last, "stopReason"),
+    )
     # Its exit code is 0 for every failure of the API.
     error = "" if last and stop != "error" else _text(last, "errorMessage") or err or "no answer"
     cost = _cost(_at(last, "usage", "cost", "total"))
-    return Said(text, error, _text(last, "model") or ours.model, "" if stop == "stop" else stop, usage, cost)
+    return Said(
+        text, error, _text(last, "model") or ours.model, "" if stop == "stop" else stop, usage, cost
+    )
 
 
-#: By client: what the table cannot say of its files and variables, of the words for its model, and of its output.
+#: By client: what the table cannot say of its files and variables, of the words for its model, and
+#: of its output.
 _PREPARE: Mapping[str, Callable[[Ours], dict[str, str] | None]] = {
     "codex": _codex,
     "gemini": _gemini,

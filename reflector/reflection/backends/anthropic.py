@@ -1,11 +1,12 @@
 """The Messages API: Anthropic's own, or a gateway's.
 
-Invariant: all requests for one question end within its deadline, and every way to fail comes out as a `BackendError`.
-The SDK's own retries are off, or three attempts would be nine. Its redirects are off too: who gets the transcript is
-for the user to say, not for the API. An answer that was paid for never fails for what is beside its text.
+Invariant: all requests for one question end within its deadline, and every way to fail comes out as
+a `BackendError`. The SDK's own retries are off, or three attempts would be nine. Its redirects are
+off too: who gets the transcript is for the user to say, not for the API. An answer that was paid
+for never fails for what is beside its text.
 
-What is tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Everything else would fail the same
-way once more.
+What is tried again (requirement A-17): timeouts, broken connections, 429 and 5xx. Everything else
+would fail the same way once more.
 """
 
 from __future__ import annotations
@@ -27,11 +28,21 @@ import anthropic
 import httpx2
 
 from reflector.prices import Usage
-from reflector.reflection.backends.model import BASE_DELAY, MAX_RETRIES, SHORTER, Client, ModelSettings, Reply
+from reflector.reflection.backends.model import (
+    BASE_DELAY,
+    MAX_RETRIES,
+    SHORTER,
+    Client,
+    ModelSettings,
+    Reply,
+)
 from reflector.reflection.protocol import MAX_TOKENS, BackendError
 
 _OFFICIAL: Final = "https://api.anthropic.com"
-_TOO_LONG = re.compile(r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context", re.I)
+_TOO_LONG = re.compile(
+    r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
+    re.I,
+)
 #: What an API says whose account has nothing left; some say so with 400.
 _NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
 #: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
@@ -41,7 +52,8 @@ _REFUSALS: Final = {
     403: "; the key may not use this model",
     404: "; check the model's name and base_url",
 }
-#: No model reads or writes that many; a number beyond it is nonsense, and would end the month's budget.
+#: No model reads or writes that many; a number beyond it is nonsense, and would end the month's
+#: budget.
 _MOST_TOKENS: Final = 10_000_000
 #: No answer is that long; one without an end would fill the memory until the deadline.
 _MOST_BYTES: Final = 1 << 20
@@ -51,20 +63,29 @@ _LONGEST_REST: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class AnthropicClient(Client):
-    """Sends questions to the API that the settings name. Tests let time pass faster between the attempts."""
+    """Sends questions to the API that the settings name. Tests let time pass faster between the
+    attempts.
+    """
 
     settings: ModelSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = lambda: random.uniform(0.75, 1.25)
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Send one question as one user message, whose texts but the last are cached. Raises BackendError and nothing
-        else."""
+        """Send one question as one user message, whose texts but the last are cached. Raises
+        BackendError and nothing else.
+        """
         settings, key = self.settings, self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
-            said = "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's configuration file"
+            said = (
+                "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's "
+                "configuration file"
+            )
             if key is not None:
-                said = "the API key holds characters that no key has, such as a line break; set it again"
+                said = (
+                    "the API key holds characters that no key has, such as a line break; set "
+                    "it again"
+                )
             raise BackendError(said, stage="access", attempts=0)
         begun: list[float] = []
         try:
@@ -112,7 +133,9 @@ class AnthropicClient(Client):
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return whom to trust, as the SDK's client would; reading it takes longer than a request, so it is read once."""
+    """Return whom to trust, as the SDK's client would; reading it takes longer than a request,
+    so it is read once.
+    """
     return httpx2.create_ssl_context()
 
 
@@ -131,8 +154,9 @@ async def _read(response: Any) -> None:
 
 
 def _reply(message: Any, settings: ModelSettings) -> Reply:
-    """Return what an answer says, of which the SDK checks nothing: what stands beside the text may be missing or of
-    another type. Raises _Odd."""
+    """Return what an answer says, of which the SDK checks nothing: what stands beside the text may
+    be missing or of another type. Raises _Odd.
+    """
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise _Odd(f"the API's answer is not a message: {reprlib.repr(message)}")
     blocks = [block for block in message.content if getattr(block, "type", None) == "text"]
@@ -153,7 +177,12 @@ def _of(kind: type, message: Any, name: str) -> Any:
 
 def _usage(message: Any) -> Usage:
     """Return the tokens of a message; anything but a sensible whole number counts as 0."""
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    names = (
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+    )
     counts = [_of(int, message.usage, name) or 0 for name in names]
     return Usage(*(count if 0 <= count <= _MOST_TOKENS else 0 for count in counts))
 
@@ -162,14 +191,20 @@ def _is_transient(error: BaseException) -> bool:
     """Return whether the same request might be answered later."""
     if isinstance(error.__cause__, _Odd):
         return False
-    if isinstance(error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError):
+    if isinstance(
+        error, anthropic.APITimeoutError | anthropic.APIConnectionError | anthropic.RateLimitError
+    ):
         return True
     return isinstance(error, anthropic.APIStatusError) and error.status_code >= 500
 
 
 def _rest_in(error: Exception) -> float:
     """Return the seconds for which the API asks to be left alone, 0.0 where it does not."""
-    asked = error.response.headers.get("retry-after", "") if isinstance(error, anthropic.APIStatusError) else ""
+    asked = (
+        error.response.headers.get("retry-after", "")
+        if isinstance(error, anthropic.APIStatusError)
+        else ""
+    )
     try:
         rest = float(asked)
     except ValueError:

@@ -1,8 +1,8 @@
 """What a person agreed to when they let their agents judge, and what has come of it since.
 
-Invariant: who is asked, by which path and with which variables is what the person saw when they agreed; nothing from
-below a project is kept, and nothing of a hook or a repository is added later. It lies in the person's own folder, for
-all of their projects.
+Invariant: who is asked, by which path and with which variables is what the person saw when they
+agreed; nothing from below a project is kept, and nothing of a hook or a repository is added later.
+It lies in the person's own folder, for all of their projects.
 """
 
 from __future__ import annotations
@@ -22,8 +22,26 @@ from reflector.reflection.backends.agent_clients import JUDGES, JudgeClient
 
 #: Variables that every client needs as the person has them.
 _COMMON = (
-    *("HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"),
-    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *(
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
+    ),
+    *(
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    ),
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
 )
 #: Variables that name a file or a folder end in one of these.
@@ -48,16 +66,21 @@ class Agreed:
 
 @dataclass(slots=True)
 class State:
-    """What is known of a client: the version whose lock-down was shown, limits in a row, and until when it rests."""
+    """What is known of a client: the version whose lock-down was shown, limits in a row, and
+    until when it rests.
+    """
 
     proved: str = ""
     limits: int = 0
     until: float = 0.0
 
 
-def found(environ: Mapping[str, str] | None = None, project: Path | None = None) -> dict[str, Agreed]:
-    """Return the clients that are installed here, as they would be started: nothing of it is from below the project,
-    nor from below the working folder, whose files are not the person's alone."""
+def found(
+    environ: Mapping[str, str] | None = None, project: Path | None = None
+) -> dict[str, Agreed]:
+    """Return the clients that are installed here, as they would be started: nothing of it is from
+    below the project, nor from below the working folder, whose files are not the person's alone.
+    """
     environ = os.environ if environ is None else environ
     tops = _projects(environ, project)
     path = os.pathsep.join(_folders_of(environ, tops))
@@ -69,22 +92,37 @@ def found(environ: Mapping[str, str] | None = None, project: Path | None = None)
             continue
         # A link stays: an update of the client moves it.
         folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
-        given = {name: environ[name] for name in _names(client, environ) if not _is_left_out(name, environ[name], tops)}
-        clients[client.name] = Agreed(binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))})
+        given = {
+            name: environ[name]
+            for name in _names(client, environ)
+            if not _is_left_out(name, environ[name], tops)
+        }
+        clients[client.name] = Agreed(
+            binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))}
+        )
     return clients
 
 
-def left_out(name: str, environ: Mapping[str, str] | None = None, project: Path | None = None) -> list[str]:
-    """Return the variables of a client that are not kept, because they name a place below the project."""
+def left_out(
+    name: str, environ: Mapping[str, str] | None = None, project: Path | None = None
+) -> list[str]:
+    """Return the variables of a client that are not kept, because they name a place below the
+    project.
+    """
     environ = os.environ if environ is None else environ
     tops = _projects(environ, project)
     return [one for one in _names(JUDGES[name], environ) if _is_left_out(one, environ[one], tops)]
 
 
 def shown(agreed: Agreed) -> list[str]:
-    """Return a line for each variable that a client is started with, but for those that each session has; keys are
-    masked."""
-    return [f"{name}={_masked(name, value)}" for name, value in agreed.environ.items() if name not in _UNSHOWN]
+    """Return a line for each variable that a client is started with, but for those that each
+    session has; keys are masked.
+    """
+    return [
+        f"{name}={_masked(name, value)}"
+        for name, value in agreed.environ.items()
+        if name not in _UNSHOWN
+    ]
 
 
 def _masked(name: str, value: str) -> str:
@@ -95,7 +133,11 @@ def _masked(name: str, value: str) -> str:
 
 def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
     """Return the variables that a client is started with, where they are set."""
-    return [name for name in dict.fromkeys((*_COMMON, *client.variables_of(environ))) if environ.get(name)]
+    return [
+        name
+        for name in dict.fromkeys((*_COMMON, *client.variables_of(environ)))
+        if environ.get(name)
+    ]
 
 
 def _projects(environ: Mapping[str, str], project: Path | None) -> list[str]:
@@ -107,15 +149,23 @@ def _projects(environ: Mapping[str, str], project: Path | None) -> list[str]:
 
 
 def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
-    """Return the folders of PATH that are the same in each working folder, and not below a project."""
+    """Return the folders of PATH that are the same in each working folder, and not below a
+    project.
+    """
     folders = environ.get("PATH", "").split(os.pathsep)
-    return [one for one in folders if one.startswith("/") and not _is_below(os.path.realpath(one), tops)]
+    return [
+        one for one in folders if one.startswith("/") and not _is_below(os.path.realpath(one), tops)
+    ]
 
 
 def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
     if name == "HOME" or not name.endswith(_PLACES):
         return False
-    return not value.startswith("/") or _is_below(os.path.realpath(value), tops) or _is_below(value, tops)
+    return (
+        not value.startswith("/")
+        or _is_below(os.path.realpath(value), tops)
+        or _is_below(value, tops)
+    )
 
 
 def _is_below(path: str, tops: list[str]) -> bool:
@@ -123,7 +173,9 @@ def _is_below(path: str, tops: list[str]) -> bool:
 
 
 def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
-    """Return the clients that the person lets judge; none without consent, or where its record is damaged."""
+    """Return the clients that the person lets judge; none without consent, or where its record
+    is damaged.
+    """
     try:
         known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
         return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
@@ -134,7 +186,9 @@ def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
 def keep(clients: Mapping[str, Agreed]) -> None:
     """Record the consent. Raises OSError."""
     folder = open_folder()
-    files.write_durably(folder, json.dumps({name: asdict(one) for name, one in clients.items()}).encode(), _FILE)
+    files.write_durably(
+        folder, json.dumps({name: asdict(one) for name, one in clients.items()}).encode(), _FILE
+    )
 
 
 def withdraw() -> bool:
@@ -167,7 +221,9 @@ def keep_state(name: str, state: State) -> None:
 
 
 def open_folder(below: str = "") -> str:
-    """Return the person's folder of their judge, or one in it, private, made where it is missing. Raises OSError."""
+    """Return the person's folder of their judge, or one in it, private, made where it is
+    missing. Raises OSError.
+    """
     folder = judge_folder()
     if not folder:
         raise FileNotFoundError(2, "this user has no home folder, so no agent of theirs can judge")

@@ -1,7 +1,8 @@
 """The backend `fixtures`: recorded answers, looked up by what is asked.
 
-Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids, models or
-prompts. So the answers recorded from one model replay on any machine, also after the counters moved.
+Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids,
+models or prompts. So the answers recorded from one model replay on any machine, also after the
+counters moved.
 
 """
 
@@ -24,7 +25,9 @@ _MOST_BYTES = 256 << 20
 
 
 def request_sha256(request: Request) -> str:
-    """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout cannot change it."""
+    """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout
+    cannot change it.
+    """
     digest = sha256()
 
     def add(*values: object) -> None:
@@ -43,15 +46,24 @@ def request_sha256(request: Request) -> str:
 
 
 def question_sha256(question: Question) -> str:
-    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates nor of counters."""
+    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates
+    nor of counters.
+    """
     case = question.case
     values = [
         *("reflect_trajectory", 1, question.iteration, question.part),
         *(case.trajectory.query, case.trajectory.generated_answer, case.trajectory.reasoning_steps),
-        *(case.trajectory.status, case.trajectory.error_message, case.ground_truth, case.test_report),
+        *(
+            case.trajectory.status,
+            case.trajectory.error_message,
+            case.ground_truth,
+            case.test_report,
+        ),
         [(bullet.id, bullet.section, bullet.content) for bullet in case.bullets],
     ]
-    return sha256(json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n").encode()).hexdigest()
+    return sha256(
+        json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n").encode()
+    ).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +75,9 @@ class FixturesBackend:
     is_model, rereads, quotes = False, False, True
 
     def answer(self, request: Request) -> Answer:
-        """Return the recorded answer. Raises BackendError where the file is unreadable or has none."""
+        """Return the recorded answer. Raises BackendError where the file is unreadable or has
+        none.
+        """
         return self._recorded(request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
@@ -73,7 +87,10 @@ class FixturesBackend:
     def _recorded(self, wanted: str) -> Answer:
         found = read_fixtures(self.path).get(wanted)
         if found is None:
-            said = f"{self.path} has no answer for this request ({wanted[:12]}…); record one with --record"
+            said = (
+                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with "
+                "--record"
+            )
             raise BackendError(said, stage="fixtures")
         return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
 
@@ -87,7 +104,9 @@ class Recording:
         self.quotes = backend.quotes
 
     def answer(self, request: Request) -> Answer:
-        """Return the backend's answer, recorded without secrets. Raises BackendError and OSError."""
+        """Return the backend's answer, recorded without secrets. Raises BackendError and
+        OSError.
+        """
         return self._written(self.backend.answer(request), request_sha256(request))
 
     def reply(self, question: Question) -> Answer:
@@ -102,14 +121,18 @@ class Recording:
 
 
 def read_fixtures(path: Path) -> dict[str, str]:
-    """Return the completions in a file of fixtures by their prompt_hash: a JSON object a line, blank lines are skipped,
-    and of two lines with one key the last one counts. Raises BackendError."""
+    """Return the completions in a file of fixtures by their prompt_hash: a JSON object a line,
+    blank lines are skipped, and of two lines with one key the last one counts. Raises BackendError.
+    """
     try:
         text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
     except (OSError, ValueError) as error:
-        raise BackendError(f"the fixtures {path} cannot be read ({error})", stage="fixtures") from error
+        raise BackendError(
+            (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
+        ) from error
     found: dict[str, str] = {}
-    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as it is.
+    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as
+    # it is.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -120,6 +143,8 @@ def read_fixtures(path: Path) -> dict[str, str]:
             key = completion = None
         if not isinstance(key, str) or not isinstance(completion, str):
             form = '{"prompt_hash": …, "completion": …}'
-            raise BackendError(f"{path}, line {number}: is not a fixture; each line is {form}", stage="fixtures")
+            raise BackendError(
+                (f"{path}, line {number}: is not a fixture; each line is {form}"), stage="fixtures"
+            )
         found[key] = completion
     return found

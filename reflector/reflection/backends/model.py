@@ -1,10 +1,10 @@
 """The backend that asks a model: which one, where, with whose key, and what comes of a question.
 
-Invariant: one answer takes one deadline, at most `MAX_RETRIES` requests and no more than the allowance, and what was
-answered is never thrown away.
+Invariant: one answer takes one deadline, at most `MAX_RETRIES` requests and no more than the
+allowance, and what was answered is never thrown away.
 
-What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool use, then the
-configuration's files, then our default. A key is never shown, stored or logged.
+What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool
+use, then the configuration's files, then our default. A key is never shown, stored or logged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class ModelSettings:
     """How a model is asked.
 
     key              the credential, None where there is none
-    bearer           True where the credential is a token for the Authorization header, not an API key
+    bearer           True where the credential is a token for the Authorization header, not an API
+                     key
     base_url         None for Anthropic's own
     request_seconds  longest wait for one request
     deadline         longest wait for an answer in seconds, retries and pauses included
@@ -80,8 +81,12 @@ class Reply:
     requests: int = 1
 
 
-def model_settings(config: Config | None = None, environ: Mapping[str, str] | None = None) -> ModelSettings:
-    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags say."""
+def model_settings(
+    config: Config | None = None, environ: Mapping[str, str] | None = None
+) -> ModelSettings:
+    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags
+    say.
+    """
     environ = os.environ if environ is None else environ
     config = Config() if config is None else config
     nearer = config.model if config.is_near("model") else ""
@@ -98,11 +103,14 @@ def model_settings(config: Config | None = None, environ: Mapping[str, str] | No
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
     """Return the first of these variables that is set: (name, value), else ("", "")."""
-    return next(((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", ""))
+    return next(
+        ((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", "")
+    )
 
 
 class Client(Protocol):
-    """Who sends questions to a model. Whoever inherits from it is the only one, and can be asked at any time.
+    """Who sends questions to a model. Whoever inherits from it is the only one, and can be asked at
+    any time.
 
     worst     the most requests that it may make by itself of one question
     overhead  the tokens that it adds to each
@@ -129,7 +137,9 @@ class Client(Protocol):
         return
 
     async def send(self, texts: Sequence[str]) -> Reply:
-        """Send one question; all its texts but the last are the same for many. Raises BackendError and nothing else."""
+        """Send one question; all its texts but the last are the same for many. Raises
+        BackendError and nothing else.
+        """
         ...
 
 
@@ -150,7 +160,9 @@ class ModelBackend:
     is_model, rereads, quotes = True, False, True
 
     def prompt(self, request: Request) -> Prompt:
-        """Return what would be sent about a window. Raises BackendError where template or limit forbid it."""
+        """Return what would be sent about a window. Raises BackendError where template or limit
+        forbid it.
+        """
         limit = self.request_tokens
         if request.allowance is not None:
             client = self.client.of(request.agent)
@@ -160,7 +172,9 @@ class ModelBackend:
             more = find_template("learn.txt", self.project).fill({}) if request.learns else ""
             advice = sections_text(request.playbook)
             prompt = compose(template, advice, request.cited, request.messages, limit, more)
-            unquoted = request.template == "reflector.txt" and template.counts_unquoted(self.allowed)
+            unquoted = request.template == "reflector.txt" and template.counts_unquoted(
+                self.allowed
+            )
             return replace(prompt, unquoted=unquoted)
         except TemplateError as error:
             raise BackendError(str(error), stage="template", attempts=0) from error
@@ -170,7 +184,9 @@ class ModelBackend:
             raise
 
     def answer(self, request: Request) -> Answer:
-        """Judge a window. Raises BackendError; what the file of the transcript raises goes through."""
+        """Judge a window. Raises BackendError; what the file of the transcript raises goes
+        through.
+        """
         client = self.client.of(request.agent)
         prompt = self.prompt(request)
         client.admit()
@@ -197,12 +213,15 @@ class ModelBackend:
             said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
             way_out = "shorten what it is about, or raise request_tokens"
             raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
-        return replace(_answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest())
+        return replace(
+            _answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest()
+        )
 
 
 def _answer(client: Client, texts: Sequence[str], estimated: int) -> Answer:
-    """Return what comes of one question. Where nobody counted its tokens, the most that they can be stand: budgets
-    must hold. Raises BackendError."""
+    """Return what comes of one question. Where nobody counted its tokens, the most that they can be
+    stand: budgets must hold. Raises BackendError.
+    """
     begun = time.monotonic()
     reply = asyncio.run(client.send(texts))
     usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))

@@ -1,7 +1,7 @@
 """The deterministic backend: judges each cited bullet by the evidence that follows its citation.
 
-Invariant: the same messages give the same bytes. No network, no clock, no randomness; every finding stands in
-`docs/judging.md`, and without evidence the tag is neutral.
+Invariant: the same messages give the same bytes. No network, no clock, no randomness; every finding
+stands in `docs/judging.md`, and without evidence the tag is neutral.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class RulesBackend:
-    """Gives one tag per cited bullet of the playbook, in order of first citation. With `wrong_counts`, the agent's own
-    word that a bullet was wrong makes it harmful."""
+    """Gives one tag per cited bullet of the playbook, in order of first citation. With
+    `wrong_counts`, the agent's own word that a bullet was wrong makes it harmful.
+    """
 
     name = "rules"
     is_model = False
@@ -58,7 +59,9 @@ class RulesBackend:
         settled = {name: set(tags) for name, tags in request.settled.items()}
         for name in cited:  # citations that are too far back to be judged again
             for before in (tag for tag in VERDICTS if tag in settled.get(name, ())):
-                judged[name].setdefault(before, Judged(before, f"{before} at an earlier citation of the session"))
+                judged[name].setdefault(
+                    before, Judged(before, (f"{before} at an earlier citation of the session"))
+                )
         for at, name, tag in places:  # no later record bears on these
             if at < reader.at - FOLLOWED and tag != "neutral":
                 settled.setdefault(name, set()).add(tag)
@@ -67,8 +70,13 @@ class RulesBackend:
             "bullets": {name: list(verdict.found) for name, verdict in verdicts.items()},
             "settled": {name: sorted(tags) for name, tags in settled.items() if tags},
         }
-        answer = {"analysis": _analysis(verdicts), "bullet_tags": [_said(*one) for one in verdicts.items()]}
-        text = json.dumps(answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        answer = {
+            "analysis": _analysis(verdicts),
+            "bullet_tags": [_said(*one) for one in verdicts.items()],
+        }
+        text = json.dumps(
+            answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
         return Answer(text, VERSION, meta={"judgement": judgement})
 
 
@@ -78,15 +86,20 @@ def _said(name: str, verdict: Judged) -> dict[str, str]:
 
 
 def rationale(verdict: Judged) -> str:
-    """Return a verdict's reason, rule and evidence as quoted, in one line of at most 300 characters."""
+    """Return a verdict's reason, rule and evidence as quoted, in one line of at most 300
+    characters.
+    """
     head = f"{verdict.reason} ({verdict.rule})" if verdict.rule else verdict.reason
     quote = verdict.quote
     if not quote:
         return head
     if len(quote) >= _CUT_QUOTE:
         quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
-    # Control characters and those that turn the direction of text are left out, surrogates replaced.
-    quote = " ".join(_CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8").split())
+    # Control characters and those that turn the direction of text are left out, surrogates
+    # replaced.
+    quote = " ".join(
+        _CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8").split()
+    )
     room = _RATIONALE - len(head) - 4
     return f'{head}: "{quote if len(quote) <= room else quote[: room - 1] + "…"}"'
 

@@ -1,7 +1,8 @@
 """One citation and what followed it, as far as a verdict can rest on it.
 
-Invariant: a citation is bounded. It keeps facts the size of a verdict (a kind, a quote of 200 characters), never a
-message, and it is done after its `_MOST_HEARD` messages, so a transcript of any length is judged in flat memory.
+Invariant: a citation is bounded. It keeps facts the size of a verdict (a kind, a quote of 200
+characters), never a message, and it is done after its `_MOST_HEARD` messages, so a transcript of
+any length is judged in flat memory.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Ran:
 class Citation:
     """A citation that is still open, or done.
 
-    words      the words of the advice by stem, with whether it speaks against them; `files` those that the step names
+    words      the words of the advice by stem, with whether it speaks against them; `files` those
+               that the step names
     red        checks by kind, and commands, whose last run before the citation failed
     at         its place: how many records of the session come before its own
     mentioned  the place where the same step cites the bullet again
@@ -68,7 +70,8 @@ class Citation:
     own        kinds of the calls of the cited step, `calls` their ids, `ended` how they ended
     open       the step goes on until the agent speaks again after a call, or a person does
     later      calls after the step, of which so many `changes`
-    is_plain   no command of the step fetches a page, and no check of it prints anything but its result
+    is_plain   no command of the step fetches a page, and no check of it prints anything but its
+               result
     declined   the agent named the advice only to say why it does not apply
     wrong      why the agent called the advice wrong, here or later; None where it did not
     """
@@ -105,7 +108,11 @@ class Citation:
         """Takes a call that comes after the citation; those of the cited step are remembered."""
         if self.open and step.kind not in ("admin", "poll") and len(self.own) < _MOST_OWN:
             self.own.append(step.kind)
-            fetches = _FETCHES.search(step.command) if step.kind == "run" else step.kind in CHECKS and not is_run(call)
+            fetches = (
+                _FETCHES.search(step.command)
+                if step.kind == "run"
+                else step.kind in CHECKS and not is_run(call)
+            )
             self.is_plain = self.is_plain and not fetches
             self.calls.add(call.id)
             self.files.update(step.files)
@@ -122,10 +129,23 @@ class Citation:
         mends = passed and check in self.red
         is_told = mends or outcome.ending in ("passes", "fails")
         if is_told and not self.heard and len(self.ran) < _MOST_RESULTS:
-            self.ran.append(Ran(step.kind, check, passed, is_own, self.changes, mends, outcome.rule, outcome.quote))
+            self.ran.append(
+                Ran(
+                    step.kind,
+                    check,
+                    passed,
+                    is_own,
+                    self.changes,
+                    mends,
+                    outcome.rule,
+                    outcome.quote,
+                )
+            )
 
     def take_word(self, remark: Remark) -> Heard:
-        """Takes a person's message. A mere go-ahead before the first word on the step only lets the work go on."""
+        """Takes a person's message. A mere go-ahead before the first word on the step only lets
+        the work go on.
+        """
         heard = Heard(remark, self.later)
         if (self.heard or remark.kind != "agrees") and not self.done:
             self.heard.append(heard)
@@ -134,20 +154,31 @@ class Citation:
 
 def opened(bullet: Bullet, turn: int, red: Iterable[str], said: str, at: int) -> Citation:
     """Return a new citation of a bullet in what the agent said."""
-    citation = Citation(bullet.name, bullet.text, turn, at, stance(bullet.text), frozenset(red), mentioned=at)
-    citation.forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
+    citation = Citation(
+        bullet.name, bullet.text, turn, at, stance(bullet.text), frozenset(red), mentioned=at
+    )
+    citation.forbids = (
+        bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
+    )
     citation.declined = declines(bullet.name, said)
     citation.files.update(files_in(bullet.text))
     return citation
 
 
 def declines(name: str, said: str) -> bool:
-    """Return whether the agent names advice only to say why it does not follow it: "it does not apply here"."""
-    return any(f"[{name}]" in part and expression("declines").search(part) for part in _SENTENCE.split(said[:2000]))
+    """Return whether the agent names advice only to say why it does not follow it: "it does not
+    apply here".
+    """
+    return any(
+        f"[{name}]" in part and expression("declines").search(part)
+        for part in _SENTENCE.split(said[:2000])
+    )
 
 
 def checked(step: Step) -> str:
-    """Return by what two runs are the same: the kind of a check, of another command a digest, which holds no words."""
+    """Return by what two runs are the same: the kind of a check, of another command a digest,
+    which holds no words.
+    """
     if step.kind in CHECKS:
         return step.kind
     return f"{record_key(step.command.split('|')[0].replace('2>&1', ' ').strip()):x}"

@@ -1,9 +1,9 @@
 """Reads a window once, as a stream, and gives each citation what follows it.
 
-Invariant: evidence flows forward and stays on its chain. What stands before a citation, or on another sidechain, is
-never evidence for it; of what stood before only which checks were red, and what else was cited, is known. A verdict
-rests on the `BEFORE` records before its citation and the `FOLLOWED` after it, so one who begins to read `BEFORE`
-records before it finds the same.
+Invariant: evidence flows forward and stays on its chain. What stands before a citation, or on
+another sidechain, is never evidence for it; of what stood before only which checks were red, and
+what else was cited, is known. A verdict rests on the `BEFORE` records before its citation and the
+`FOLLOWED` after it, so one who begins to read `BEFORE` records before it finds the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from reflector.reflection.rules.steps import Step, read_call, read_result
 from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
-#: Open citations per bullet and chain, chains and calls that are remembered, characters that are read.
+#: Open citations per bullet and chain, chains and calls that are remembered, characters that are
+#: read.
 _OPEN_PER_BULLET, _CHAINS, _KEPT, _READ = 8, 32, 128, 16 * 1024
 
 #: A question mark of a sentence, not that of `?page=2`.
@@ -30,7 +31,9 @@ _ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
 
 @dataclass(frozen=True)
 class Began:
-    """A call and its place. What it does is read when it is asked for: most calls come before any citation."""
+    """A call and its place. What it does is read when it is asked for: most calls come before
+    any citation.
+    """
 
     at: int
     call: ToolCall
@@ -49,7 +52,8 @@ class Chain:
     named    the place where this turn cites each bullet last
     calls    calls that wait for their result
     before   the last results before the first citation, unread: only which checks were red matters
-    runs     how checks and commands ended: the place of the result, that of its call, by what it is the same
+    runs     how checks and commands ended: the place of the result, that of its call, by what it is
+             the same
     pending  a person's message as heard, until the agent's first words show how it was meant
     last     the agent's last words, "" after those of a person
     """
@@ -65,9 +69,12 @@ class Chain:
     last: str = ""
 
     def released(self, *, at_once: bool = False) -> Iterator[Citation]:
-        """Yield each citation that is followed no longer, or is to be so at once, and forget those whose step is over.
-        One whose step goes on stays: its repetition opens no other."""
-        for citation in [one for one in self.citations if at_once or one.done or self.at - one.at > FOLLOWED]:
+        """Yield each citation that is followed no longer, or is to be so at once, and forget those
+        whose step is over. One whose step goes on stays: its repetition opens no other.
+        """
+        for citation in [
+            one for one in self.citations if at_once or one.done or self.at - one.at > FOLLOWED
+        ]:
             if not citation.over:
                 yield citation
             citation.over = True
@@ -109,9 +116,15 @@ class Reader:
                 self._result(chain, result)
 
     def _forgotten(self) -> Iterator[Citation]:
-        """A window may hold thousands of sidechains: those are settled that nothing followed for long."""
+        """A window may hold thousands of sidechains: those are settled that nothing followed for
+        long.
+        """
         long = self.at - FOLLOWED - BEFORE
-        old = [key for key, chain in self._chains.items() if chain.at < long] if len(self._chains) > _CHAINS else ()
+        old = (
+            [key for key, chain in self._chains.items() if chain.at < long]
+            if len(self._chains) > _CHAINS
+            else ()
+        )
         for key in old:
             yield from self._chains.pop(key).released(at_once=True)
 
@@ -119,7 +132,8 @@ class Reader:
         names, spoken = citations_of(message), message.text.strip()
         said = spoken or message.thinking.strip()
         for citation in chain.citations if said else ():
-            citation.open = citation.open and not citation.own  # a step ends where the agent goes on after a call
+            # a step ends where the agent goes on after a call
+            citation.open = citation.open and not citation.own
         if spoken:
             for heard in chain.pending:
                 heard.conceded = concedes(spoken)
@@ -132,8 +146,12 @@ class Reader:
                 yield from self._cited(chain, name, said)
         wrong = called_wrong(message)
         for citation in chain.citations if names else ():
-            citation.alone = citation.alone and (citation.turn != chain.turn or {*names} == {citation.name})
-            citation.wrong = wrong[citation.name][:200] if citation.name in wrong else citation.wrong
+            citation.alone = citation.alone and (
+                citation.turn != chain.turn or {*names} == {citation.name}
+            )
+            citation.wrong = (
+                wrong[citation.name][:200] if citation.name in wrong else citation.wrong
+            )
         for call in message.calls:
             began = Began(chain.at, call)
             chain.calls.pop(call.id, None)
@@ -145,7 +163,12 @@ class Reader:
 
     def _cited(self, chain: Chain, name: str, said: str) -> Iterator[Citation]:
         mine = [citation for citation in chain.citations if citation.name == name]
-        if mine and mine[-1].open and mine[-1].turn == chain.turn and chain.at - mine[-1].mentioned <= BEFORE:
+        if (
+            mine
+            and mine[-1].open
+            and mine[-1].turn == chain.turn
+            and chain.at - mine[-1].mentioned <= BEFORE
+        ):
             mine[-1].mentioned = chain.at
             return
         mine = [citation for citation in mine if not citation.over]
@@ -157,7 +180,9 @@ class Reader:
         last = {key: passed for _, began, key, passed in chain.runs if began >= chain.at - BEFORE}
         failed = [key for key, passed in last.items() if not passed]
         citation = opened(self._bullets[name], chain.turn, failed, said, chain.at)
-        citation.alone = all(at < chain.at - BEFORE for other, at in chain.named.items() if other != name)
+        citation.alone = all(
+            at < chain.at - BEFORE for other, at in chain.named.items() if other != name
+        )
         chain.citations.append(citation)
 
     def _result(self, chain: Chain, result: ToolResult) -> None:
@@ -170,7 +195,9 @@ class Reader:
                 chain.before.popleft()
 
     def _read(self, chain: Chain, at: int, began: Began, result: ToolResult) -> None:
-        """Hand how a call ended to the citations of its chain that it does not come before by too much."""
+        """Hand how a call ended to the citations of its chain that it does not come before by
+        too much.
+        """
         step = began.step
         if step.kind == "poll":
             return
@@ -195,6 +222,8 @@ class Reader:
             if not result.is_error:
                 self._result(chain, result)
         if message.text.strip() and chain.citations:
-            remark = read_remark(message.text, refuses=refuses, answers=_ASKS.search(chain.last) is not None)
+            remark = read_remark(
+                message.text, refuses=refuses, answers=_ASKS.search(chain.last) is not None
+            )
             chain.pending = [citation.take_word(remark) for citation in chain.citations]
         chain.last = ""

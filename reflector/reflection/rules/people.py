@@ -1,8 +1,10 @@
-"""What a person's message says about the work before it, and of which words it speaks for or against.
+"""What a person's message says about the work before it, and of which words it speaks for or
+against.
 
-Invariant: a message is read by a few short wordings, never word by word. What was pasted is not read, of a long message
-only the opening is, and words that are not English are neither consent nor silence. Words are compared by
-their stems: one in singular, plural, -ing or -ed is the same, and the commonest of this trade are left out.
+Invariant: a message is read by a few short wordings, never word by word. What was pasted is not
+read, of a long message only the opening is, and words that are not English are neither consent nor
+silence. Words are compared by their stems: one in singular, plural, -ing or -ed is the same, and
+the commonest of this trade are left out.
 """
 
 from __future__ import annotations
@@ -16,15 +18,20 @@ from reflector.reflection.rules.wordings import expression, found, listed, wordi
 
 Kind = Literal["objects", "approves", "agrees", "other", "unread"]
 
-#: Characters of a message that are looked at, and of its opening that are read; a brief is longer than `_BRIEF` words.
+#: Characters of a message that are looked at, and of its opening that are read; a brief is longer
+#: than `_BRIEF` words.
 _LOOKED_AT, _OPENING, _OPENING_OF_BRIEF, _BRIEF = 4000, 300, 120, 60
-#: Words: a go-ahead or a commit with more behind it is the next task; of so few, one that is known makes them English.
+#: Words: a go-ahead or a commit with more behind it is the next task; of so few, one that is known
+#: makes them English.
 _MOST_AGREEING, _MOST_SHIPPING, _FEW = 5, 25, 3
 #: Characters: praise, and the agent's concession, stand at the beginning.
 _PRAISE_BEFORE, _CONCESSION_BEFORE = 20, 120
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_TAG = re.compile(r"<([\w-]+)[^<>]*>.*?</\1>|\[[Ii]mage[^\]]*\]|\[Pasted text[^\]]*\]|https?://\S+", re.DOTALL)
+_TAG = re.compile(
+    r"<([\w-]+)[^<>]*>.*?</\1>|\[[Ii]mage[^\]]*\]|\[Pasted text[^\]]*\]|https?://\S+",
+    re.DOTALL,
+)
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
@@ -35,7 +42,8 @@ class Remark:
     kind     what the message is, as far as its own words tell
     signs    the wordings that were found, of objection and then of approval
     about    its words by stem, with whether it speaks against them
-    faulty   the words of the clauses that report a fault; None where they report one of "this" or "it"
+    faulty   the words of the clauses that report a fault; None where they report one of "this" or
+             "it"
     quote    how it begins, as the person wrote it, at most 200 characters
     """
 
@@ -54,7 +62,9 @@ def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> R
     """
     written = _own_words(text[:_LOOKED_AT])
     quote = " ".join((written or text[:_LOOKED_AT]).split())[:200]
-    prose = expression("hurried").sub(lambda match: "'".join(filter(None, match.groups())), written.replace("’", "'"))
+    prose = expression("hurried").sub(
+        lambda match: "'".join(filter(None, match.groups())), written.replace("’", "'")
+    )
     words = prose.split()
     opening = " ".join(words)[: _OPENING if len(words) <= _BRIEF else _OPENING_OF_BRIEF]
     reported = expression("supposed").sub(" ", opening)
@@ -102,8 +112,9 @@ def _faulty(reported: str) -> frozenset[str] | None:
 
 
 def stance(text: str) -> dict[str, bool]:
-    """Return the words of a text by stem, with whether it speaks against them where it first names them; those of which
-    that cannot be said are left out."""
+    """Return the words of a text by stem, with whether it speaks against them where it first names
+    them; those of which that cannot be said are left out.
+    """
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
         start, end = _scope(clause)
@@ -115,7 +126,9 @@ def stance(text: str) -> dict[str, bool]:
 
 
 def _scope(clause: str) -> tuple[int, int]:
-    """Return where a clause begins to speak against what it names, and where that cannot be said any more."""
+    """Return where a clause begins to speak against what it names, and where that cannot be said
+    any more.
+    """
     if expression("omits").search(clause):
         return len(clause), len(clause)
     negation = expression("blames").search(clause) or expression("against").search(clause)
@@ -130,7 +143,9 @@ def _scope(clause: str) -> tuple[int, int]:
 
 
 def is_english(prose: str) -> bool:
-    """Return whether a text seems to be English: a seventh of its words are among the commonest, others not foreign."""
+    """Return whether a text seems to be English: a seventh of its words are among the commonest,
+    others not foreign.
+    """
     words: list[str] = _WORD.findall(prose.lower())
     if not words:
         return not any(character.isalpha() for character in prose)
@@ -142,7 +157,10 @@ def is_english(prose: str) -> bool:
 def concedes(said: str) -> bool:
     """Return whether the agent's first words after a message take it as a correction."""
     conceding = [row for row in wordings("agent") if row.says == "concedes"]
-    return any(match.start() < _CONCESSION_BEFORE for _, match in found(conceding, " ".join(said[:600].split())))
+    return any(
+        match.start() < _CONCESSION_BEFORE
+        for _, match in found(conceding, " ".join(said[:600].split()))
+    )
 
 
 def _own_words(text: str) -> str:
@@ -152,17 +170,24 @@ def _own_words(text: str) -> str:
     return "\n".join(line.strip() for line in lines if not (len(line) > 12 and pasted.match(line)))
 
 
-_TOPIC = re.compile(r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa|k8s)\b|[぀-ヿ㐀-鿿가-힯]{2}")
+_TOPIC = re.compile(
+    r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa"
+    r"|k8s)\b|[぀-ヿ㐀-鿿가-힯]{2}"
+)
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words of three letters or more without the commonest; pairs of characters in CJK."""
+    """Lower-cased words of three letters or more without the commonest; pairs of characters in
+    CJK.
+    """
     words = (match.strip(".-_").lower() for match in _TOPIC.findall(text[:6000]))
     return frozenset(_stem(word) for word in words if word not in listed("common"))
 
 
 def _stem(word: str) -> str:
-    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits stay."""
+    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits
+    stay.
+    """
     if not word.isalpha() or len(word) < 5:
         if len(word) != 4 or not word.isalpha():
             return word

@@ -1,8 +1,8 @@
 """The wordings that `rules` react to, read from `wordings.tsv`.
 
-Invariant: every expression about what people, agents or tools write stands in one row of that file, with an example
-that it finds and a counter-example that it does not. None was made for one message: each says what people, agents or
-tools of several sources write.
+Invariant: every expression about what people, agents or tools write stands in one row of that file,
+with an example that it finds and a counter-example that it does not. None was made for one message:
+each says what people, agents or tools of several sources write.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-#: What people and agents write is read without regard to case; in what tools print, case counts (`FAIL`, `fail`).
+#: What people and agents write is read without regard to case; in what tools print, case counts
+#: (`FAIL`, `fail`).
 _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
 
 
@@ -21,8 +22,8 @@ _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
 class Wording:
     """One row.
 
-    kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken apart), counted,
-          check, line or mechanics
+    kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken
+          apart), counted, check, line or mechanics
     says  passes or fails, concedes or expected; empty where the list says it
     """
 
@@ -37,7 +38,9 @@ class Wording:
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """The compiled expression; most sessions need a few of them only."""
-        return re.compile(self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE)
+        return re.compile(
+            self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
+        )
 
 
 @lru_cache(maxsize=1)
@@ -75,7 +78,9 @@ def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] |
 
 
 def found(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
-    """Yield the rows whose wording is in the text, and where it is first. All rows disregard case, or none does."""
+    """Yield the rows whose wording is in the text, and where it is first. All rows disregard
+    case, or none does.
+    """
     for row in rows:
         if match := row.expression.search(text):
             yield row, match

@@ -1,11 +1,12 @@
-"""The questions of a reflection with ground truth: how each is worded, which follow each other, and what their answers
-say (requirements B-09 to B-19).
+"""The questions of a reflection with ground truth: how each is worded, which follow each other, and
+what their answers say (requirements B-09 to B-19).
 
-Invariant: what is filled into a prompt stands there as it was given, braces included. A template that cannot be used is
-passed over for the next one, down to ours, and the reason is kept: a prompt can always be built. `talk` depends on
-nothing but its answers: the same ones give the same result, with a ledger or without one. Nothing is made up: an answer
-that cannot be read gives no insight and no verdict but a problem in words, and an iteration without an answer keeps the
-insights of the last good one.
+Invariant: what is filled into a prompt stands there as it was given, braces included. A template
+that cannot be used is passed over for the next one, down to ours, and the reason is kept: a prompt
+can always be built. `talk` depends on nothing but its answers: the same ones give the same result,
+with a ledger or without one. Nothing is made up: an answer that cannot be read gives no insight and
+no verdict but a problem in words, and an iteration without an answer keeps the insights of the last
+good one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from reflector.mistakes import Mistake
 from reflector.project import DatasetRefused, checked_dataset
 from reflector.reflection.answers import Strategy, find_answer
 from reflector.reflection.prompts import Template, TemplateError, find_own, read_template
-from reflector.reflection.truth.models import Bullet, BulletEvaluation, Insight, Trajectory, faults_in
+from reflector.reflection.truth.models import (
+    Bullet,
+    BulletEvaluation,
+    Insight,
+    Trajectory,
+    faults_in,
+)
 from reflector.resources import resource_dir
 
 Language = Literal["en", "ja"]
@@ -31,10 +38,24 @@ LANGUAGES: Sequence[Language] = get_args(Language)
 FOLDER, _DEFAULT = "ground_truth", "default.txt"
 #: The last two are one: the template of the system that this comes from says the second.
 _PLACEHOLDERS = (
-    *("query", "generated_answer", "ground_truth", "test_report", "reasoning_steps", "used_bullets"),
+    *(
+        "query",
+        "generated_answer",
+        "ground_truth",
+        "test_report",
+        "reasoning_steps",
+        "used_bullets",
+    ),
     *("previous_insights", "previous_insights_section"),
 )
-_OF_BULLET = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_section", "bullet_content")
+_OF_BULLET = (
+    "query",
+    "generated_answer",
+    "ground_truth",
+    "bullet_id",
+    "bullet_section",
+    "bullet_content",
+)
 
 #: What stands in a prompt where the trajectory has nothing, and around what it has.
 _WORDS: Mapping[Language, Mapping[str, str]] = {
@@ -42,13 +63,19 @@ _WORDS: Mapping[Language, Mapping[str, str]] = {
         "no steps": "(no reasoning steps were recorded)",
         "no bullets": "(no bullets were used)",
         "before": "Insights of the iteration before:",
-        "deeper": "Go deeper than these: correct what is wrong in them, and look for the cause behind the cause.",
+        "deeper": (
+            "Go deeper than these: correct what is wrong in them, and look for the cause "
+            "behind the cause."
+        ),
     },
     "ja": {
         "no steps": "(推論ステップは記録されていません)",
         "no bullets": "(使用されたBulletはありません)",
         "before": "前回の反復の教訓:",
-        "deeper": "これらをさらに掘り下げてください。誤りがあれば正し、原因のさらに奥にある原因を探してください。",
+        "deeper": (
+            "これらをさらに掘り下げてください。"
+            "誤りがあれば正し、原因のさらに奥にある原因を探してください。"
+        ),
     },
 }
 #: The five parts of an insight.
@@ -64,7 +91,8 @@ def known_language(value: object) -> Language:
 
 
 class Prompt(str):
-    """A prompt, the template that it was made with, and why templates before that one could not be used.
+    """A prompt, the template that it was made with, and why templates before that one could not be
+    used.
 
     template_sha256  None where the builder is not ours
     """
@@ -72,7 +100,9 @@ class Prompt(str):
     template_sha256: str | None
     problems: tuple[str, ...]
 
-    def __new__(cls, text: str, template_sha256: str | None = None, problems: Sequence[str] = ()) -> Prompt:
+    def __new__(
+        cls, text: str, template_sha256: str | None = None, problems: Sequence[str] = ()
+    ) -> Prompt:
         made = super().__new__(cls, text)
         made.template_sha256, made.problems = template_sha256, tuple(problems)
         return made
@@ -86,14 +116,18 @@ class Prompt(str):
 class ReflectorPromptBuilder:
     """Builds the prompts.
 
-    prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each optional; the first that
-                 can be used is, then ours
+    prompts_dir  a folder with `{dataset}.txt`, `default.txt` and `bullet_evaluation.txt`, each
+                 optional; the first that can be used is, then ours
     project      whose own templates are used where `prompts_dir` is not given
     language     of our templates and of the words for what is missing: en, or ja
     """
 
     def __init__(
-        self, prompts_dir: str | Path | None = None, *, project: Path | None = None, language: Language = "en"
+        self,
+        prompts_dir: str | Path | None = None,
+        *,
+        project: Path | None = None,
+        language: Language = "en",
     ) -> None:
         if language not in LANGUAGES:
             raise Mistake(f"language is {language!r}; the prompts are in {' and '.join(LANGUAGES)}")
@@ -130,21 +164,33 @@ class ReflectorPromptBuilder:
             problems.append(f"{_DEFAULT} is used: {error}")
         return self._filled(names, _PLACEHOLDERS, values, problems)
 
-    def build_evaluation_prompt(self, trajectory: Trajectory, ground_truth: str, bullet: Bullet) -> str:
+    def build_evaluation_prompt(
+        self, trajectory: Trajectory, ground_truth: str, bullet: Bullet
+    ) -> str:
         """Return the prompt that asks for a verdict on one bullet."""
-        about = {"bullet_id": bullet.id, "bullet_section": bullet.section, "bullet_content": bullet.content}
+        about = {
+            "bullet_id": bullet.id,
+            "bullet_section": bullet.section,
+            "bullet_content": bullet.content,
+        }
         values = {**_asked(trajectory, ground_truth), **about}
         return self._filled(("bullet_evaluation.txt",), _OF_BULLET, values)
 
     def _previous(self, insights: Sequence[Insight]) -> str:
-        """Return five labelled lines for each insight and the request to go deeper; "" without any."""
+        """Return five labelled lines for each insight and the request to go deeper; "" without
+        any.
+        """
         words, labels = _WORDS[self.language], _LABELS[self.language]
         parts = [zip(labels, insight.model_dump().values(), strict=True) for insight in insights]
         blocks = ["\n".join(f"{label}: {text}" for label, text in said) for said in parts]
         return "\n\n".join([words["before"], *blocks, words["deeper"]]) if blocks else ""
 
     def _filled(
-        self, names: Sequence[str], known: Sequence[str], values: Mapping[str, str], problems: Sequence[str] = ()
+        self,
+        names: Sequence[str],
+        known: Sequence[str],
+        values: Mapping[str, str],
+        problems: Sequence[str] = (),
     ) -> Prompt:
         problems = list(problems)
         for name in names:
@@ -159,7 +205,9 @@ class ReflectorPromptBuilder:
         return Prompt(template.fill(values), template.sha256, problems)
 
     def _own(self, name: str, known: Sequence[str]) -> Template | None:
-        """Return a template of the person or the project; None without one. Raises TemplateError."""
+        """Return a template of the person or the project; None without one. Raises
+        TemplateError.
+        """
         if self.prompts_dir is None:
             return find_own(f"{FOLDER}/{name}", self.project, known)
         path = self.prompts_dir / name
@@ -197,7 +245,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, each other part judges a `bullet`."""
+    """One prompt. `iteration` and `part` are its place: part 1 asks for insights, each other
+    part judges a `bullet`.
+    """
 
     case: Case
     prompt: Prompt
@@ -208,7 +258,9 @@ class Question:
     @property
     def subject(self) -> str:
         """What is asked for, in words."""
-        return f"the evaluation of {self.bullet.id}" if self.bullet else f"iteration {self.iteration}"
+        return (
+            f"the evaluation of {self.bullet.id}" if self.bullet else f"iteration {self.iteration}"
+        )
 
 
 class Unanswered(Exception):
@@ -235,10 +287,17 @@ class Talk:
     strategies: list[Strategy] = field(default_factory=list)
 
     def hear(
-        self, question: Question, ask: Ask, read: Callable[[str], tuple[T | None, Strategy, list[str]]]
+        self,
+        question: Question,
+        ask: Ask,
+        read: Callable[[str], tuple[T | None, Strategy, list[str]]],
     ) -> T | None:
-        """Return what the answer to a question says; None where there is none, or it cannot be read."""
-        self.problems += [problem for problem in question.prompt.problems if problem not in self.problems]
+        """Return what the answer to a question says; None where there is none, or it cannot be
+        read.
+        """
+        self.problems += [
+            problem for problem in question.prompt.problems if problem not in self.problems
+        ]
         try:
             answer = ask(question)
         except Unanswered as error:
@@ -255,21 +314,27 @@ class Talk:
 
 
 def talk(case: Case, builder: Any, ask: Ask) -> Talk:
-    """Ask for insights, each time with those before, then for a verdict on each bullet. Raises what the builder raises,
-    and TypeError where it makes no text."""
+    """Ask for insights, each time with those before, then for a verdict on each bullet. Raises what
+    the builder raises, and TypeError where it makes no text.
+    """
     said = Talk()
     good = 0
     for iteration in range(1, min(case.iterations, MOST_ITERATIONS) + 1):
         given = (case.trajectory, case.ground_truth, case.test_report, case.bullets, case.dataset)
-        question = Question(case, _prompt(builder.build(*given, said.insights or None)), iteration, 1)
+        question = Question(
+            case, _prompt(builder.build(*given, said.insights or None)), iteration, 1
+        )
         insights = said.hear(question, ask, read_insights)
         if insights is not None:
             said.insights, good = insights, iteration
         elif good:
             said.problems[-1] += f"; the insights of iteration {good} stand"
     for bullet in case.bullets:
-        prompt = _prompt(builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet))
-        part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)  # the same also when other bullets are gone
+        prompt = _prompt(
+            builder.build_evaluation_prompt(case.trajectory, case.ground_truth, bullet)
+        )
+        # the same also when other bullets are gone
+        part = 2 + case.trajectory.used_bullet_ids.index(bullet.id)
         question = Question(case, prompt, case.iterations, part, bullet)
         evaluation = said.hear(question, ask, partial(read_evaluation, bullet_id=bullet.id))
         said.evaluations += [] if evaluation is None else [evaluation]
@@ -284,8 +349,9 @@ def _prompt(made: object) -> Prompt:
 
 
 def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]:
-    """Return the sound insights of an answer, how its JSON was found, and what is wrong; None where the answer has no
-    list of them, or none is sound."""
+    """Return the sound insights of an answer, how its JSON was found, and what is wrong; None where
+    the answer has no list of them, or none is sound.
+    """
     value, strategy, problems = _found(text, "insights")
     entries = value.get("insights")
     if not isinstance(entries, list):
@@ -299,8 +365,12 @@ def read_insights(text: str) -> tuple[list[Insight] | None, Strategy, list[str]]
     return insights if insights or not entries else None, strategy, problems
 
 
-def read_evaluation(text: str, bullet_id: str) -> tuple[BulletEvaluation | None, Strategy, list[str]]:
-    """Return the verdict of an answer, on the bullet that was asked about, as `read_insights` does."""
+def read_evaluation(
+    text: str, bullet_id: str
+) -> tuple[BulletEvaluation | None, Strategy, list[str]]:
+    """Return the verdict of an answer, on the bullet that was asked about, as `read_insights`
+    does.
+    """
     value, strategy, problems = _found(text, "tag")
     if problems:
         return None, strategy, problems

@@ -1,4 +1,5 @@
-"""The values of reflection with ground truth (requirements B.1), as strict pydantic models, and files of trajectories.
+"""The values of reflection with ground truth (requirements B.1), as strict pydantic models, and
+files of trajectories.
 
 Invariant: a value holds what was given or is refused; nothing is converted, and JSON keeps it.
 """
@@ -29,7 +30,9 @@ class _Strict(BaseModel):
 
 
 class Trajectory(_Strict):
-    """One run at a task: what was asked and answered, by which steps and with which bullets, in order of use."""
+    """One run at a task: what was asked and answered, by which steps and with which bullets, in
+    order of use.
+    """
 
     query: str
     dataset: str
@@ -94,7 +97,9 @@ class BulletEvaluation(_Strict):
 
 
 class ReflectionResult(_Strict):
-    """What a reflection found: the insights of its last good iteration and a verdict for each bullet it could judge."""
+    """What a reflection found: the insights of its last good iteration and a verdict for each
+    bullet it could judge.
+    """
 
     insights: list[Insight]
     bullet_evaluations: list[BulletEvaluation]
@@ -130,7 +135,9 @@ class CurationResult(_Strict):
 
 def faults_in(error: ValidationError) -> str:
     """Return what is wrong, without the values: they may be long, and a secret."""
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
+    return "; ".join(
+        (f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}") for one in error.errors()[:5]
+    )
 
 
 class Entry(Trajectory):
@@ -146,14 +153,20 @@ class Entry(Trajectory):
 
 
 def entries_in(path: Path) -> Iterator[tuple[str, Entry | str]]:
-    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises OSError.
+    """Yield (its place, each trajectory of a file), in order; for what is not one, why. Raises
+    OSError.
 
-    A file is JSON: a trajectory or a list of them; one whose name ends with .jsonl or .ndjson has one on each line.
+    A file is JSON: a trajectory or a list of them; one whose name ends with .jsonl or .ndjson has
+    one on each line.
     """
     text = read_bounded(path, _MAX_FILE).decode("utf-8-sig", "surrogateescape")
     pieces = [(str(path), text)]
     if path.suffix.lower() in (".jsonl", ".ndjson"):
-        pieces = [(f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        pieces = [
+            (f"{path}, line {number}", line)
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.strip()
+        ]
     for where, piece in pieces:
         try:
             found = json.loads(piece)

@@ -1,12 +1,13 @@
-"""Trajectories: recorded once in a ledger, judged by the runner and read back; or judged by any model, with any store
-of playbooks.
+"""Trajectories: recorded once in a ledger, judged by the runner and read back; or judged by any
+model, with any store of playbooks.
 
-Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so running it again adds
-nothing and asks nobody. Each answer is appended before it is read, and what the answers come to (lessons, verdicts) in
-one transaction, once each question has one. What is no answer is a failure. A question that failed is asked again as
-long as the trajectory is open, by drains at most twice, and the others are not. `ReflectorAgent.run` returns a result
-whatever the model does; what went wrong is logged on the logger `reflector`. It raises for what the caller can mend (a
-dataset's name, a trajectory that is too long) and for the ledger.
+Invariant: a trajectory is a window. It is known by what was asked, answered and reported, so
+running it again adds nothing and asks nobody. Each answer is appended before it is read, and what
+the answers come to (lessons, verdicts) in one transaction, once each question has one. What is no
+answer is a failure. A question that failed is asked again as long as the trajectory is open, by
+drains at most twice, and the others are not. `ReflectorAgent.run` returns a result whatever the
+model does; what went wrong is logged on the logger `reflector`. It raises for what the caller can
+mend (a dataset's name, a trajectory that is too long) and for the ledger.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.project import DatasetRefused, Project, checked_dataset
 from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import MAX_ANALYSIS, MAX_RATIONALE, PARSER_VERSION, Parsed, ParsedTag, worst
+from reflector.reflection.answers import (
+    MAX_ANALYSIS,
+    MAX_RATIONALE,
+    PARSER_VERSION,
+    Parsed,
+    ParsedTag,
+    worst,
+)
 from reflector.reflection.backends import backend_of
 from reflector.reflection.excerpt import estimate_tokens
 from reflector.reflection.gate import Gate
@@ -77,10 +85,16 @@ _HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_app
 
 
 def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
-    """Record a trajectory once; return its window and event. Raises Mistake where it is too long, and LedgerError."""
+    """Record a trajectory once; return its window and event. Raises Mistake where it is too
+    long, and LedgerError.
+    """
     trajectory = case.trajectory
     said = trajectory.model_dump(exclude={"created_at", "dataset"})
-    whole = json.dumps([case.dataset, said, case.ground_truth, case.test_report], sort_keys=True, ensure_ascii=False)
+    whole = json.dumps(
+        [case.dataset, said, case.ground_truth, case.test_report],
+        sort_keys=True,
+        ensure_ascii=False,
+    )
     digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
     event_id, session_id = identity(ev.TRAJECTORY_RECORDED, digest), digest[:32]
     if ledger.event(event_id) is None:
@@ -103,7 +117,9 @@ def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
         if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
             raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
         at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
-        event = NewEvent(ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id)
+        event = NewEvent(
+            ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id
+        )
         ledger.append([event])
     recorded = ledger.event(event_id)
     assert recorded is not None  # it was appended above
@@ -111,12 +127,16 @@ def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
 
 
 def _kept(text: str) -> str:
-    """Return a text as it is recorded: without secrets, and without lone surrogates, which no engine stores."""
+    """Return a text as it is recorded: without secrets, and without lone surrogates, which no
+    engine stores.
+    """
     return redact(encodable(text))
 
 
 def _window(ledger: Ledger, recorded: Event) -> WindowRow:
-    return next(one for one in ledger.windows(recorded.session_id) if one.event_id == recorded.event_id)
+    return next(
+        one for one in ledger.windows(recorded.session_id) if one.event_id == recorded.event_id
+    )
 
 
 def playbook_of(ledger: Ledger) -> Playbook:
@@ -176,12 +196,15 @@ def finish(
     forced: bool = False,
     builder: Any = None,
 ) -> tuple[Reflected, Talk]:
-    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come to. Where the API is
-    away or a budget is spent, it stays open; the talk has the answers so far."""
+    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come
+    to. Where the API is away or a budget is spent, it stays open; the talk has the answers so far.
+    """
     ledger, is_model = recorder.ledger, recorder.backend.is_model
     try:
         reply_of(recorder.backend)
-        gate = recorder.gate.check(ledger, recorded, cited=True, live=True, is_model=is_model, forced=forced)
+        gate = recorder.gate.check(
+            ledger, recorded, cited=True, live=True, is_model=is_model, forced=forced
+        )
     except ConfigError as error:  # a drain by rules leaves it to a model
         gate = str(error)
     if isinstance(gate, str):
@@ -190,7 +213,9 @@ def finish(
     try:
         case = case_of(ledger, recorded)
         checked_dataset(case.dataset)
-        builder = builder or ReflectorPromptBuilder(project=recorder.gate.project, language=case.language)
+        builder = builder or ReflectorPromptBuilder(
+            project=recorder.gate.project, language=case.language
+        )
         said = talk(case, builder, asking)
     except DatasetRefused as error:  # a file may bring any name
         return recorder.failed(window, "dataset", str(error), final=True), Talk()
@@ -227,14 +252,22 @@ class _Asking:
     answers: dict[tuple[int, int], tuple[Event, int]] = field(default_factory=dict)
 
     def __call__(self, question: Question) -> str:
-        ledger, backend, place = self.recorder.ledger, self.recorder.backend.name, (question.iteration, question.part)
+        ledger, backend, place = (
+            self.recorder.ledger,
+            self.recorder.backend.name,
+            (question.iteration, question.part),
+        )
         event: Event | Reflected | None
-        event, tries = self._known(events_of.reflection_id_of(self.recorded.event_id, backend), place)
+        event, tries = self._known(
+            events_of.reflection_id_of(self.recorded.event_id, backend), place
+        )
         if event is None and self.ended is not None:
             raise Unanswered("it was not asked")
         if event is None:
             window = _window(ledger, self.recorded)
-            kept = partial(events_of.answered, self.recorded, backend, "ground_truth", place=place, tries=tries)
+            kept = partial(
+                events_of.answered, self.recorded, backend, "ground_truth", place=place, tries=tries
+            )
             event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept)
         if not isinstance(event, Event):
             if event.outcome == "skipped" or event.stage in OUTAGES:
@@ -249,12 +282,21 @@ class _Asking:
         return text
 
     def _known(self, reflection_id: str, place: tuple[int, int]) -> tuple[Event | None, int]:
-        """Return the last answer to the question of a place, None where it is to be asked, and the number of the
-        time. This very parser would find no answer again in what it refused."""
+        """Return the last answer to the question of a place, None where it is to be asked, and the
+        number of the time. This very parser would find no answer again in what it refused.
+        """
         ledger, tries = self.recorder.ledger, 1
-        failures = [one for one in ledger.targeting(self.recorded.event_id) if one.type == ev.REFLECTION_FAILED]
-        refused = {one.facts.get("answer") for one in failures if one.facts.get("parser") == PARSER_VERSION}
-        while (event := ledger.event(events_of.answer_id(reflection_id, *place, tries))) is not None:
+        failures = [
+            one
+            for one in ledger.targeting(self.recorded.event_id)
+            if one.type == ev.REFLECTION_FAILED
+        ]
+        refused = {
+            one.facts.get("answer") for one in failures if one.facts.get("parser") == PARSER_VERSION
+        }
+        while (
+            event := ledger.event(events_of.answer_id(reflection_id, *place, tries))
+        ) is not None:
             if event.event_id not in refused:
                 return event, tries
             tries += 1
@@ -273,11 +315,16 @@ def _refused(recorder: Recorder, window: WindowRow, asking: _Asking, said: Talk)
     failures, client = list[NewEvent](), recorder.who(window)
     for question, why in said.unreadable:
         answer, tries = asking.answers[question.iteration, question.part]
-        words, place = f"{question.subject}: {why}", (question.iteration, question.part, tries, PARSER_VERSION)
+        words, place = (
+            f"{question.subject}: {why}",
+            (question.iteration, question.part, tries, PARSER_VERSION),
+        )
         about: Any = {"parser": PARSER_VERSION, "place": place, "answer": answer, "client": client}
         failures.append(events_of.failed(window, recorder.backend.name, "parse", words, **about))
     recorder.ledger.append(failures)
-    trouble = trouble_of(recorder.ledger.targeting(window.event_id), judge_named(recorder.backend.name, client))
+    trouble = trouble_of(
+        recorder.ledger.targeting(window.event_id), judge_named(recorder.backend.name, client)
+    )
     again = trouble is not None and not trouble.is_over(recorder.max_attempts)
     detail = f"parse: {failures[-1].data['message']}"
     return Reflected(window.session_id, window.event_id, "failed", detail, "parse", again)
@@ -286,7 +333,11 @@ def _refused(recorder: Recorder, window: WindowRow, asking: _Asking, said: Talk)
 def _events(recorded: Event, said: Talk, given: Event, ledger: Ledger) -> list[NewEvent]:
     """Return what a talk comes to: lessons, the reflection and its tags."""
     reflection_id = given.reflection_id or ""
-    about: Any = {"session_id": recorded.session_id, "reflection_id": reflection_id, "target_id": recorded.event_id}
+    about: Any = {
+        "session_id": recorded.session_id,
+        "reflection_id": reflection_id,
+        "target_id": recorded.event_id,
+    }
     lessons = []
     for index, insight in enumerate(said.insights):
         text, task = _kept(insight.key_insight)[:MAX_LESSON], recorded.facts["dataset"]
@@ -296,7 +347,10 @@ def _events(recorded: Event, said: Talk, given: Event, ledger: Ledger) -> list[N
         lessons.append(NewEvent(ev.LESSON_RECORDED, event_id, data, given.actor, **about))
     analysis = quote("\n".join(insight.key_insight for insight in said.insights), MAX_ANALYSIS)
     verdicts = enumerate(said.evaluations)
-    tags = tuple(ParsedTag(n, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE)) for n, one in verdicts)
+    tags = tuple(
+        ParsedTag(n, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
+        for n, one in verdicts
+    )
     problems = tuple(quote(problem, 300) for problem in said.problems[:50])
     parsed = Parsed(analysis, tags, worst(said.strategies), problems)
     status = {row.name: row.status for row in ledger.rows()}
@@ -305,7 +359,9 @@ def _events(recorded: Event, said: Talk, given: Event, ledger: Ledger) -> list[N
 
 
 def judged(ledger: Ledger, recorded: Event) -> Talk | None:
-    """Return what the ledger has of a trajectory, without what was redacted; None for one that is not judged."""
+    """Return what the ledger has of a trajectory, without what was redacted; None for one that
+    is not judged.
+    """
     story = ledger.targeting(recorded.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:
@@ -314,8 +370,15 @@ def judged(ledger: Ledger, recorded: Event) -> Talk | None:
     given: list[Any] = [event.data for event in tags_of(ledger, completed)]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
     return Talk(
-        [Insight(key_insight=one["text"], **{name: one[name] for name in _HOW}) for one in lessons if one],
-        [BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(data, t) or "") for t in given],
+        [
+            Insight(key_insight=one["text"], **{name: one[name] for name in _HOW})
+            for one in lessons
+            if one
+        ],
+        [
+            BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(data, t) or "")
+            for t in given
+        ],
         list(data.get("problems", ())),
         _iterations(recorded),
     )
@@ -323,13 +386,16 @@ def judged(ledger: Ledger, recorded: Event) -> Talk | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlaybooks:
-    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a run with this store
-    is recorded."""
+    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a
+    run with this store is recorded.
+    """
 
     project: Path
 
     def load(self, dataset: str) -> Playbook:
-        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it cannot have."""
+        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it
+        cannot have.
+        """
         with self.ledger(dataset) as ledger:
             return playbook_of(ledger)
 
@@ -341,8 +407,9 @@ class LedgerPlaybooks:
 
 
 def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
-    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with `settings` of the
-    configuration, such as `model`. Raises ConfigError."""
+    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with
+    `settings` of the configuration, such as `model`. Raises ConfigError.
+    """
     root = project or Path.cwd()
     made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
     reply_of(made)
@@ -357,27 +424,38 @@ class _Foreign:
     def __init__(self, llm_client: Any) -> None:
         self.call = getattr(llm_client, "invoke_with_template", llm_client)
         if not callable(self.call):
-            raise TypeError("llm_client needs a method invoke_with_template(prompt), or to be callable")
+            raise TypeError(
+                "llm_client needs a method invoke_with_template(prompt), or to be callable"
+            )
         self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
 
     def answer(self, request: Request) -> Answer:
-        raise BackendError(f"{self.name} judges no sessions", stage="backend", attempts=0, final=True)
+        raise BackendError(
+            (f"{self.name} judges no sessions"), stage="backend", attempts=0, final=True
+        )
 
     def reply(self, question: Question) -> Answer:
         """Answer a question with the caller's model."""
         sent = question.prompt
         text = self.call(sent)
         if not isinstance(text, str):
-            raise BackendError(f"the model answered with {type(text).__name__}, not with text", stage="answer")
-        return Answer(text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256)
+            raise BackendError(
+                (f"the model answered with {type(text).__name__}, not with text"), stage="answer"
+            )
+        return Answer(
+            text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256
+        )
 
 
 class ReflectorAgent:
     """Reflects on trajectories.
 
-    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a backend of ours
-    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a `ReflectorPromptBuilder`
-    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is recorded
+    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a
+                    backend of ours
+    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a
+                    `ReflectorPromptBuilder`
+    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is
+                    recorded
     """
 
     def __init__(self, llm_client: Any, prompt_builder: Any, playbook_store: Any) -> None:
@@ -386,16 +464,26 @@ class ReflectorAgent:
         self.playbook_store = playbook_store
 
     def run(
-        self, trajectory: Trajectory, ground_truth: str, test_report: str, dataset: str, max_iterations: int = 1
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        dataset: str,
+        max_iterations: int = 1,
     ) -> ReflectionResult:
-        """Return what a trajectory teaches; empty where the model could not be asked. The insights are those of the
-        last iteration that could be read. Raises LedgerError and what the prompt builder raises, and with
-        `LedgerPlaybooks` ValueError for a dataset's name that no folder can have and for a trajectory that is too long.
+        """Return what a trajectory teaches; empty where the model could not be asked. The insights
+        are those of the last iteration that could be read. Raises LedgerError and what the prompt
+        builder raises, and with `LedgerPlaybooks` ValueError for a dataset's name that no folder
+        can have and for a trajectory that is too long.
         """
         language = known_language(getattr(self.prompt_builder, "language", None))
-        case = Case(trajectory, ground_truth, test_report, dataset, max_iterations, language=language)
+        case = Case(
+            trajectory, ground_truth, test_report, dataset, max_iterations, language=language
+        )
         # A mock has every attribute, also those of our backends.
-        ours = isinstance(self.llm_client, Replies) and not hasattr(self.llm_client, "invoke_with_template")
+        ours = isinstance(self.llm_client, Replies) and not hasattr(
+            self.llm_client, "invoke_with_template"
+        )
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
         if case.iterations < 1:
             said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
@@ -419,11 +507,18 @@ class ReflectorAgent:
     def _unrecorded(self, backend: Backend, case: Case) -> Talk:
         """Judge by a playbook that may have any bullets, which no ledger could hold."""
         if _leaves_its_folder(case.dataset):  # a store may make a path of it
-            return Talk(problems=[f"the dataset {ascii(case.dataset)[:80]} is not asked for: it leads out of a folder"])
+            return Talk(
+                problems=[
+                    f"the dataset {ascii(case.dataset)[:80]} is not asked for: it "
+                    "leads out of a folder"
+                ]
+            )
         try:
             known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
         except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
-            return Talk(problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"])
+            return Talk(
+                problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"]
+            )
         used = list(dict.fromkeys(case.trajectory.used_bullet_ids))
 
         def ask(question: Question) -> str:
@@ -432,7 +527,11 @@ class ReflectorAgent:
             except Exception as error:  # requirement B-16: a model's failure is never the caller's
                 raise Unanswered(f"{type(error).__name__}: {error}") from error
 
-        said = talk(replace(case, bullets=[known[id_] for id_ in used if id_ in known]), self.prompt_builder, ask)
+        said = talk(
+            replace(case, bullets=[known[id_] for id_ in used if id_ in known]),
+            self.prompt_builder,
+            ask,
+        )
         said.problems[:0] = _unknown(id_ for id_ in used if id_ not in known)
         return said
 
@@ -443,14 +542,20 @@ def _leaves_its_folder(dataset: str) -> bool:
     return is_path or ":" in dataset or not dataset.isprintable()
 
 
-def run_recorded(recorder: Recorder, builder: Any, case: Case, *, ask: bool = True) -> tuple[Talk, Reflected | None]:
-    """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and how it ended, None
-    where it had ended before. Raises Mistake for one that is too long, and LedgerError."""
+def run_recorded(
+    recorder: Recorder, builder: Any, case: Case, *, ask: bool = True
+) -> tuple[Talk, Reflected | None]:
+    """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and
+    how it ended, None where it had ended before. Raises Mistake for one that is too long, and
+    LedgerError.
+    """
     window, recorded = record(recorder.ledger, case)
     reflected, said = None, Talk()
     if not ask and window.state != "completed":
         away = "the API is away; it is recorded, run the same command again"
-        reflected = Reflected(window.session_id, window.event_id, "failed", away, "transport", again=True)
+        reflected = Reflected(
+            window.session_id, window.event_id, "failed", away, "transport", again=True
+        )
     elif window.state != "completed" and recorded.data is not None:
         reflected, said = finish(recorder, window, recorded, builder=builder)
     said = judged(recorder.ledger, recorded) or said

@@ -21,8 +21,12 @@ def bash(command: str) -> Step:
     return read_call(ToolCall("c", "Bash", {"command": command}))
 
 
-@pytest.mark.parametrize(("ending", "flagged", "command", "text"), [line.split("\t") for line in _TABLE])
-def test_what_a_command_printed_says_how_it_ended(ending: str, flagged: str, command: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("ending", "flagged", "command", "text"), [line.split("\t") for line in _TABLE]
+)
+def test_what_a_command_printed_says_how_it_ended(
+    ending: str, flagged: str, command: str, text: str
+) -> None:
     step, printed = bash(json.loads(f'"{command}"')), json.loads(f'"{text}"')
     assert read_result(step, printed, flagged == "error").ending == ending
 
@@ -34,7 +38,10 @@ def test_slips_of_the_edit_tool_are_mechanics() -> None:
         "Found 2 matches of the string to replace",
         "Sibling tool call errored",
     ):
-        assert read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True).ending == "mechanics"
+        assert (
+            read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True).ending
+            == "mechanics"
+        )
 
 
 #: Commands and calls of tools by what they do.
@@ -49,7 +56,10 @@ COMMANDS = {
     "build": ("go build ./... && go vet ./...",),
     "ci": ("gh run watch 12",),
     "install": ("npm ci",),
-    "ship": ("git commit -m 'run npm test before pushing'", "git add -A && git commit -q -m x && git push"),
+    "ship": (
+        "git commit -m 'run npm test before pushing'",
+        "git add -A && git commit -q -m x && git push",
+    ),
     "run": ("npm run dev", "ssh web1 'systemctl restart app'", "python - <<'X'\nimport pytest\nX"),
     "change": ("cat > a.sh <<'E'\nnpm test\nE", "sed -i s/a/b/ x.py"),
     "revert": ("git checkout -- src/a.py",),
@@ -69,7 +79,9 @@ TOOLS: list[tuple[str, dict[str, object], str]] = [
 
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_a_command_is_placed_by_what_it_runs_not_by_what_it_mentions(kind: str) -> None:
-    assert {command: bash(command).kind for command in COMMANDS[kind]} == dict.fromkeys(COMMANDS[kind], kind)
+    assert {command: bash(command).kind for command in COMMANDS[kind]} == dict.fromkeys(
+        COMMANDS[kind], kind
+    )
 
 
 @pytest.mark.parametrize(("name", "given", "kind"), TOOLS)
@@ -78,7 +90,8 @@ def test_a_tool_is_placed_by_its_name(name: str, given: dict[str, object], kind:
 
 
 RUNS = """\
-cd a && FOO=1 timeout 60 uv run pytest -x 2>&1 | grep -A 3 -E "passed|failed" | tail -5; echo "exit: $?"
+cd a && FOO=1 timeout 60 uv run pytest -x 2>&1 \
+ | grep -A 3 -E "passed|failed" | tail -5; echo "exit: $?"
 npx eslint . || true
 npm run build && npm test | tee out.log
 docker compose up -d
@@ -108,7 +121,9 @@ pytest --help
 
 
 def test_a_run_prints_nothing_but_its_result() -> None:
-    calls = {command: is_run(ToolCall("c", "Bash", {"command": command})) for command in [*RUNS, *PRINTS]}
+    calls = {
+        command: is_run(ToolCall("c", "Bash", {"command": command})) for command in [*RUNS, *PRINTS]
+    }
     assert calls == dict.fromkeys(RUNS, True) | dict.fromkeys(PRINTS, False)
     assert not is_run(ToolCall("c", "mcp__shell__run", {"command": "pytest"}))
 
@@ -132,12 +147,16 @@ def pieces() -> Iterator[str]:
 
 
 def _listed(*kinds: str, examples: bool = True) -> str:
-    """Rows by id, with an example where it is short; what fails and what passes of one runner make one entry."""
+    """Rows by id, with an example where it is short; what fails and what passes of one runner
+    make one entry.
+    """
     shown: dict[str, str] = {}
     for row in all_wordings():
         if row.kind in kinds:
             name = row.id if examples else row.id.removesuffix("-failed").removesuffix("-passed")
-            shown.setdefault(name, f'`{name}` ("{" ".join(row.example.split())}")' if examples else f"`{name}`")
+            shown.setdefault(
+                name, f'`{name}` ("{" ".join(row.example.split())}")' if examples else f"`{name}`"
+            )
     return ", ".join(shown.values())
 
 
@@ -152,4 +171,6 @@ def test_the_page_in_docs_is_current(piece: str) -> None:
 @pytest.mark.parametrize("text", ["no ", "1 "])
 def test_no_row_is_quadratic_on_long_dull_text(text: str) -> None:
     for row in all_wordings():
-        assert_linear(lambda size, row=row: row.expression.search(text * (size // len(text))), 12_500)
+        assert_linear(
+            lambda size, row=row: row.expression.search(text * (size // len(text))), 12_500
+        )

@@ -1,4 +1,6 @@
-"""Small attempts, a model that answers from a list, and texts that break whoever formats them twice or cuts them."""
+"""Small attempts, a model that answers from a list, and texts that break whoever formats them
+twice or cuts them.
+"""
 
 import json
 from collections.abc import Iterable
@@ -27,7 +29,11 @@ def bullet(id_: str, content: str = "Check the operator.") -> Bullet:
 
 def insight(key: str = "Check the operator.") -> Insight:
     return Insight(
-        reasoning="r", error_identification="e", root_cause_analysis="c", correct_approach="a", key_insight=key
+        reasoning="r",
+        error_identification="e",
+        root_cause_analysis="c",
+        correct_approach="a",
+        key_insight=key,
     )
 
 
@@ -40,13 +46,17 @@ def verdict(tag: str = "helpful", reason: str = "It helped.") -> str:
 
 
 def script(said: str, bad: str | Exception = "no JSON") -> list[str | Exception]:
-    """Answers of a model: `+` is a helpful and `x` a harmful verdict, `-` is bad, any other word an insight."""
+    """Answers of a model: `+` is a helpful and `x` a harmful verdict, `-` is bad, any other word
+    an insight.
+    """
     verdicts = {"+": verdict(), "x": verdict("harmful"), "-": bad}
     return [verdicts.get(word) or insights(word) for word in said.split()]
 
 
 class Model:
-    """Answers with each of its answers in turn; an exception among them is raised, and after the last it refuses."""
+    """Answers with each of its answers in turn; an exception among them is raised, and after the
+    last it refuses.
+    """
 
     name = "model"
 
@@ -75,8 +85,21 @@ class Store:
 
 
 NASTY = (
-    *("{x}", "{{}}", "{0.__class__}", "{generated_answer}", "{previous_insights!r:>9999999999}", "%s %(x)s $x ${x}"),
-    *('```json\n{"insights": []}\n```', "</think>", "</test_report>", '{"insights": [', '"tag": "helpful"}'),
+    *(
+        "{x}",
+        "{{}}",
+        "{0.__class__}",
+        "{generated_answer}",
+        "{previous_insights!r:>9999999999}",
+        "%s %(x)s $x ${x}",
+    ),
+    *(
+        ('```json\n{"insights": []}\n```'),
+        "</think>",
+        "</test_report>",
+        '{"insights": [',
+        '"tag": "helpful"}',
+    ),
     *("\\", '\\"\\u0000\\n', "日本語 🐍 é\u0301 \u202e \u2028 \ufeff", "\r\n\t\x1b[31m\x07"),
     *("x" * (1 << 20), ("{" * 64 + "}" * 64) * 8192),
 )

@@ -1,6 +1,8 @@
-"""The agent (B-14 to B-19): the order of its questions, what it does with answers, and that it never raises (P4).
+"""The agent (B-14 to B-19): the order of its questions, what it does with answers, and that it
+never raises (P4).
 
-Each script of answers is run by a store of playbooks that records nothing; `test_running` runs some with a ledger.
+Each script of answers is run by a store of playbooks that records nothing; `test_running` runs some
+with a ledger.
 """
 
 import json
@@ -20,13 +22,24 @@ from reflector.ground_truth import (
     Trajectory,
 )
 from reflector.reflection.truth.asking import read_insights
-from tests.reflection.truth.cases import Model, Store, attempt, bullet, insight, insights, script, verdict
+from tests.reflection.truth.cases import (
+    Model,
+    Store,
+    attempt,
+    bullet,
+    insight,
+    insights,
+    script,
+    verdict,
+)
 from tests.reflection.truth.test_models import INSIGHTS
 
 AWAY = RuntimeError("away")
 
 
-def run(model: object, store: object, trajectory: Trajectory, iterations: int = 1) -> ReflectionResult:
+def run(
+    model: object, store: object, trajectory: Trajectory, iterations: int = 1
+) -> ReflectionResult:
     agent = ReflectorAgent(model, ReflectorPromptBuilder(), store)  # type: ignore[arg-type]
     return agent.run(trajectory, "a + b", "", "sums", iterations)
 
@@ -35,16 +48,27 @@ def run(model: object, store: object, trajectory: Trajectory, iterations: int = 
 @example([insight("</think>")], False)
 def test_insights_that_were_written_are_read_again(given: list[Insight], damaged: bool) -> None:
     entries: list[object] = [one.model_dump() for one in given]
-    found, _, problems = read_insights(json.dumps({"insights": entries + [{"reasoning": 1}] * damaged}))
+    found, _, problems = read_insights(
+        json.dumps({"insights": entries + [{"reasoning": 1}] * damaged})
+    )
     assert found == (given if given or not damaged else None)
-    assert [problem.partition(":")[0] for problem in problems] == [f"insight {len(given)}"] * damaged
+    assert [problem.partition(":")[0] for problem in problems] == [
+        f"insight {len(given)}"
+    ] * damaged
 
 
-def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bullet_is_judged() -> None:
+def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bullet_is_judged() -> (
+    None
+):
     model = Model(insights("k"), verdict("harmful"), verdict())
-    result = run(model, Store(bullet("a", "Advice A."), bullet("b", "Advice B.")), attempt(["b", "x", "a"]))
+    result = run(
+        model, Store(bullet("a", "Advice A."), bullet("b", "Advice B.")), attempt(["b", "x", "a"])
+    )
     assert result.insights == [insight("k")]
-    assert [(one.bullet_id, one.tag) for one in result.bullet_evaluations] == [("b", "harmful"), ("a", "helpful")]
+    assert [(one.bullet_id, one.tag) for one in result.bullet_evaluations] == [
+        ("b", "harmful"),
+        ("a", "helpful"),
+    ]
     assert ["Advice B." in prompt for prompt in model.prompts] == [True, True, False]
     assert result.iteration_count == 1
 
@@ -60,7 +84,13 @@ def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bulle
     ],
 )
 def test_the_insights_are_those_of_the_last_good_iteration(
-    answers: str, iterations: int, key: str | None, asked: int, said: str, bad: Any, caplog: pytest.LogCaptureFixture
+    answers: str,
+    iterations: int,
+    key: str | None,
+    asked: int,
+    said: str,
+    bad: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = Model(*script(answers, bad))
     result = run(model, Store(), attempt(), iterations)
@@ -109,7 +139,12 @@ class Broken:
     ],
 )
 def test_what_is_missing_costs_what_needs_it_and_no_error(
-    model: Model, store: object, used: list[str], asked: int, said: str, caplog: pytest.LogCaptureFixture
+    model: Model,
+    store: object,
+    used: list[str],
+    asked: int,
+    said: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     answered = bool(model.answers) and isinstance(store, Store)
     assert run(model, store, attempt(used)) == ReflectionResult(
@@ -123,7 +158,9 @@ def test_what_is_missing_costs_what_needs_it_and_no_error(
     assert said in caplog.text
 
 
-def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bad = [AWAY, "no JSON", '{"tag": "good", "reason": "r"}', '{"reason": "r"}']
     names = ["a", "b", "c", "d", "e"]
     model = Model(insights("k"), *bad, '{"bullet_id": "another", "tag": "helpful", "reason": "r"}')
@@ -138,7 +175,9 @@ def test_any_object_with_both_methods_is_a_prompt_builder() -> None:
     builder.build.side_effect = lambda *given: f"insights of {given[4]}"
     builder.build_evaluation_prompt.side_effect = lambda *given: f"evaluation of {given[2].id}"
     agent = ReflectorAgent(model, builder, Store(bullet("a")))
-    assert [one.bullet_id for one in agent.run(attempt(["a"]), "t", "r", "sums", 2).bullet_evaluations] == ["a"]
+    assert [
+        one.bullet_id for one in agent.run(attempt(["a"]), "t", "r", "sums", 2).bullet_evaluations
+    ] == ["a"]
     assert model.prompts == ["insights of sums", "insights of sums", "evaluation of a"]
     assert [call.args[5] for call in builder.build.call_args_list] == [None, [insight("k")]]
     with pytest.raises(TypeError, match="prompt builder returned MagicMock"):

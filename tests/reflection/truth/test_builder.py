@@ -1,4 +1,6 @@
-"""The prompts (B-09 to B-13): whose template, what stands in them, and that data in them stays data (P3)."""
+"""The prompts (B-09 to B-13): whose template, what stands in them, and that data in them stays
+data (P3).
+"""
 
 import subprocess
 from pathlib import Path
@@ -14,10 +16,14 @@ from reflector.reflection.prompts import MAX_TEMPLATE
 from reflector.reflection.truth.asking import Language
 from tests.reflection.truth.cases import FILLED, TEXTS, attempt, bullet, insight
 
-BULLETS = st.lists(st.builds(Bullet, id=TEXTS, section=TEXTS, content=FILLED, searchable_text=TEXTS), max_size=2)
+BULLETS = st.lists(
+    st.builds(Bullet, id=TEXTS, section=TEXTS, content=FILLED, searchable_text=TEXTS), max_size=2
+)
 
 
-def build(builder: ReflectorPromptBuilder, report: str = "r", dataset: str = "sums", **fields: object) -> str:
+def build(
+    builder: ReflectorPromptBuilder, report: str = "r", dataset: str = "sums", **fields: object
+) -> str:
     return builder.build(attempt(**fields), "t", report, [], dataset)
 
 
@@ -25,7 +31,10 @@ def build(builder: ReflectorPromptBuilder, report: str = "r", dataset: str = "su
 def test_everything_given_stands_in_the_prompt_as_it_was_given(
     answer: str, truth: str, report: str, bullets: list[Bullet], language: Language
 ) -> None:
-    builder, trajectory = ReflectorPromptBuilder(language=language), attempt(generated_answer=answer)
+    builder, trajectory = (
+        ReflectorPromptBuilder(language=language),
+        attempt(generated_answer=answer),
+    )
     made = builder.build(trajectory, truth, report, bullets, "sums")
     assert all(text in made for text in (answer, truth, report, *(one.content for one in bullets)))
     asked = builder.build_evaluation_prompt(trajectory, truth, bullet("pat-001", report))
@@ -48,7 +57,13 @@ def test_both_names_of_the_previous_insights_are_known(tmp_path: Path) -> None:
     made = builder.build(attempt(), "t", "r", [], "sums", [insight("Mind the sign.")])
     given, _, again = made.partition("|")
     assert given == again
-    wanted = ["Reasoning: r", "Error: e", "Root cause: c", "Correct approach: a", "Key insight: Mind the sign."]
+    wanted = [
+        "Reasoning: r",
+        "Error: e",
+        "Root cause: c",
+        "Correct approach: a",
+        "Key insight: Mind the sign.",
+    ]
     assert given.splitlines()[2:7] == wanted
     assert "deeper" in given.splitlines()[-1]
 
@@ -56,11 +71,17 @@ def test_both_names_of_the_previous_insights_are_known(tmp_path: Path) -> None:
 def test_steps_are_numbered_and_bullets_stand_apart(tmp_path: Path) -> None:
     (tmp_path / "default.txt").write_text("{reasoning_steps}\n--\n{used_bullets}")
     builder = ReflectorPromptBuilder(tmp_path)
-    made = builder.build(attempt(reasoning_steps=["a", "b"]), "t", "r", [bullet("x", "X"), bullet("y", "Y")], "sums")
+    made = builder.build(
+        attempt(reasoning_steps=["a", "b"]), "t", "r", [bullet("x", "X"), bullet("y", "Y")], "sums"
+    )
     section = bullet("x").section
     assert made == f"1. a\n2. b\n--\n[x] {section}\nX\n\n[y] {section}\nY"
-    assert build(builder, reasoning_steps=[]) == "(no reasoning steps were recorded)\n--\n(no bullets were used)"
-    assert build(ReflectorPromptBuilder(tmp_path, language="ja"), reasoning_steps=[]).startswith("(推論ステップ")
+    assert build(builder, reasoning_steps=[]) == (
+        "(no reasoning steps were recorded)\n--\n(no bullets were used)"
+    )
+    assert build(ReflectorPromptBuilder(tmp_path, language="ja"), reasoning_steps=[]).startswith(
+        "(推論ステップ"
+    )
     with pytest.raises(Mistake, match="'fr'"):
         ReflectorPromptBuilder(language="fr")  # type: ignore[arg-type]
 
@@ -68,7 +89,14 @@ def test_steps_are_numbered_and_bullets_stand_apart(tmp_path: Path) -> None:
 def test_an_evaluation_has_a_template_of_its_own(tmp_path: Path) -> None:
     builder, trajectory = ReflectorPromptBuilder(tmp_path), attempt()
     assert '"tag"' in builder.build_evaluation_prompt(trajectory, "t", bullet("a"))
-    names = ("query", "generated_answer", "ground_truth", "bullet_id", "bullet_section", "bullet_content")
+    names = (
+        "query",
+        "generated_answer",
+        "ground_truth",
+        "bullet_id",
+        "bullet_section",
+        "bullet_content",
+    )
     (tmp_path / "bullet_evaluation.txt").write_text("|".join(f"{{{name}}}" for name in names))
     made = builder.build_evaluation_prompt(trajectory, "t", bullet("a", "b"))
     assert made == f"{trajectory.query}|{trajectory.generated_answer}|t|a|{bullet('a').section}|b"
@@ -104,13 +132,21 @@ def test_usual_names_of_datasets_have_templates(dataset: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "template",
     [
-        *("{nobody_knows}", "{", "{0}", "{generated_answer.__class__}", "{generated_answer!r:>9999999999}"),
+        *(
+            "{nobody_knows}",
+            "{",
+            "{0}",
+            "{generated_answer.__class__}",
+            "{generated_answer!r:>9999999999}",
+        ),
         *('{"insights": []}', "{test_report}" * 5, "x" * (MAX_TEMPLATE + 1), b"\xff\xfe"),
     ],
     ids=lambda template: repr(template[:30]),
 )
 def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_path: Path) -> None:
-    (tmp_path / "sums.txt").write_bytes(template.encode() if isinstance(template, str) else template)
+    (tmp_path / "sums.txt").write_bytes(
+        template.encode() if isinstance(template, str) else template
+    )
     (tmp_path / "default.txt").write_text("default {generated_answer}")
     builder = ReflectorPromptBuilder(tmp_path)
     made = build(builder, generated_answer="A")
@@ -122,7 +158,9 @@ def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_pa
     assert '"insights"' in build(builder)
 
 
-def test_a_projects_template_goes_first_unless_it_is_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_projects_template_goes_first_unless_it_is_tracked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     builder = ReflectorPromptBuilder(project=tmp_path)
     for text, folder in (("user", "config/reflector"), ("project", ".claude/reflector")):

@@ -1,4 +1,6 @@
-"""Trajectories in the ledger (B-07, B-13 to B-20): what is appended, nothing is asked twice, what a failure leaves."""
+"""Trajectories in the ledger (B-07, B-13 to B-20): what is appended, nothing is asked twice,
+what a failure leaves.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +33,21 @@ from tests.ledger.events import added
 from tests.reflection.test_runner import counters
 from tests.reflection.truth.cases import Model, attempt, insight, insights, script, verdict
 
-TYPES = [ev.TRAJECTORY_RECORDED, ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED]
+TYPES = [
+    ev.TRAJECTORY_RECORDED,
+    ev.REFLECTION_ANSWERED,
+    ev.LESSON_RECORDED,
+    ev.REFLECTION_COMPLETED,
+    ev.BULLET_TAGGED,
+]
 AWAY = RuntimeError("away")
 
 
 @pytest.fixture
 def store(ledger_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LedgerPlaybooks:
-    """Playbooks of datasets in a project whose ledger is the test's; `sums` has pat-001 and mis-001."""
+    """Playbooks of datasets in a project whose ledger is the test's; `sums` has pat-001 and
+    mis-001.
+    """
     monkeypatch.setenv("REFLECTOR_LEDGER_URL", ledger_url)
     made = LedgerPlaybooks(tmp_path)
     with made.ledger("sums") as ledger:
@@ -52,9 +62,15 @@ def sums(store: LedgerPlaybooks) -> Iterator[Ledger]:
 
 
 def run(
-    store: LedgerPlaybooks, model: object, trajectory: Trajectory, iterations: int = 1, truth: str = "a + b"
+    store: LedgerPlaybooks,
+    model: object,
+    trajectory: Trajectory,
+    iterations: int = 1,
+    truth: str = "a + b",
 ) -> ReflectionResult:
-    return ReflectorAgent(model, ReflectorPromptBuilder(), store).run(trajectory, truth, "", "sums", iterations)
+    return ReflectorAgent(model, ReflectorPromptBuilder(), store).run(
+        trajectory, truth, "", "sums", iterations
+    )
 
 
 def types(ledger: Ledger) -> list[str]:
@@ -69,7 +85,9 @@ def states(ledger: Ledger) -> list[str]:
     return [window.state for window in ledger.windows()]
 
 
-def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(store: LedgerPlaybooks, sums: Ledger) -> None:
+def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     said = verdict("harmful", "It subtracts.")
     result = run(store, Model(insights("a", "b"), said), attempt(["pat-001", "x"]))
     assert [one.key_insight for one in result.insights] == ["a", "b"]
@@ -84,12 +102,16 @@ def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(store: Ledge
     about = sums.events(types=[ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED])
     assert {event.target_id for event in about} == {recorded.event_id}
     assert counters(sums) == {"pat-001": (0, 1), "mis-001": (0, 0)}
-    assert [(step.tag, step.rationale) for step in blame(sums, "pat-001")] == [("harmful", "It subtracts.")]
+    assert [(step.tag, step.rationale) for step in blame(sums, "pat-001")] == [
+        ("harmful", "It subtracts.")
+    ]
     assert list(verify(sums)) == []
     assert fold(sums.history()).counters("pat-001") == (0, 1)
 
 
-def test_running_the_same_trajectory_again_adds_nothing_and_asks_nobody(store: LedgerPlaybooks, sums: Ledger) -> None:
+def test_running_the_same_trajectory_again_adds_nothing_and_asks_nobody(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     first = run(store, Model(insights("a"), verdict()), attempt(["pat-001"]))
     before, model = sums.head(), Model(insights("b"), verdict("harmful"))
     assert run(store, model, attempt(["pat-001"])) == first
@@ -103,7 +125,9 @@ class Killed(BaseException):
     pass
 
 
-def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: LedgerPlaybooks, sums: Ledger) -> None:
+def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     model = Model(insights("first"))
 
     def dies(prompt: str) -> str:
@@ -116,7 +140,9 @@ def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: L
         run(store, dies, attempt(["pat-001"]), 2)
     assert types(sums) == TYPES[:2]
     again = Model(insights("second"), verdict())
-    assert [one.key_insight for one in run(store, again, attempt(["pat-001"]), 2).insights] == ["second"]
+    assert [one.key_insight for one in run(store, again, attempt(["pat-001"]), 2).insights] == [
+        "second"
+    ]
     assert ["first" in prompt for prompt in again.prompts] == [True, False]
 
 
@@ -128,7 +154,12 @@ def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(store: L
     ],
 )
 def test_a_trajectory_stays_open_until_each_question_is_answered(
-    answers: list[Any], iterations: int, stages: list[str], more: str, store: LedgerPlaybooks, sums: Ledger
+    answers: list[Any],
+    iterations: int,
+    stages: list[str],
+    more: str,
+    store: LedgerPlaybooks,
+    sums: Ledger,
 ) -> None:
     model = Model(*answers)
     assert run(store, model, attempt(["pat-001"]), iterations).insights == [insight("a")]
@@ -155,7 +186,10 @@ def test_drains_ask_for_an_answer_twice_more(store: LedgerPlaybooks, sums: Ledge
 
 @pytest.mark.parametrize(
     ("first", "said", "asked"),
-    [([], None, 2), ([insights("first"), BackendError("the API is away", stage="transport")], "first", 2)],
+    [
+        ([], None, 2),
+        ([insights("first"), BackendError("the API is away", stage="transport")], "first", 2),
+    ],
     ids=["nobody answers", "an outage"],
 )
 def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
@@ -178,12 +212,16 @@ def test_a_drain_asks_on_in_the_language(store: LedgerPlaybooks, sums: Ledger) -
     assert "(使用されたBulletはありません)" in backend.prompts[0]
 
 
-def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(store: LedgerPlaybooks, sums: Ledger) -> None:
+def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 4_000_001))
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
     half, model = f"\ud83d {key}", Model(insights(f"\ud83d {key}"))
-    trajectory = attempt([half], query=half, generated_answer=half, error_message=half, reasoning_steps=[half])
+    trajectory = attempt(
+        [half], query=half, generated_answer=half, error_message=half, reasoning_steps=[half]
+    )
     result = run(store, model, trajectory)
     assert [one.key_insight for one in result.insights] == ["? [redacted:github-token]"]
     assert run(store, Model(), trajectory) == result
@@ -212,7 +250,9 @@ class Priced:
 
     def reply(self, question: Question) -> Answer:
         self.prompts.append(question.prompt)
-        return Answer(self.answers.pop(0), "priced", meta={"input_tokens": 4_000, "output_tokens": 10})
+        return Answer(
+            self.answers.pop(0), "priced", meta={"input_tokens": 4_000, "output_tokens": 10}
+        )
 
 
 def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answered(
@@ -220,22 +260,30 @@ def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answere
 ) -> None:
     for tokens, key, left in (("1", None, 2), ("8500", "first", 1), ("60000", "second", 0)):
         monkeypatch.setenv("REFLECTOR_MONTHLY_TOKENS", tokens)
-        model = Priced(*([insights("first"), insights("second")] if left else [insights("second"), verdict()]))
+        model = Priced(
+            *([insights("first"), insights("second")] if left else [insights("second"), verdict()])
+        )
         found = run(store, model, attempt(["pat-001"]), 2).insights
         assert found == ([insight(key)] if key else [])
         assert (len(model.answers), states(sums)) == (left, ["skipped" if left else "completed"])
     assert counters(sums)["pat-001"] == (1, 0)
 
 
-def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(store: LedgerPlaybooks, sums: Ledger) -> None:
+def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
+    store: LedgerPlaybooks, sums: Ledger
+) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
         (RulesBackend(), ("skipped", "the backend rules judges sessions only")),
     ):
         trajectory = attempt(["pat-001"], query=backend.name)
         run(store, Model(), trajectory)
-        (done,) = Runner(sums, backend, gate=Gate(Config(), store.project)).finish_pending(retry="all")
+        (done,) = Runner(sums, backend, gate=Gate(Config(), store.project)).finish_pending(
+            retry="all"
+        )
         assert (done.outcome, done.detail.partition(";")[0]) == ended
-    assert run(store, Model(insights("later"), verdict()), trajectory).insights == [insight("later")]
+    assert run(store, Model(insights("later"), verdict()), trajectory).insights == [
+        insight("later")
+    ]
     with pytest.raises(ConfigError, match="name anthropic, agent or fixtures with --backend"):
         llm_client("rules")
