@@ -30,8 +30,8 @@ _OF_FILES = {
         "tests/ledger/test_older_versions.py",
         "tests/audit/test_views.py",
     ),
-    "*.tsv": ("tests/reflection/rules",),
-    "prompts/*": ("tests/reflection/test_prompts.py",),
+    "*.tsv": ("tests/judges/rules",),
+    "prompts/*": ("tests/judges/test_prompts.py",),
     "reflector/report/templates/*": ("tests/report",),
     "*.md": ("tests/test_docs.py", "tests/test_contributing.py"),
 }

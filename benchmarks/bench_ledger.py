@@ -22,12 +22,12 @@ from benchmarks import made, verifying
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
 from reflector.audit.blame import blame
-from reflector.curation.playbook_file import render
 from reflector.events.event import Event
 from reflector.events.registry import fold
 from reflector.ledger.counters import Counters
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.playbook_json import render
 from reflector.project import Project
 
 

@@ -23,9 +23,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.judgement import Session, interval, sessions_of
+from reflector.judges.excerpt import compose
+from reflector.judges.prompts import read_template
 from reflector.playbook.bullet import sections_text
-from reflector.reflection.excerpt import compose
-from reflector.reflection.prompts import read_template
 from reflector.resources import resource_dir
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact

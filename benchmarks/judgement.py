@@ -30,14 +30,14 @@ from pathlib import Path
 from typing import Any
 
 from reflector.config import BACKENDS, ConfigError, load_config
+from reflector.judges.answers import parse_answer
+from reflector.judges.evidence import grounds
+from reflector.judges.fixtures import Recording, read_fixtures, request_sha256
+from reflector.judges.protocol import Backend, BackendError, Request
+from reflector.judges.registry import backend_of
+from reflector.judges.rules.findings import FINDINGS
 from reflector.playbook.document import load
 from reflector.prices import Usage, cost
-from reflector.reflection.answers import parse_answer
-from reflector.reflection.backends import backend_of
-from reflector.reflection.backends.fixtures import Recording, read_fixtures, request_sha256
-from reflector.reflection.evidence import grounds
-from reflector.reflection.protocol import Backend, BackendError, Request
-from reflector.reflection.rules.findings import FINDINGS
 from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages

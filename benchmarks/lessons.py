@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import correlation, fmean
 
+from reflector.embed.lessons.book import Lesson, fold_lessons
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import Lesson, fold_lessons
 
 SEED, SESSIONS, DAYS, HALF = 20261122, 5_000, 30, 15
 MISTAKES, REFLECTIONS, CHANGED, APPLIED = 150, 50, 10, 3

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reflector.lessons.recall import Document, search
+from reflector.embed.lessons.recall import Document, search
 from reflector.transcripts.reading import read_messages
 
 _ELSEWHERE = (

@@ -6,14 +6,14 @@ when it is first used, so the hook, which runs at every session's start, never p
 
 #: The public API: name -> the module that defines it.
 _PUBLIC = {
-    "apply_bullet_tags": "reflector.reflection.ace",
+    "apply_bullet_tags": "reflector.embed.ace",
     "extract_cited_ids": "reflector.transcripts.citations",
-    "extract_json_object": "reflector.reflection.answers",
-    "format_playbook": "reflector.reflection.ace",
-    "load_template": "reflector.reflection.prompts",
+    "extract_json_object": "reflector.judges.answers",
+    "format_playbook": "reflector.embed.ace",
+    "load_template": "reflector.judges.prompts",
     "load_transcript": "reflector.transcripts.reading",
-    "recall": "reflector.lessons.recall",
-    "run_reflector": "reflector.reflection.ace",
+    "recall": "reflector.embed.lessons.recall",
+    "run_reflector": "reflector.embed.ace",
 }
 
 __all__ = ["__version__", *_PUBLIC]

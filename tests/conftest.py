@@ -44,7 +44,7 @@ from tests.road.agent import Agent
 from tests.servers import pgbouncer, postgres_server
 
 if TYPE_CHECKING:
-    from tests.reflection.api import Api
+    from tests.judges.api import Api
 
 #: Read here: `isolated` takes these variables away before a fixture of the session is made.
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
@@ -383,7 +383,7 @@ def told(ledger: Ledger) -> Ledger:
 @pytest.fixture(scope="session")
 def listening() -> Iterator[Api]:
     """The stand-in for the Messages API, one a run."""
-    from tests.reflection.api import serving  # it loads the SDK
+    from tests.judges.api import serving  # it loads the SDK
 
     with serving() as api:
         yield api

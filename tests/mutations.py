@@ -36,7 +36,7 @@ COPIED = (
 FOLD = (
     "tests/events/test_fold.py",
     "tests/ledger/test_counting.py",
-    "tests/curation/test_counts.py",
+    "tests/changes/test_counts.py",
 )
 APPEND = (
     "tests/ledger/test_append.py",
@@ -49,17 +49,19 @@ TABLES = (
     "tests/ledger/test_rebuilding.py",
 )
 COUNTED = ("tests/ledger/test_cached.py",)
-MERGED = ("tests/curation/test_merges.py",)
+MERGED = ("tests/changes/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
 MATCHED = "reflector/exchange/matching.py"
-ACTS = "reflector/curation/acts.py"
+ACTS = "reflector/changes/acts.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
 PIPELINE = ("tests/road/test_drain.py", "tests/cli/test_trouble.py")
-GATED = tuple(f"tests/gated/test_{name}.py" for name in ("step", "config", "writing", "measure"))
+GATED = tuple(
+    f"tests/embed/gated/test_{name}.py" for name in ("step", "config", "writing", "measure")
+)
 VERIFY = ("tests/proof/test_verify.py", "tests/proof/test_tampering.py")
 
 INSTALLED = ("tests/hooks/test_install.py",)
@@ -83,24 +85,25 @@ TOLD = (
     "tests/sessions/test_user_playbook.py",
 )
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
-UNDO = ("tests/cli/test_changes.py", "tests/curation/test_changes.py", "tests/cli/test_undo.py")
-RULES = ("tests/reflection/rules/test_rules.py", "tests/reflection/rules/test_results.py")
-EVIDENCE = ("tests/reflection/test_evidence.py",)
-SHOWN = ("tests/reflection/test_excerpt.py",)
+UNDO = ("tests/cli/test_changes.py", "tests/changes/test_apply.py", "tests/cli/test_undo.py")
+RULES = ("tests/judges/rules/test_rules.py", "tests/judges/rules/test_results.py")
+EVIDENCE = ("tests/judges/test_evidence.py",)
+SHOWN = ("tests/judges/test_excerpt.py",)
 HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
 RUNNER = ("tests/reflection/test_runner.py", "tests/reflection/test_gate.py")
-MIRRORED = ("tests/curation/test_mirrors.py",)
-PROPOSED = ("tests/curation/test_proposals.py", "tests/curation/test_changes.py")
+MIRRORED = ("tests/playbook_files/test_mirrors.py",)
+PROPOSED = ("tests/changes/test_propose.py", "tests/changes/test_apply.py")
 KEPT_FILE = tuple(
-    f"tests/curation/test_{name}.py" for name in ("file_in_any_hands", "playbook_file", "sharing")
+    f"tests/playbook_files/test_{name}.py"
+    for name in ("file_in_any_hands", "playbook_json", "sharing")
 )
-LESSONS = ("tests/lessons/test_book.py",)
-JUDGED = ("tests/reflection/test_agent.py",)
+LESSONS = ("tests/embed/lessons/test_book.py",)
+JUDGED = ("tests/judges/test_agent.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
-    "tests/curation/test_watching.py",
+    "tests/playbook_files/test_watching.py",
 )
 ANSWERED = (
     "tests/road/test_no_answer.py",
@@ -136,10 +139,10 @@ AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
 ENDS, STORED = of("sessions", "ends opencode_store")
 PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
-STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("gated", "__init__ settings turn log")
+STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
-BOOK, CHECKED = "reflector/lessons/book.py", "reflector/audit/checked.py"
-PROMPTS_OF = "reflector/reflection/prompts.py"
+BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
+PROMPTS_OF = "reflector/judges/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts", ("claude_code codex copilot gemini opencode pi")
@@ -147,17 +150,15 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
-UNDOING, PROPOSALS, PLAYBOOK_FILE, LINES, MIRRORS = of(
-    "curation", ("undoing proposals playbook_file watching mirrors")
-)
+UNDOING, PROPOSALS = of("changes", "undo propose")
+PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of(
-    "reflection/rules", ("citation findings follow people steps")
+    "judges/rules", "citation findings follow people steps"
 )
-WINDOW, STANDING, RUN, RECORDING, CONSENT = of(
-    "reflection", ("window standing runner reflection_events gate")
-)
-GROUNDS, PARSED, EXCERPT, CHECKING = of("reflection", "evidence answers excerpt checking")
-AGENT, AGREED, ASKED = of("reflection/backends", "agent consent model")
+WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
+GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
+CHECKING = "reflector/reflection/checking.py"
+AGENT, AGREED, ASKED = of("judges", "agent consent model")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
@@ -771,13 +772,13 @@ MUTATIONS = [
         INJECTION,
         " if one.name in loaded.uncounted",
         " if False",
-        ("tests/curation/test_sharing.py", *TOLD),
+        ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
     Mutation(
         INJECTION,
         ", *(known.removed if known is not None else ())}",
         "}",
-        ("tests/curation/test_sharing.py", *TOLD),
+        ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
     Mutation(
         INJECTION,
@@ -928,7 +929,7 @@ MUTATIONS = [
         RUN,
         (' declined to answer", final=True)'),
         ' declined to answer")',
-        ("tests/reflection/test_model.py",),
+        ("tests/judges/test_model.py",),
     ),
     Mutation(
         CONSENT,

@@ -170,7 +170,7 @@ def _modules() -> dict[str, Any]:
             name: f"reflector.audit.{name}"
             for name in ("blame", "difference", "doubles", "session")
         },
-        "book": "reflector.lessons.book",
+        "book": "reflector.embed.lessons.book",
         "drain": "reflector.sessions.drain",
         "plan": "reflector.trials.trial",
         "status": "reflector.trials.trial",

@@ -16,7 +16,7 @@ from benchmarks.judgement import Case, interval, left_out, main, tables
 from benchmarks.made_transcript import write_transcript
 from benchmarks.readme_block import BEGIN, END, SHOWN, block, fill
 from reflector.ledger.store import Ledger
-from tests.reflection.api import Api, sound
+from tests.judges.api import Api, sound
 from tests.road.sessions import Session
 
 ENDS = {

@@ -13,14 +13,14 @@ CHANGED = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "changed.py"), 
     [
         ("migrations/views/bullets.sql", "tests/ledger/test_migrations.py"),
         ("migrations/schema.sql", "tests/ledger/test_older_versions.py"),
-        ("reflector/reflection/rules/wordings.tsv", "tests/reflection/rules"),
-        ("prompts/turn.txt", "tests/reflection/test_prompts.py"),
+        ("reflector/judges/rules/wordings.tsv", "tests/judges/rules"),
+        ("prompts/turn.txt", "tests/judges/test_prompts.py"),
         ("docs/counting.md", "tests/test_docs.py"),
         ("CONTRIBUTING.md", "tests/test_contributing.py"),
         ("tests/schemas.py", "tests/cli/test_json.py"),
         ("tests/ledger/events.py", "tests/exchange/test_merge.py"),
         ("reflector/quality/verdict.py", "tests/quality/test_verdict.py"),
-        ("reflector/gated/log.py", "tests/gated/test_writing.py"),
+        ("reflector/embed/gated/log.py", "tests/embed/gated/test_writing.py"),
     ],
 )
 def test_a_changed_file_has_its_tests(

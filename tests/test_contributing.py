@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from reflector.config import Config
-from reflector.reflection.backends.model import ModelBackend
+from reflector.judges.model import ModelBackend
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

@@ -20,8 +20,8 @@ from benchmarks import lessons
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS, GROUPS
 from reflector.config import SETTINGS, USERS_OWN
+from reflector.embed.gated.settings import SECTIONS
 from reflector.exchange.transfer import Stored, event_line
-from reflector.gated.settings import SECTIONS
 from reflector.sessions import locks
 from reflector.transcripts.reading import formats
 from tests import surface

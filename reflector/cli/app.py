@@ -270,15 +270,15 @@ class Place:
 
         project = self.project()
         if spool.is_untouched(project):
-            from reflector.curation.playbook_file import foreign_note
             from reflector.ledger.store import Ledger
+            from reflector.playbook_files.playbook_json import foreign_note
 
             self._note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
         if project.is_only_read and not project.has_ledger():
-            from reflector.curation.playbook_file import adopted_in_memory
+            from reflector.playbook_files.playbook_json import adopted_in_memory
 
             with adopted_in_memory(project) as adopted:
                 yield adopted
@@ -363,14 +363,14 @@ class _ReaderGone(Exception):
 
 def explained(error: Exception) -> tuple[int, str] | None:
     """Return the exit code of an error that a person can mend, and its words; None for a bug."""
+    from reflector.changes.apply import BulletRefused
     from reflector.cli.output import os_error_words
     from reflector.config import ConfigError
-    from reflector.curation.changes import BulletRefused
-    from reflector.curation.playbook_file import PlaybookRefused
     from reflector.files import Changed
     from reflector.hooks.git_merge import GitRefused
     from reflector.hooks.install import MalformedSettings, SettingsRefused
     from reflector.ledger.errors import LedgerError
+    from reflector.playbook_files.playbook_json import PlaybookRefused
     from reflector.transcripts.reading import UnknownTranscript
 
     if isinstance(error, OSError):

@@ -17,22 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reflector.cli.app import Place
-from reflector.cli.options import (
-    NAME,
-    SECTION,
-    agreed,
-    dry_run_option,
-    find_bullet,
-    json_option,
-    why_option,
-    yes_option,
-)
-from reflector.cli.output import note, print_json, safe, shaped, span
-from reflector.curation.acts import NotByItself, newest
-from reflector.curation.changes import Step, apply, planned
-from reflector.curation.playbook_file import checkpoint_of, digest, look, untaken
-from reflector.curation.undoing import (
+from reflector.changes.acts import NotByItself, newest
+from reflector.changes.apply import Step, apply, planned
+from reflector.changes.undo import (
     CHANGING,
     Import,
     NothingToUndo,
@@ -45,6 +32,18 @@ from reflector.curation.undoing import (
     taken_out,
     undoing,
 )
+from reflector.cli.app import Place
+from reflector.cli.options import (
+    NAME,
+    SECTION,
+    agreed,
+    dry_run_option,
+    find_bullet,
+    json_option,
+    why_option,
+    yes_option,
+)
+from reflector.cli.output import note, print_json, safe, shaped, span
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent
 from reflector.events.registry import EVENT_TYPES
@@ -53,6 +52,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
+from reflector.playbook_files.playbook_json import checkpoint_of, digest, look, untaken
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:

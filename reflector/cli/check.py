@@ -26,18 +26,19 @@ from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import CONSENT
-from reflector.curation.watching import Advice, advice_of, watching
 from reflector.hooks.agents import AGENTS
+from reflector.judges import consent
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.model import model_settings
+from reflector.judges.protocol import MOST_QUESTIONS
+from reflector.judges.registry import backend_of, described, judge_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
+from reflector.playbook_files.watching import Advice, advice_of, watching
 from reflector.prices import Usage, cost
 from reflector.project import Project
-from reflector.reflection.backends import backend_of, consent, described, judge_of
-from reflector.reflection.backends.agent_clients import JUDGES
-from reflector.reflection.backends.model import model_settings
 from reflector.reflection.checking import ROOM, unanswered
-from reflector.reflection.protocol import MOST_QUESTIONS
 from reflector.sessions import history
 from reflector.sessions.history import Found
 from reflector.sessions.opencode_store import exports

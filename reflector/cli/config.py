@@ -27,8 +27,8 @@ from reflector.config import (
     variable,
 )
 from reflector.files import read_bounded, read_ours, replace_file
+from reflector.judges.registry import described
 from reflector.locate import user_config
-from reflector.reflection.backends import described
 
 
 @dataclass(frozen=True, slots=True)

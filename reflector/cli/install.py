@@ -22,7 +22,7 @@ from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
-from reflector.reflection.backends import consent
+from reflector.judges import consent
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
@@ -238,9 +238,9 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     from asyncio import run
 
     from reflector.cli.config import store
-    from reflector.reflection.backends.agent import check
-    from reflector.reflection.backends.agent_clients import JUDGES
-    from reflector.reflection.protocol import BackendError
+    from reflector.judges.agent import check
+    from reflector.judges.agent_clients import JUDGES
+    from reflector.judges.protocol import BackendError
 
     project = place.folder()
     there, agreeing = consent.found(project=project), {}
@@ -352,7 +352,7 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
 
 
 def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
-    from reflector.curation.mirrors import add_mirror, checked, remove_mirror
+    from reflector.playbook_files.mirrors import add_mirror, checked, remove_mirror
 
     project = place.project()
     names = tuple(map(checked, names))

@@ -22,15 +22,15 @@ from reflector.config import BACKENDS
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.events.event import TRAJECTORY_RECORDED
+from reflector.judges.protocol import OUTAGES, Asks, Backend, BackendError, Request
+from reflector.judges.registry import backend_of
 from reflector.ledger.store import BulletRow, WindowRow
 from reflector.playbook.bullet import Verdict
 from reflector.project import Project
 from reflector.reflection import standing
-from reflector.reflection.backends import backend_of
 from reflector.reflection.checking import recount
 from reflector.reflection.gate import Spending, waiting_for_budget
-from reflector.reflection.protocol import OUTAGES, Asks, Backend, BackendError, Request
-from reflector.reflection.reflection_events import Reflected, failed
+from reflector.reflection.recorder import Reflected, failed
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import locks
@@ -96,7 +96,7 @@ def reflect(
         run_drain(place, project, "all", as_json=as_json, confirmed=_confirmed(place, project))
         return
     if record is not None:
-        from reflector.reflection.backends.fixtures import Recording
+        from reflector.judges.fixtures import Recording
 
         judge = Recording(judge, record)
     with place.reading() as ledger:

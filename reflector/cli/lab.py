@@ -13,17 +13,17 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
-from reflector.gated import GatedConfig, canonical_line, measure, read_config
+from reflector.embed.gated import GatedConfig, canonical_line, measure, read_config
+from reflector.judges.fixtures import Recording
+from reflector.judges.protocol import OUTAGES, Backend, reply_of
+from reflector.judges.registry import backend_of
+from reflector.judges.truth.models import Entry, entries_in
+from reflector.judges.truth.questions import LANGUAGES, Case, Language, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
 from reflector.project import Project, checked_dataset
-from reflector.reflection.backends import backend_of
-from reflector.reflection.backends.fixtures import Recording
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import OUTAGES, Backend, reply_of
-from reflector.reflection.reflection_events import Recorder
-from reflector.reflection.truth.asking import LANGUAGES, Case, Language, ReflectorPromptBuilder
-from reflector.reflection.truth.models import Entry, entries_in
-from reflector.reflection.truth.running import run_recorded
+from reflector.reflection.recorder import Recorder
+from reflector.reflection.trajectories import run_recorded
 from reflector.sessions import locks
 
 _MOST_PROBLEMS = 20

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from reflector import entries
+from reflector.changes.undo import adopt, adoptions
 from reflector.cli.app import Place
 from reflector.cli.options import (
     FILE,
@@ -28,10 +29,6 @@ from reflector.cli.options import (
     yes_option,
 )
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
-from reflector.curation import playbook_file
-from reflector.curation.edits import is_shared
-from reflector.curation.playbook_file import PlaybookRefused
-from reflector.curation.undoing import adopt, adoptions
 from reflector.events.registry import fold
 from reflector.exchange import backup as backups
 from reflector.exchange import transfer
@@ -43,6 +40,9 @@ from reflector.ledger.url import sqlite_url, url_of
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
+from reflector.playbook_files import playbook_json as playbook_file
+from reflector.playbook_files.edits import is_shared
+from reflector.playbook_files.playbook_json import PlaybookRefused
 from reflector.project import Project
 from reflector.proof import heads
 from reflector.proof.verify import verify_opening

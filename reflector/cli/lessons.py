@@ -12,14 +12,14 @@ import click
 from reflector.cli.app import Place
 from reflector.cli.options import NAME, SECTION, Question, question, why_option
 from reflector.cli.output import counted, event_table, safe, shaped, short_id, table
+from reflector.embed.lessons import recall as recalling
+from reflector.embed.lessons.book import BACKGROUND, Lesson, lesson_book
+from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.events.lessons import POLARITY
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.lessons import recall as recalling
-from reflector.lessons.book import BACKGROUND, Lesson, lesson_book
-from reflector.lessons.recording import observe_outcome
 from reflector.playbook.change import Change
 from reflector.text.bounds import visible
 
@@ -101,7 +101,7 @@ def show_lesson(asked: Question, id: str) -> None:
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
     """Propose a lesson as a bullet; `reflector proposals approve` decides."""
-    from reflector.curation.proposals import propose
+    from reflector.changes.propose import propose
 
     with place.changing() as ledger:
         one = lesson_book(ledger).named(id)

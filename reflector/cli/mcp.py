@@ -16,15 +16,15 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.audit.blame import blame
+from reflector.changes.propose import MOST_ACCEPTED, approve, may_accept, propose
 from reflector.cli.app import Place, explained
 from reflector.cli.lessons import SAID
 from reflector.cli.options import SECTION
 from reflector.cli.output import json_of
-from reflector.curation.proposals import MOST_ACCEPTED, approve, may_accept, propose
+from reflector.embed.lessons.book import lesson_book
+from reflector.embed.lessons.recall import bullets_about
+from reflector.embed.lessons.recording import observe_outcome
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import lesson_book
-from reflector.lessons.recall import bullets_about
-from reflector.lessons.recording import observe_outcome
 from reflector.mistakes import Mistake
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS

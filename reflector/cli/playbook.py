@@ -202,7 +202,7 @@ def list_(
         and (before is None or row.last_used is None or row.last_used < before)
     ]
     if search is not None:
-        from reflector.lessons.recall import bullets_about
+        from reflector.embed.lessons.recall import bullets_about
 
         places = {
             bullet.name: place

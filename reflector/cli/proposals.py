@@ -16,14 +16,14 @@ from typing import Literal
 import click
 
 from reflector.audit.citations import Due, due
+from reflector.changes import propose as proposing
+from reflector.changes.apply import BulletRefused, apply, planned
+from reflector.changes.propose import Proposal, ProposalRefused
+from reflector.changes.undo import undone
 from reflector.cli.app import Place
 from reflector.cli.changes import alike_to, asked, edited
 from reflector.cli.options import dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
-from reflector.curation import proposals as proposing
-from reflector.curation.changes import BulletRefused, apply, planned
-from reflector.curation.proposals import Proposal, ProposalRefused
-from reflector.curation.undoing import undone
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change

@@ -324,7 +324,7 @@ def log(
             end=ends[1] if ends else "",
             newest=last or None,
         )
-        from reflector.curation.undoing import undo_of, undone
+        from reflector.changes.undo import undo_of, undone
 
         gone = undone(ledger)
     if as_json:

@@ -27,7 +27,7 @@ from reflector.cli.output import (
 from reflector.config import BACKENDS
 from reflector.hooks.agents import AGENTS
 from reflector.project import Project, project_of
-from reflector.reflection.reflection_events import Reflected
+from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
 from reflector.sessions.intake import Source, Taken, WindowMode

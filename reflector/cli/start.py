@@ -35,16 +35,22 @@ from reflector.cli.output import (
 )
 from reflector.cli.table import GROUPS
 from reflector.config import BACKENDS
-from reflector.curation.playbook_file import foreign_note, kept_of_others, of_another, read, untaken
 from reflector.events import event as ev
 from reflector.hooks import fast
+from reflector.judges.registry import described
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.document import load
+from reflector.playbook_files.playbook_json import (
+    foreign_note,
+    kept_of_others,
+    of_another,
+    read,
+    untaken,
+)
 from reflector.project import Project
-from reflector.reflection.backends import described
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
@@ -53,7 +59,7 @@ from reflector.sessions.seen_head import missed
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
-    from reflector.reflection.protocol import Trouble
+    from reflector.judges.protocol import Trouble
 
 _TROUBLED = {"failed", "given_up"}
 #: Dropped verdicts that a person is shown.
@@ -303,7 +309,7 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     )
     found.windows = ledger.window_states()
     if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
-        from reflector.curation.proposals import proposals
+        from reflector.changes.propose import proposals
 
         found.proposals = len(proposals(ledger))
     found.month = month_of(ledger, project)
@@ -343,7 +349,7 @@ def _upgrade(ledger: Ledger) -> UpgradeJson | None:
 def _failure(
     place: Place, window: WindowRow, ledger: Ledger, project: Project
 ) -> FailureJson | None:
-    from reflector.reflection.protocol import REDACTED, trouble_of
+    from reflector.judges.protocol import REDACTED, trouble_of
 
     if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
         return None

@@ -14,6 +14,9 @@ import click
 
 from reflector import entries
 from reflector.audit.moments import target_named
+from reflector.changes.apply import apply
+from reflector.changes.apply import planned as changing
+from reflector.changes.erase import Erasure, copies, echoes, erase, holding, of_session, planned
 from reflector.cli.app import Place
 from reflector.cli.options import (
     READ_FILE,
@@ -36,20 +39,6 @@ from reflector.cli.output import (
     span,
     table,
 )
-from reflector.curation.changes import apply
-from reflector.curation.changes import planned as changing
-from reflector.curation.edits import under_free_names
-from reflector.curation.erasure import Erasure, copies, echoes, erase, holding, of_session, planned
-from reflector.curation.mirrors import mirrors
-from reflector.curation.playbook_file import (
-    PlaybookRefused,
-    drop_known,
-    import_bullets,
-    new_bullets,
-    settle,
-    without_known,
-)
-from reflector.curation.watching import adopting
 from reflector.events.event import TRIAL_OPENED, Appended, Event
 from reflector.exchange.merge import Merged, merge
 from reflector.exchange.transfer import checked, exported, lines_of, load
@@ -63,6 +52,17 @@ from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
+from reflector.playbook_files.edits import under_free_names
+from reflector.playbook_files.mirrors import mirrors
+from reflector.playbook_files.playbook_json import (
+    PlaybookRefused,
+    drop_known,
+    import_bullets,
+    new_bullets,
+    settle,
+    without_known,
+)
+from reflector.playbook_files.watching import adopting
 from reflector.project import Project
 from reflector.sessions import locks
 from reflector.sessions.spool import drop_words, pending_for

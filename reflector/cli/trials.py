@@ -20,11 +20,11 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.curation.mirrors import mirrors
-from reflector.curation.watching import exempt
 from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.mirrors import mirrors
+from reflector.playbook_files.watching import exempt
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.tasks import (
     Task,

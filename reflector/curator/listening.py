@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from reflector.curation.changes import BulletRefused
-from reflector.curation.proposals import Quote, propose
+from reflector.changes.apply import BulletRefused
+from reflector.changes.propose import Quote, propose
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity

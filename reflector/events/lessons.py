@@ -3,7 +3,7 @@ then.
 
 Invariant: these are facts as they came, and nothing that is computed from them. How much a lesson
 is worth, whether it still holds and which ones are kept follows from its outcomes, by the folds of
-`reflector.lessons`. A lesson is known by the id of the event that recorded it.
+`reflector.embed.lessons`. A lesson is known by the id of the event that recorded it.
 
 `text` of a lesson is what is told and searched: the key insight of an insight, the corrective
 strategy of a reflection, the correction of a mistake, the summary itself. The other texts of its

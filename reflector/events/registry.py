@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from reflector.events import bullets, changes, ledger, lessons, sessions
+from reflector.events import bullets, ledger, lessons, proposals, sessions
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -30,7 +30,7 @@ from reflector.events.state import Data, Playbook
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     one.name: one
-    for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *changes.TYPES)
+    for one in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *proposals.TYPES)
 }
 
 

@@ -24,13 +24,12 @@ from pathlib import Path
 
 from reflector import entries, files, handover, locate
 from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
-from reflector.curation.edits import in_git, is_shared
-from reflector.curation.mirrors import mirrors
-from reflector.curation.playbook_file import foreign_note, kept_of_others, read, untaken
 from reflector.events.event import SESSION_RECORDED
 from reflector.events.sessions import unknown_speakers
 from reflector.hooks import fast, git_merge
 from reflector.hooks.reach import Check, checks_of_hooks, missing_program
+from reflector.judges.prompts import PLACEHOLDERS, Template, TemplateError, find_template
+from reflector.judges.registry import described
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
@@ -38,10 +37,11 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
+from reflector.playbook_files.edits import in_git, is_shared
+from reflector.playbook_files.mirrors import mirrors
+from reflector.playbook_files.playbook_json import foreign_note, kept_of_others, read, untaken
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
-from reflector.reflection.backends import described
-from reflector.reflection.prompts import PLACEHOLDERS, Template, TemplateError, find_template
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain

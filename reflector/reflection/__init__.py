@@ -1,1 +1,1 @@
-"""Judging recorded windows: gate, backends, prompts, answers and what they become in the ledger."""
+"""Judging recorded windows: which, by which judge, and the events that answers become."""

@@ -26,13 +26,7 @@ from typing import Any, Final
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
-from reflector.ledger.store import BulletRow, Ledger, WindowRow
-from reflector.playbook.bullet import Bullet, sections_text
-from reflector.playbook.document import brief
-from reflector.playbook.names import SECTIONS
-from reflector.prices import Usage, spent_on
-from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import (
+from reflector.judges.answers import (
     MAX_QUOTE,
     PARSER_VERSION,
     Parsed,
@@ -41,10 +35,9 @@ from reflector.reflection.answers import (
     find_answer,
     read_answer,
 )
-from reflector.reflection.evidence import LEAST_QUOTE, Ground, grounds
-from reflector.reflection.excerpt import estimate_tokens
-from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import (
+from reflector.judges.evidence import LEAST_QUOTE, Ground, grounds
+from reflector.judges.excerpt import estimate_tokens
+from reflector.judges.protocol import (
     GIVEN_UP,
     MOST_QUESTIONS,
     NO_ANSWER,
@@ -58,6 +51,13 @@ from reflector.reflection.protocol import (
     judge_named,
     trouble_of,
 )
+from reflector.ledger.store import BulletRow, Ledger, WindowRow
+from reflector.playbook.bullet import Bullet, sections_text
+from reflector.playbook.document import brief
+from reflector.playbook.names import SECTIONS
+from reflector.prices import Usage, spent_on
+from reflector.reflection import recorder as events_of
+from reflector.reflection.gate import Gate
 from reflector.reflection.window import is_retracted, names_in, own_messages
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message

@@ -175,7 +175,7 @@ class Gate:
         """Record for the person's other ledgers what the next request may take. Raises BackendError
         if the month's budget has not that much left, also because of what they reserved meanwhile.
         """
-        from reflector.reflection.protocol import BackendError  # `status` asks what was spent alone
+        from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
 
         if not forced and (spent := self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)

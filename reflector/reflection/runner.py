@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, unquoted_words
 from reflector.events.event import Event
-from reflector.ledger.errors import Conflict
-from reflector.ledger.store import WindowRow
-from reflector.reflection import reflection_events as events_of
-from reflector.reflection.gate import waiting_for_budget
-from reflector.reflection.protocol import (
+from reflector.judges.protocol import (
     NO_ANSWER,
     REDACTED,
     Asks,
@@ -31,7 +27,11 @@ from reflector.reflection.protocol import (
     judge_named,
     trouble_of,
 )
-from reflector.reflection.reflection_events import Recorder, Reflected, reflection_id_of
+from reflector.ledger.errors import Conflict
+from reflector.ledger.store import WindowRow
+from reflector.reflection import recorder as events_of
+from reflector.reflection.gate import waiting_for_budget
+from reflector.reflection.recorder import Recorder, Reflected, reflection_id_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -127,7 +127,7 @@ class Runner(Recorder):
                 window, REDACTED, ("the session's event was redacted before it was judged")
             )
         if recorded.type == ev.TRAJECTORY_RECORDED:
-            from reflector.reflection.truth.running import finish
+            from reflector.reflection.trajectories import finish
 
             return finish(self, window, recorded, forced=forced)[0]
         session, before = self.session(recorded), self._of_another(window)
@@ -220,7 +220,7 @@ class Runner(Recorder):
         if answer.data is None:
             return self.failed(window, "answer", "the answer was redacted before it was read")
         # Of a window that cites nothing there is no answer to read, and most cite nothing.
-        from reflector.reflection.answers import PARSER_VERSION, read_answer
+        from reflector.judges.answers import PARSER_VERSION, read_answer
         from reflector.reflection.standing import fault_in, overruled, rests_on, settled
 
         parsed = read_answer(answer.data)
@@ -302,7 +302,7 @@ def _asks_anew(event: Event) -> bool:
     """True for a failure after which the model is asked once more about the whole window: this very
     parser would fail again, or the model declined to answer.
     """
-    from reflector.reflection.answers import PARSER_VERSION
+    from reflector.judges.answers import PARSER_VERSION
 
     if event.type != ev.REFLECTION_FAILED:
         return False

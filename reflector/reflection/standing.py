@@ -27,14 +27,14 @@ from typing import Any, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
+from reflector.judges.evidence import Ground, grounds, unquoted
+from reflector.judges.protocol import Answer, Backend
+from reflector.judges.registry import REREADING
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import VERDICTS, Verdict
-from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
-from reflector.reflection.backends import REREADING
+from reflector.reflection import recorder as events_of
 from reflector.reflection.checking import fault_of_proposals, learned_in
-from reflector.reflection.evidence import Ground, grounds, unquoted
-from reflector.reflection.protocol import Answer, Backend
 from reflector.reflection.window import (
     STORY,
     Given,

@@ -34,7 +34,7 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
-    from reflector.reflection.protocol import Backend
+    from reflector.judges.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
 #: Dispositions of a tag that says something of a bullet: as a verdict, or as one that was dropped.

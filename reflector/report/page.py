@@ -16,12 +16,12 @@ from reflector.audit.blame import Step, blames
 from reflector.audit.difference import difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import stats, weeks
+from reflector.embed.lessons.book import lesson_book
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
-from reflector.lessons.book import lesson_book
 from reflector.playbook.evidence import HARMS, against
 from reflector.text.words import context_tokens
 from reflector.trials.trial import standing, trial_place
@@ -207,8 +207,8 @@ def _texts(ledger: Ledger, then: Past) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
-    from reflector.curation.proposals import proposals
-    from reflector.reflection.protocol import trouble_of
+    from reflector.changes.propose import proposals
+    from reflector.judges.protocol import trouble_of
     from reflector.reflection.standing import citations
 
     open_ = [

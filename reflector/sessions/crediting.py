@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
+from reflector.judges.rules.citation import declines
+from reflector.judges.rules.steps import CHECKS, Step, read_call, read_result
+from reflector.judges.rules.wordings import first, wordings
 from reflector.ledger.store import Ledger
-from reflector.lessons.recording import observe_outcome
-from reflector.reflection.rules.citation import declines
-from reflector.reflection.rules.steps import CHECKS, Step, read_call, read_result
-from reflector.reflection.rules.wordings import first, wordings
 from reflector.reflection.window import Session, SessionText
 from reflector.sessions.intake import iso_time
 from reflector.text.secrets import quote

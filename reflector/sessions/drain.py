@@ -25,14 +25,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from reflector.changes.propose import proposals, sweep
 from reflector.config import ConfigError
-from reflector.curation.mirrors import take_mirrored, write_mirrored
-from reflector.curation.playbook_file import FOREIGN, PlaybookRefused, known, of_another, sync
-from reflector.curation.proposals import proposals, sweep
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
+from reflector.playbook_files.mirrors import take_mirrored, write_mirrored
+from reflector.playbook_files.playbook_json import FOREIGN, PlaybookRefused, known, of_another, sync
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import (
@@ -46,9 +46,9 @@ from reflector.sessions.injection import (
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
 # needs none of that.
 if TYPE_CHECKING:
+    from reflector.judges.protocol import Backend
     from reflector.ledger.store import Ledger, WindowRow
-    from reflector.reflection.protocol import Backend
-    from reflector.reflection.reflection_events import Reflected
+    from reflector.reflection.recorder import Reflected
     from reflector.reflection.runner import Retry, Runner
     from reflector.sessions.intake import Source, Taken, WindowMode
     from reflector.sessions.spool import Delivery
@@ -156,7 +156,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
     `completes` says whether sessions are completed whose last answer was missing when an earlier
     drain recorded them. Raises as `drain` does.
     """
-    from reflector.reflection.reflection_events import Reflected
+    from reflector.reflection.recorder import Reflected
     from reflector.sessions import ends
 
     root, done = pipeline.project.root, pipeline.done
@@ -420,7 +420,7 @@ class Pipeline:
         with suppress(OSError):
             book = None
             if self.ledger.has(LESSON_RECORDED):
-                from reflector.lessons.book import lesson_book
+                from reflector.embed.lessons.book import lesson_book
 
                 book = lesson_book(self.ledger)
             keep_ranks(root, self.ledger, self.project.config, book)
@@ -563,7 +563,7 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
     """Return the runner that a project's settings ask for, with their judge or another one.
     Raises ConfigError.
     """
-    from reflector.reflection.backends import backend_of
+    from reflector.judges.registry import backend_of
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
 
@@ -614,7 +614,7 @@ def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflec
     """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest
     first. All of who cannot be reached or refuses us count as tried from then on.
     """
-    from reflector.reflection.protocol import OUTAGES
+    from reflector.judges.protocol import OUTAGES
 
     open_ = _untried(runner.ledger, tried)
     away = runner.resting(open_, retry)

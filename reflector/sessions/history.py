@@ -26,13 +26,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from reflector.curation.watching import Line, watch, watching
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events import event as ev
+from reflector.judges.protocol import Asks, Backend, BackendError
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.watching import Line, watch, watching
 from reflector.reflection.checking import Checker, Todo, todo
 from reflector.reflection.gate import Gate
-from reflector.reflection.protocol import Asks, Backend, BackendError
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, ask_model, open_pipeline

@@ -31,25 +31,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector import handover
 from reflector.files import error_words, open_ours, read_ours, write_durably
+from reflector.judges.prompts import fill, find_template
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
-from reflector.reflection.prompts import fill, find_template
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
 
 if TYPE_CHECKING:
     from reflector.config import Config
-    from reflector.curation.playbook_file import Known
+    from reflector.embed.lessons.book import LessonBook
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
-    from reflector.lessons.book import LessonBook
+    from reflector.playbook_files.playbook_json import Known
     from reflector.project import Project
-    from reflector.reflection.reflection_events import Reflected
+    from reflector.reflection.recorder import Reflected
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
@@ -398,8 +398,8 @@ def _of_ledger(folder: Path) -> Known | None:
 
         site.main()
     from reflector.config import ConfigError, is_server
-    from reflector.curation.playbook_file import PlaybookRefused, known
     from reflector.ledger.errors import LedgerError, LedgerStrange
+    from reflector.playbook_files.playbook_json import PlaybookRefused, known
     from reflector.project import Project
 
     try:

@@ -19,6 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from reflector.embed.lessons.recording import lessons_beginning, told_at_start
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
@@ -26,7 +27,6 @@ from reflector.events.sessions import QUEUED
 from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.lessons.recording import lessons_beginning, told_at_start
 from reflector.locate import agent_folder
 from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of
 from reflector.sessions import answers

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity, time_of
+from reflector.judges.rules.people import read_remark
+from reflector.judges.rules.steps import Step, read_call, read_result
 from reflector.playbook.names import SECTIONS
-from reflector.reflection.rules.people import read_remark
-from reflector.reflection.rules.steps import Step, read_call, read_result
 from reflector.transcripts.message import Message, ToolResult
 
 Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]

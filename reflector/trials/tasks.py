@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Final
 
 from reflector.files import Brought, read_bounded, read_brought, read_folder, write_durably
+from reflector.judges import consent
 from reflector.mistakes import Mistake
-from reflector.reflection.backends import consent
 
 #: Where Claude Code and other agents look for instructions.
 _READ: Final = ("CLAUDE.md", "AGENTS.md")

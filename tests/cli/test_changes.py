@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.proposals import propose
+from reflector.changes.propose import propose
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import Change

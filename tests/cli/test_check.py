@@ -15,7 +15,7 @@ import pytest
 from reflector.audit.checked import TOO_FEW, Answered, CheckedLine
 from reflector.cli.check import LineJson, _order
 from reflector.sessions.history import project_hash
-from tests.reflection.api import Api, Asked, Behaviour, error, sound
+from tests.judges.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts import agents

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflector.lessons.recording import observe_outcome, record_lesson, record_told
+from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
 from tests.road.agent import Agent
 
 

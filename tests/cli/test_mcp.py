@@ -19,7 +19,7 @@ from mcp.server import MCPServer
 
 from reflector.cli.app import Place
 from reflector.cli.mcp import add_tools
-from reflector.lessons.recording import record_lesson
+from reflector.embed.lessons.recording import record_lesson
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

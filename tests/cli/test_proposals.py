@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.duplicates import labelled, measure
-from reflector.curation.proposals import Proposal, Quote, propose
+from reflector.changes.propose import Proposal, Quote, propose
 from reflector.playbook.change import Change
 from tests.ledger.events import reflected, window
 from tests.road.agent import Agent

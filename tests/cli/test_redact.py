@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.erasure import erase, planned
+from reflector.changes.erase import erase, planned
 from reflector.ledger import engines, sqlite_file
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reflector.reflection import answers
-from reflector.reflection.backends.fixtures import request_sha256
-from reflector.reflection.backends.rules import RulesBackend
+from reflector.judges import answers
+from reflector.judges.fixtures import request_sha256
+from reflector.judges.rules.judge import RulesBackend
 from reflector.reflection.runner import Runner
-from tests.reflection.api import answer
+from tests.judges.api import answer
 from tests.road.agent import Agent
 
 SAID = answer(("pat-001", "helpful"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reflector.embed.lessons.recording import observe_outcome, record_lesson
 from reflector.ledger.store import Ledger
-from reflector.lessons.recording import observe_outcome, record_lesson
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

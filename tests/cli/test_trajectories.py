@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.reflection.api import Api, sound
-from tests.reflection.truth.cases import insights, verdict
+from tests.judges.api import Api, sound
+from tests.judges.truth.cases import insights, verdict
 from tests.road.agent import Agent, Ran
 
 GOOD: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.curation.changes import apply
+from reflector.changes.apply import apply
 from reflector.playbook.change import Change
 from tests.road.agent import Agent
 from tests.road.sessions import Session

@@ -11,7 +11,7 @@ import pytest
 
 from reflector.curator.listening import wishes
 from reflector.transcripts.message import Message
-from tests.reflection.api import Api, answer, sound
+from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

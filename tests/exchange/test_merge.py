@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.proposals import approve, find, proposals, propose, reject
+from reflector.changes.propose import approve, find, proposals, propose, reject
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.transfer import exported, load

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reflector.curation.changes import apply
-from reflector.curation.undoing import last_change, retract, undoing
+from reflector.changes.apply import apply
+from reflector.changes.undo import last_change, retract, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event, tx_of
 from reflector.exchange.merge import merge

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from reflector.embed.lessons.recording import record_lesson
 from reflector.hooks import fast
-from reflector.lessons.recording import record_lesson
 from tests.hooks.conftest import event
 from tests.road.agent import Agent
 

@@ -11,7 +11,7 @@ import pytest
 
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
-from reflector.reflection.reflection_events import Reflected
+from reflector.reflection.recorder import Reflected
 from reflector.sessions.injection import leave_last_session
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reflector.curation.changes import Step, apply
+from reflector.changes.apply import Step, apply
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import pack_keys

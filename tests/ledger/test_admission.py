@@ -10,13 +10,13 @@ import pytest
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.transfer import load
+from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import LedgerCorrupt, LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
-from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
 from tests.conftest import OpenLedger
 from tests.exchange.test_transfer import forged

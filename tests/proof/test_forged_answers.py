@@ -17,14 +17,14 @@ import pytest
 
 from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
+from reflector.judges.truth import questions as asking
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
-from reflector.reflection.truth import asking
+from tests.judges.api import Api
+from tests.judges.api import sound as answering
+from tests.judges.truth.cases import insights, verdict
 from tests.ledger.events import added, history, learned, lesson, merged, trajectory
 from tests.oracle.histories import live
-from tests.reflection.api import Api
-from tests.reflection.api import sound as answering
-from tests.reflection.truth.cases import insights, verdict
 from tests.report.test_page import undrawn
 from tests.road.agent import Agent
 from tests.road.sessions import Session

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.checked import checked
+from reflector.judges.answers import read_answer
+from reflector.judges.protocol import Answer, judge_named, trouble_of
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from reflector.reflection import reflection_events as events_of
-from reflector.reflection.answers import read_answer
+from reflector.reflection import recorder as events_of
 from reflector.reflection.checking import MODE, todo
-from reflector.reflection.protocol import Answer, judge_named, trouble_of
 from reflector.sessions.intake import Source, take_in
-from tests.reflection.api import answer
+from tests.judges.api import answer
 from tests.road.sessions import Session
 
 SAID = answer(("pat-001", "neutral"))

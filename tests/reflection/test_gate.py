@@ -19,7 +19,7 @@ from reflector.config import Config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.ledger.store import Ledger
-from reflector.reflection import reflection_events as events_of
+from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import (
     Gate,
     Spending,

@@ -12,15 +12,15 @@ import pytest
 
 from reflector.audit.checked import CheckedLine, checked
 from reflector.config import Config
+from reflector.judges.agent import AgentClient
+from reflector.judges.model import Client, ModelBackend
 from reflector.ledger.store import Ledger
-from reflector.reflection.backends.agent import AgentClient
-from reflector.reflection.backends.model import Client, ModelBackend
 from reflector.reflection.checking import Checker, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
-from tests.reflection.api import Api, sound
-from tests.reflection.test_agent import Played, only_claude, played  # noqa: F401
+from tests.judges.api import Api, sound
+from tests.judges.test_agent import Played, only_claude, played  # noqa: F401
 from tests.reflection.test_runner import counters
 from tests.road.sessions import Session
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reflector import format_playbook, run_reflector
-from reflector.reflection.ace import _result
-from reflector.reflection.backends.model import DEFAULT_MODEL, model_settings
+from reflector.embed.ace import _result
+from reflector.judges.model import DEFAULT_MODEL, model_settings
 from tests.conftest import examples
-from tests.reflection.api import KEY, Api, Behaviour, error, raw, sound
-from tests.reflection.test_answers import ANSWERS
+from tests.judges.api import KEY, Api, Behaviour, error, raw, sound
+from tests.judges.test_answers import ANSWERS
 from tests.reflection.test_requirements import entry, playbook
 
 EMPTY = {"analysis": "", "bullet_tags": []}
@@ -45,7 +45,7 @@ def asks(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Api:
     """The API as the environment names it; waits are noted down in its `waits`."""
     for name, value in api.environ().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("reflector.reflection.backends.anthropic.AnthropicClient", api.hurried)
+    monkeypatch.setattr("reflector.judges.anthropic.AnthropicClient", api.hurried)
     monkeypatch.chdir(tmp_path)
     return api
 

@@ -13,10 +13,10 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import Event
+from reflector.judges.protocol import Answer, BackendError, Request
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection import runner as runner_module
-from reflector.reflection.protocol import Answer, BackendError, Request
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from tests.ledger.events import changed

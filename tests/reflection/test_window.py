@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.blame import blame
-from reflector.curation.undoing import put_back, retract
+from reflector.changes.undo import put_back, retract
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent
+from reflector.judges.protocol import Answer, Backend, BackendError, Request
+from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
-from reflector.reflection.backends.rules import RulesBackend
-from reflector.reflection.protocol import Answer, Backend, BackendError, Request
-from reflector.reflection.reflection_events import Reflected
+from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of

@@ -22,7 +22,7 @@ import pytest
 
 from reflector.audit.blame import blames
 from reflector.audit.checked import checked
-from reflector.curation.proposals import propose
+from reflector.changes.propose import propose
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from reflector.audit.doubles import Totals, double_counts
 from reflector.events import event as ev
+from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.proof.verify import verify
-from reflector.reflection.backends.rules import RulesBackend
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import UnknownTranscript, scan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.reflection.api import Api, answer, error, sound
+from tests.judges.api import Api, answer, error, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reflector.reflection.protocol import MOST_QUESTIONS
-from tests.reflection.api import Api, answer, sound
+from reflector.judges.protocol import MOST_QUESTIONS
+from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

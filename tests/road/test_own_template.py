@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.reflection.api import Api, sound
+from tests.judges.api import Api, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

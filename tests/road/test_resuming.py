@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reflector.events.fields import unpack_keys
+from reflector.judges.rules import follow
+from reflector.judges.rules import judge as rules
 from reflector.ledger.store import Ledger
 from reflector.reflection import window
-from reflector.reflection.backends import rules
-from reflector.reflection.rules import follow
 from reflector.sessions import intake
 from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts import reading as transcripts

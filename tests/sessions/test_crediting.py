@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reflector.embed.lessons.book import Outcome, lesson_book
+from reflector.embed.lessons.recording import record_lesson
 from reflector.events.event import LESSON_RECORDED
 from reflector.ledger.store import Ledger
-from reflector.lessons.book import Outcome, lesson_book
-from reflector.lessons.recording import record_lesson
 from reflector.proof.verify import verify
 from reflector.sessions.crediting import record_test_outcomes
 from reflector.sessions.intake import Source, take_in

@@ -4,8 +4,8 @@ recorded.
 
 import hashlib
 
+from reflector.embed.lessons.recording import observe_outcome, record_lesson
 from reflector.handover import MAX_TOLD, TOLD
-from reflector.lessons.recording import observe_outcome, record_lesson
 from reflector.playbook.bullet import Bullet
 from reflector.sessions.injection import LESSONS, LIMIT, Told, render, told_by_hook
 from tests.road.agent import Agent

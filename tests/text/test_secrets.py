@@ -20,8 +20,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reflector.reflection.excerpt import compose
-from reflector.reflection.prompts import find_template
+from reflector.judges.excerpt import compose
+from reflector.judges.prompts import find_template
 from reflector.text.assignments import redact_assignments
 from reflector.text.bounds import clean, visible
 from reflector.text.forms import redact_places, redact_tokens

@@ -12,7 +12,7 @@ from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.message import Message, ToolResult
 from reflector.trials.outcome import OUTCOMES, Outcome, joined, read_outcome
-from tests.reflection.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
+from tests.judges.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
 from tests.road.sessions import Session
 
 

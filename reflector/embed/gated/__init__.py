@@ -1,0 +1,367 @@
+"""Reflection as a step of your own agent loop, which can be switched off without a trace
+(docs/embedding.md): the gate, a reflection within its budgets, its entries in the ledger and its
+line in the log; and the same on a fixed turn, for a host that wants to know that its settings do
+what it thinks, and how fast.
+
+Invariant: a turn is never harmed or changed. Whatever goes wrong is a reason in the result and in
+the log, and what took too long writes nothing. With the gate closed nothing is read, made, written
+or logged. Secrets are gone before a text is summarised, hashed or sent. A result depends on the
+turn and the settings alone, in every process, locale and time zone; an entry is known by its agent,
+turn, slot and text, so writing it again adds nothing. Importing this loads no database, and it
+calls no network.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reflector.embed.gated.log import FILE_NAME as FILE_NAME
+from reflector.embed.gated.log import STAGE_ORDINAL as STAGE_ORDINAL
+from reflector.embed.gated.log import RecordLog as RecordLog
+from reflector.embed.gated.log import ReflectionLog as ReflectionLog
+from reflector.embed.gated.log import canonical_line as canonical_line
+from reflector.embed.gated.log import log_record as log_record
+from reflector.embed.gated.log import result_figures, shown_ms
+from reflector.embed.gated.settings import Fixtures as Fixtures
+from reflector.embed.gated.settings import GatedConfig as GatedConfig
+from reflector.embed.gated.settings import load_config as load_config
+from reflector.embed.gated.settings import read_config as read_config
+from reflector.embed.gated.turn import NO_TIME, asks
+from reflector.embed.gated.turn import ReflectionBundle as ReflectionBundle
+from reflector.embed.gated.turn import ReflectionResult as ReflectionResult
+from reflector.embed.gated.turn import plan_flag as plan_flag
+from reflector.embed.gated.turn import should_run as should_run
+from reflector.embed.lessons.book import embed as embed
+from reflector.judges.fixtures import read_fixtures
+from reflector.judges.protocol import BackendError
+from reflector.text.secrets import quote, redact
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+_log = logging.getLogger("reflector")
+_PUNCTUATION = re.compile(r"[^\w\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of entries.
+
+    attempted  how many were given
+    written    how many the ledger has because of this call
+    known      how many it had already
+    errors     `add_error[<slot>]:<type>` of each that it refused
+    reason     ops_cap=0, index_missing or partial_failure; None where nothing went wrong
+    ids        of the entries that the ledger has, in order
+    """
+
+    attempted: int
+    written: int = 0
+    known: int = 0
+    errors: tuple[str, ...] = ()
+    reason: str | None = None
+    ids: tuple[str, ...] = ()
+
+
+class Completion(NamedTuple):
+    """An answer: its text, how many words it has, and whether it had more."""
+
+    text: str
+    tokens: int
+    truncated: bool
+
+
+class FixtureMissingError(Exception):
+    """The fixtures cannot be read, or have no answer for the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixturesAdapter:
+    """Answers from a file of fixtures: `{"prompt_hash": <64 hex digits>, "completion": <text>}`
+    on each line.
+    """
+
+    path: str
+
+    def generate(self, prompt: str, *, max_tokens: int, temperature: float = 0.0) -> Completion:
+        """Return the recorded answer, of `max_tokens` words at most. Raises FixtureMissingError."""
+        wanted = prompt_sha256(prompt)
+        try:
+            found = read_fixtures(Path(self.path)).get(wanted)
+        except BackendError as error:
+            raise FixtureMissingError(str(error)) from error
+        if found is None:
+            raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
+        text = _clipped(found, max_tokens)
+        return Completion(text, len(text.split()), len(text.split()) < len(found.split()))
+
+
+def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
+    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError
+    for a bad turn.
+    """
+    asked = {
+        "task": "reflect_summary",
+        "version": 1,
+        "agent": bundle.agent,
+        "turn": bundle.turn,
+        "summary_tokens": config.summary_tokens,
+        "utter": _collapsed(bundle.utter),
+        "snippets": [_collapsed(snippet) for snippet in bundle.snippets[: config.topk_snippets]],
+        "plan_reflection": asks(bundle.plan, "reflection"),
+    }
+    return canonical_line(asked)
+
+
+def prompt_sha256(prompt: str) -> str:
+    """Return the key of a prompt in a file of fixtures: SHA-256 in hex, over LF line ends."""
+    return sha256(prompt.replace("\r\n", "\n").encode()).hexdigest()
+
+
+def fixture_key(bundle: ReflectionBundle, config: GatedConfig) -> str:
+    """Return the first 12 digits of the hash of a bundle's prompt. Raises ValueError for a bad
+    turn.
+    """
+    return prompt_sha256(canonical_prompt(bundle, config))[:12]
+
+
+def _used(snippets: Sequence[Any], topk: int) -> list[str]:
+    """Return the texts among the first `topk` snippets."""
+    return [snippet for snippet in snippets[: max(topk, 0)] if isinstance(snippet, str)]
+
+
+def _collapsed(text: object) -> str:
+    """Return a text without secrets, each run of white space one space; "" for what is empty or
+    None.
+    """
+    return " ".join(redact(str(text)).split()) if text else ""
+
+
+def _clipped(text: str, tokens: int) -> str:
+    return " ".join(text.split()[: max(tokens, 0)])
+
+
+def summarize(
+    utterance: str, snippets: Sequence[Any] = (), *, topk: int = 3, tokens: int = 128
+) -> str:
+    """Return the first `tokens` words of an utterance and of the first `topk` snippets, those
+    that are texts.
+    """
+    pieces = (
+        _PUNCTUATION.sub(" ", _collapsed(text).lower())
+        for text in (utterance, *_used(snippets, topk))
+    )
+    return _clipped(" ".join(pieces), tokens)
+
+
+def think(
+    bundle: ReflectionBundle, config: GatedConfig, *, adapter: Any = None
+) -> ReflectionResult:
+    """Reflect on a turn without a budget of time; the gate is not asked.
+
+    adapter  who answers the backend `llm`, in place of the file of fixtures: `generate(prompt, *,
+             max_tokens, temperature)` returns something with a `text`, or a function from the
+             prompt to a text
+    Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError,
+    and whatever the adapter raises.
+    """
+    _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
+    metrics: dict[str, Any] = {"backend": config.backend}
+    if config.backend == "rulebased":
+        kept = len(_used(bundle.snippets, config.topk_snippets))
+        summary = summarize(
+            bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens
+        )
+    else:
+        kept = len(bundle.snippets[: config.topk_snippets])
+        prompt = canonical_prompt(bundle, config)
+        if adapter is None:
+            if not config.fixtures.enabled:
+                raise ValueError(
+                    "the backend llm needs t3.llm.fixtures.enabled: true, or an adapter"
+                )
+            adapter = FixturesAdapter(config.fixtures.path or "")
+            metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
+        if hasattr(adapter, "generate"):
+            said = adapter.generate(prompt, max_tokens=config.summary_tokens, temperature=0.0).text
+        else:
+            said = adapter(prompt)
+        if not isinstance(said, str):
+            raise TypeError(f"the adapter answered with {type(said).__name__}, not with a text")
+        if not (summary := _clipped(said, config.summary_tokens)):
+            raise FixtureMissingError(
+                f"the answer to the prompt {prompt_sha256(prompt)} has no words"
+            )
+    metrics |= {"summary_len": len(summary.split()), "used_topk": kept, "embed": config.embed}
+    metrics |= {"ops_cap": config.ops_reflection}
+    entry: dict[str, Any] = {"owner": bundle.agent, "ts": bundle.time, "text": summary}
+    entry |= {"tags": ["reflection"], "kind": "summary"}
+    if config.embed and summary:
+        with suppress(UnicodeEncodeError):
+            entry["vec_full"] = [round(value, 6) for value in embed(summary)]
+    return ReflectionResult(summary, [entry] if config.ops_reflection else [], metrics)
+
+
+def reflect(
+    bundle: ReflectionBundle,
+    config: GatedConfig,
+    *,
+    adapter: Any = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> ReflectionResult:
+    """Reflect on a turn as `think` does, within its time. Never raises: what failed is the result's
+    reason.
+
+    A reflection that took too long keeps its summary and loses its entries; `clock` gives seconds.
+    """
+    begun = clock()
+    try:
+        result = think(bundle, config, adapter=adapter)
+    except Exception as error:  # noqa: BLE001 - a reflection is an extra: the turn goes on
+        reason = f"reflect_error:{type(error).__name__}"
+        _log.warning("no reflection on this turn (%s): %s", reason, quote(str(error), 300))
+        result = ReflectionResult("", [], {"backend": config.backend, "reason": reason})
+    ms = (clock() - begun) * 1000
+    if ms > config.time_ms_reflection and result.reason is None:
+        result = ReflectionResult(
+            result.summary, [], {**result.metrics, "reason": "reflection_timeout"}
+        )
+    return replace(result, ms=ms)
+
+
+def after_turn(
+    bundle: ReflectionBundle,
+    config: GatedConfig,
+    *,
+    ledger: Ledger | None = None,
+    log: RecordLog | None = None,
+    adapter: Any = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> ReflectionResult | None:
+    """Do the whole step after a turn was applied, and return as `reflect` does; None where the gate
+    is closed.
+
+    The entries are appended to the ledger, and a record of the turn to the log, where there is one.
+    """
+    if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
+        return None
+    result, turn = reflect(bundle, config, adapter=adapter, clock=clock), 0
+    with suppress(ValueError):  # then it is the result's reason
+        turn = bundle.turn
+    report = write_entries(ledger, result.memory_entries, ops_cap=config.ops_reflection, turn=turn)
+    if report.reason and not result.reason:
+        result = replace(result, metrics={**result.metrics, "reason": report.reason})
+    if log is not None and config.log:
+        record = log_record(
+            config, result, agent=bundle.agent, turn=turn, ops_written=report.written
+        )
+        try:
+            log.add(record)
+        except Exception as error:  # noqa: BLE001 - a host's own log, and the turn goes on
+            _log.warning("a turn is not in the log: %s", quote(str(error), 300))
+    return result
+
+
+def entry_id(agent: str, turn: int, slot: int, text: str) -> str:
+    """Return the id of an entry: `refl-{turn}-{agent}-{slot}-` and 12 digits of a hash of all
+    four.
+    """
+    digest = sha256(f"{agent}|{turn}|{slot}|{text}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"refl-{turn}-{agent}-{slot}-{digest[:12]}"
+
+
+def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]:
+    """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text,
+    vec_full.
+    """
+    owner, text = (
+        redact(str(entry.get("owner") or "unknown")),
+        redact(entry.get("text", "")).strip(),
+    )
+    kept = {
+        "id": entry_id(owner, turn, slot, text),
+        "owner": owner,
+        "ts": str(entry.get("ts") or NO_TIME),
+        "kind": entry.get("kind") or "summary",
+        "tags": list(entry.get("tags") or ["reflection"]),
+        "text": text,
+    }
+    return {**kept, "vec_full": entry["vec_full"]} if entry.get("vec_full") else kept
+
+
+def write_entries(
+    ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
+) -> Written:
+    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused
+    is in the report.
+    """
+    if ops_cap <= 0:
+        return Written(len(entries), reason="ops_cap=0")
+    if ledger is None:
+        return Written(len(entries), reason="index_missing")
+    added: dict[str, bool] = {}
+    errors: list[str] = []
+    for slot, entry in enumerate(entries[:ops_cap]):
+        try:
+            kept = _record(entry, turn=turn, slot=slot)
+            added[kept["id"]] = _append(ledger, kept, turn, slot)
+        except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
+            errors.append(f"add_error[{slot}]:{type(error).__name__}")
+    written, reason = sum(added.values()), "partial_failure" if errors else None
+    return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))
+
+
+def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
+    """Append an entry as a lesson; return whether the ledger did not have it. Raises
+    LedgerError.
+    """
+    from reflector.embed.lessons.recording import lesson_event
+    from reflector.ledger.errors import Conflict
+
+    more = {name: kept[name] for name in ("owner", "ts", "tags")}
+    # A vector follows from its text, so only that there is one is a fact.
+    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
+    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
+    try:
+        return ledger.append([event])[0].added
+    except Conflict:  # the same words of the same turn, at another time: the first record stands
+        return False
+
+
+_TURN = ReflectionBundle(
+    ctx={},
+    state_view={},
+    plan={},
+    utter="assistant: summary: . next: question",
+    snippets=(
+        "user asked to summarise prior step",
+        "agent proposed next action planning",
+        "note: constraints unchanged in this turn",
+        "hint: prefer concise phrasing",
+        "meta: deterministic test path",
+    ),
+)
+
+
+def measure(config: GatedConfig, *, repeats: int = 1, raw_time: bool = False) -> dict[str, Any]:
+    """Return the figures of the last of several reflections on the fixed turn, whether the gate
+    is open or not.
+    """
+    for _ in range(max(repeats, 1)):
+        result = reflect(_TURN, config)
+    return result_figures(config, result) | {
+        "allow_reflection": config.allow_reflection,
+        "ms": shown_ms(result.ms) if raw_time else 0.0,
+        "ops": len(result.memory_entries),
+        "ops_cap": config.ops_reflection,
+        "time_budget_ms": config.time_ms_reflection,
+        "tokens_budget": config.summary_tokens,
+    }

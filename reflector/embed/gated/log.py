@@ -1,0 +1,133 @@
+"""The log of reflections: a line for each turn on which the step ran.
+
+Invariant: a log never harms a turn: it raises nothing, and waits for nobody who would read it.
+Inside `in_order`, its bytes depend on the turns alone, and not on which agent was first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reflector.files import NO_WAIT
+
+if TYPE_CHECKING:
+    from reflector.embed.gated.settings import GatedConfig
+    from reflector.embed.gated.turn import ReflectionResult
+
+FILE_NAME = "t3_reflection.jsonl"
+#: The place of this log among the logs of a turn, for a host that stages several of them and
+#: flushes them together.
+STAGE_ORDINAL = 10
+
+
+def log_record(
+    config: GatedConfig, result: ReflectionResult, *, agent: str, turn: int, ops_written: int
+) -> dict[str, Any]:
+    """Return a turn's record: turn, agent, backend, summary_len, ops_written, embed, ms, reason,
+    fixture_key.
+    """
+    about = {"turn": turn, "agent": agent, "ops_written": ops_written, "ms": shown_ms(result.ms)}
+    return about | result_figures(config, result)
+
+
+def result_figures(config: GatedConfig, result: ReflectionResult) -> dict[str, Any]:
+    """Return what a log and a measure both say of a result."""
+    key = {name: value for name, value in result.metrics.items() if name == "fixture_key"}
+    length = len(result.summary.split())
+    return {
+        "backend": config.backend,
+        "embed": config.embed,
+        "summary_len": length,
+        "reason": result.reason,
+        **key,
+    }
+
+
+def shown_ms(ms: float) -> float:
+    """Return milliseconds as a log shows them: 0.0 where the environment has CI=true."""
+    return 0.0 if os.environ.get("CI", "").lower() == "true" else round(ms, 3)
+
+
+def canonical_line(record: Mapping[str, Any]) -> str:
+    """Return a record as its line, without the line's end: JSON in ASCII with sorted keys."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+class RecordLog(Protocol):
+    """Takes a record of each turn: a `ReflectionLog`, or an object of the host's own that stages
+    its records.
+    """
+
+    def add(self, record: Mapping[str, Any]) -> None: ...
+
+
+class ReflectionLog:
+    """The log in a file, which is made with its first record. Agents in several threads may share
+    one.
+
+    lost  how many records could not be written
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.lost = 0
+        self._lock = threading.Lock()
+        self._batches = 0
+        self._staged: list[tuple[str, int, str]] = []
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Write a record, whole and at once; inside `in_order`, stage it. Never raises."""
+        with self._lock:
+            try:
+                staged = (
+                    str(record.get("agent", "")),
+                    int(record.get("turn", 0)),
+                    canonical_line(record),
+                )
+            except (AttributeError, TypeError, ValueError, OverflowError):  # not a record
+                self.lost += 1
+                return
+            if self._batches:
+                self._staged.append(staged)
+            else:
+                self._write(staged[-1])
+
+    @contextmanager
+    def in_order(self) -> Iterator[None]:
+        """Stage the records of a batch, and write them by agent and turn when the batch ends.
+
+        Of batches that overlap, the last one to end writes the records of all.
+        """
+        with self._lock:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._batches -= 1
+                if not self._batches:
+                    self._flush()
+
+    def _flush(self) -> None:
+        staged, self._staged = sorted(self._staged), []
+        for *_, line in staged:
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        data = f"{line}\n".encode("ascii")
+        try:
+            # A pipe that nobody reads would keep the turn waiting, in `open` and, once it is full,
+            # in `write`.
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_WAIT, 0o600)
+            try:
+                self.lost += os.write(fd, data) < len(data)
+            finally:
+                os.close(fd)
+        except (OSError, ValueError):  # a full disk, a folder that is not there, a NUL in the path
+            self.lost += 1

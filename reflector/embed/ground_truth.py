@@ -1,0 +1,206 @@
+"""Reflection on tasks that have a right answer, for programs: with any model and any store.
+
+Invariant: `ReflectorAgent.run` returns a result whatever the model does; what went wrong is logged
+on the logger `reflector`. It raises for what the caller can repair (a dataset's name, a trajectory
+that is too long) and for the ledger.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reflector.config import load_config
+from reflector.judges.protocol import (
+    Answer,
+    Backend,
+    BackendError,
+    Replies,
+    Request,
+    reply_of,
+)
+from reflector.judges.registry import backend_of
+from reflector.judges.truth.models import (
+    Playbook,
+    ReflectionResult,
+    Trajectory,
+)
+from reflector.judges.truth.questions import (
+    Case,
+    Question,
+    Talk,
+    Unanswered,
+    known_language,
+    talk,
+)
+from reflector.ledger.store import Ledger
+from reflector.project import Project
+from reflector.reflection.gate import Gate
+from reflector.reflection.recorder import Recorder
+from reflector.reflection.trajectories import playbook_of, run_recorded, unknown_bullets
+from reflector.text.secrets import quote
+
+_log = logging.getLogger("reflector")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlaybooks:
+    """Playbooks of datasets in a project, each a ledger below its `.claude/reflector/datasets/`: a
+    run with this store is recorded.
+    """
+
+    project: Path
+
+    def load(self, dataset: str) -> Playbook:
+        """Return the live bullets of a dataset. Raises LedgerError, and ValueError for a name it
+        cannot have.
+        """
+        with self.ledger(dataset) as ledger:
+            return playbook_of(ledger)
+
+    @contextmanager
+    def ledger(self, dataset: str) -> Iterator[Ledger]:
+        """Open the ledger of a dataset. Raises as `load` does."""
+        with Project.of_dataset(self.project, dataset).open_ledger() as ledger:
+            yield ledger
+
+
+def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
+    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with
+    `settings` of the configuration, such as `model`. Raises ConfigError.
+    """
+    root = project or Path.cwd()
+    made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
+    reply_of(made)
+    return made
+
+
+class _Foreign:
+    """A caller's own model: an object with `invoke_with_template(prompt)`, or a callable."""
+
+    is_model = rereads = quotes = False
+
+    def __init__(self, llm_client: Any) -> None:
+        self.call = getattr(llm_client, "invoke_with_template", llm_client)
+        if not callable(self.call):
+            raise TypeError(
+                "llm_client needs a method invoke_with_template(prompt), or to be callable"
+            )
+        self.name = quote(str(getattr(llm_client, "name", "") or type(llm_client).__name__), 60)
+
+    def answer(self, request: Request) -> Answer:
+        raise BackendError(
+            (f"{self.name} judges no sessions"), stage="backend", attempts=0, final=True
+        )
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question with the caller's model."""
+        sent = question.prompt
+        text = self.call(sent)
+        if not isinstance(text, str):
+            raise BackendError(
+                (f"the model answered with {type(text).__name__}, not with text"), stage="answer"
+            )
+        return Answer(
+            text, self.name, prompt_sha256=sent.sha256, template_sha256=sent.template_sha256
+        )
+
+
+class ReflectorAgent:
+    """Reflects on trajectories.
+
+    llm_client      anything with `invoke_with_template(prompt: str) -> str`, a callable, or a
+                    backend of ours
+    prompt_builder  anything with `build` and `build_evaluation_prompt`, such as a
+                    `ReflectorPromptBuilder`
+    playbook_store  anything with `load(dataset) -> Playbook`; with `LedgerPlaybooks`, every run is
+                    recorded
+    """
+
+    def __init__(self, llm_client: Any, prompt_builder: Any, playbook_store: Any) -> None:
+        self.llm_client = llm_client
+        self.prompt_builder = prompt_builder
+        self.playbook_store = playbook_store
+
+    def run(
+        self,
+        trajectory: Trajectory,
+        ground_truth: str,
+        test_report: str,
+        dataset: str,
+        max_iterations: int = 1,
+    ) -> ReflectionResult:
+        """Return what a trajectory teaches; empty where the model could not be asked. The insights
+        are those of the last iteration that could be read. Raises LedgerError and what the prompt
+        builder raises, and with `LedgerPlaybooks` ValueError for a dataset's name that no folder
+        can have and for a trajectory that is too long.
+        """
+        language = known_language(getattr(self.prompt_builder, "language", None))
+        case = Case(
+            trajectory, ground_truth, test_report, dataset, max_iterations, language=language
+        )
+        # A mock has every attribute, also those of our backends.
+        ours = isinstance(self.llm_client, Replies) and not hasattr(
+            self.llm_client, "invoke_with_template"
+        )
+        backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
+        if case.iterations < 1:
+            said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
+        elif isinstance(self.playbook_store, LedgerPlaybooks):
+            project = self.playbook_store.project
+            with self.playbook_store.ledger(dataset) as ledger:
+                recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
+                said, _ = run_recorded(recorder, self.prompt_builder, case)
+        else:
+            said = self._unrecorded(backend, case)
+        for problem in said.problems:
+            _log.warning("%s", quote(problem, 500))
+        return ReflectionResult(
+            insights=said.insights,
+            bullet_evaluations=said.evaluations,
+            trajectory_query=trajectory.query,
+            trajectory_dataset=trajectory.dataset,
+            iteration_count=said.iterations,
+        )
+
+    def _unrecorded(self, backend: Backend, case: Case) -> Talk:
+        """Judge by a playbook that may have any bullets, which no ledger could hold."""
+        if _leaves_its_folder(case.dataset):  # a store may make a path of it
+            return Talk(
+                problems=[
+                    f"the dataset {ascii(case.dataset)[:80]} is not asked for: it "
+                    "leads out of a folder"
+                ]
+            )
+        try:
+            known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
+        except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
+            return Talk(
+                problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"]
+            )
+        used = list(dict.fromkeys(case.trajectory.used_bullet_ids))
+
+        def ask(question: Question) -> str:
+            try:
+                return reply_of(backend)(question).text
+            except Exception as error:  # requirement B-16: a model's failure is never the caller's
+                raise Unanswered(f"{type(error).__name__}: {error}") from error
+
+        said = talk(
+            replace(case, bullets=[known[id_] for id_ in used if id_ in known]),
+            self.prompt_builder,
+            ask,
+        )
+        said.problems[:0] = unknown_bullets(id_ for id_ in used if id_ not in known)
+        return said
+
+
+def _leaves_its_folder(dataset: str) -> bool:
+    """Return whether a name, used as a path, leads out of the folder that it is put below."""
+    is_path = any(part in ("", ".", "..") for part in re.split(r"[/\\]", dataset))
+    return is_path or ":" in dataset or not dataset.isprintable()

@@ -1,0 +1,240 @@
+"""What a person agreed to when they let their agents judge, and what has come of it since.
+
+Invariant: who is asked, by which path and with which variables is what the person saw when they
+agreed; nothing from below a project is kept, and nothing of a hook or a repository is added later.
+It lies in the person's own folder, for all of their projects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from reflector import files
+from reflector.judges.agent_clients import JUDGES, JudgeClient
+from reflector.locate import judge_folder
+
+#: Variables that every client needs as the person has them.
+_COMMON = (
+    *(
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
+    ),
+    *(
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    ),
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
+)
+#: Variables that name a file or a folder end in one of these.
+_PLACES = ("_HOME", "_DIR", "_FILE", "_CERTS", "_PATH", "_FOLDER")
+#: What each session of the person has, and is not shown.
+_UNSHOWN = frozenset({"HOME", "LANG", "USER"})
+#: The user and password in a URL, such as a proxy's.
+_LOGIN_OF_URL = re.compile(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re.IGNORECASE)
+_QUERY = re.compile(r"(?<=\S)\?\S+")
+_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+_MOST_BYTES = 1 << 20
+_FILE, _STATE = "consent.json", "state.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """One client: its absolute path, and the variables that it is started with."""
+
+    path: str
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True)
+class State:
+    """What is known of a client: the version whose lock-down was shown, limits in a row, and
+    until when it rests.
+    """
+
+    proved: str = ""
+    limits: int = 0
+    until: float = 0.0
+
+
+def found(
+    environ: Mapping[str, str] | None = None, project: Path | None = None
+) -> dict[str, Agreed]:
+    """Return the clients that are installed here, as they would be started: nothing of it is from
+    below the project, nor from below the working folder, whose files are not the person's alone.
+    """
+    environ = os.environ if environ is None else environ
+    tops = _projects(environ, project)
+    path = os.pathsep.join(_folders_of(environ, tops))
+    node = shutil.which("node", path=path)
+    clients = {}
+    for client in JUDGES.values():
+        binary = shutil.which(client.name, path=path)
+        if binary is None or _is_below(os.path.realpath(binary), tops):
+            continue
+        # A link stays: an update of the client moves it.
+        folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
+        given = {
+            name: environ[name]
+            for name in _names(client, environ)
+            if not _is_left_out(name, environ[name], tops)
+        }
+        clients[client.name] = Agreed(
+            binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))}
+        )
+    return clients
+
+
+def left_out(
+    name: str, environ: Mapping[str, str] | None = None, project: Path | None = None
+) -> list[str]:
+    """Return the variables of a client that are not kept, because they name a place below the
+    project.
+    """
+    environ = os.environ if environ is None else environ
+    tops = _projects(environ, project)
+    return [one for one in _names(JUDGES[name], environ) if _is_left_out(one, environ[one], tops)]
+
+
+def shown(agreed: Agreed) -> list[str]:
+    """Return a line for each variable that a client is started with, but for those that each
+    session has; keys are masked.
+    """
+    return [
+        f"{name}={_masked(name, value)}"
+        for name, value in agreed.environ.items()
+        if name not in _UNSHOWN
+    ]
+
+
+def _masked(name: str, value: str) -> str:
+    if name != "PATH" and name not in _COMMON and not name.endswith((*_PLACES, "_URL")):
+        return f"… ({len(value)} characters)"
+    return _QUERY.sub("?…", _LOGIN_OF_URL.sub(r"\1…@", value))
+
+
+def _names(client: JudgeClient, environ: Mapping[str, str]) -> list[str]:
+    """Return the variables that a client is started with, where they are set."""
+    return [
+        name
+        for name in dict.fromkeys((*_COMMON, *client.variables_of(environ)))
+        if environ.get(name)
+    ]
+
+
+def _projects(environ: Mapping[str, str], project: Path | None) -> list[str]:
+    """Return the folders below which nothing is kept; not one that holds the person's home."""
+    home = os.path.realpath(environ.get("HOME") or "/")
+    given = [str(Path.cwd()), *([str(project)] if project is not None else [])]
+    real = (os.path.realpath(folder) for folder in given)
+    return [folder for folder in dict.fromkeys(real) if not _is_below(home, [folder])]
+
+
+def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
+    """Return the folders of PATH that are the same in each working folder, and not below a
+    project.
+    """
+    folders = environ.get("PATH", "").split(os.pathsep)
+    return [
+        one for one in folders if one.startswith("/") and not _is_below(os.path.realpath(one), tops)
+    ]
+
+
+def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
+    if name == "HOME" or not name.endswith(_PLACES):
+        return False
+    return (
+        not value.startswith("/")
+        or _is_below(os.path.realpath(value), tops)
+        or _is_below(value, tops)
+    )
+
+
+def _is_below(path: str, tops: list[str]) -> bool:
+    return any(f"{path}/".startswith(f"{top.rstrip('/')}/") for top in tops)
+
+
+def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+    """Return the clients that the person lets judge; none without consent, or where its record
+    is damaged.
+    """
+    try:
+        known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
+        return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
+    except (KeyError, TypeError, ValueError):
+        return {}
+
+
+def keep(clients: Mapping[str, Agreed]) -> None:
+    """Record the consent. Raises OSError."""
+    folder = open_folder()
+    files.write_durably(
+        folder, json.dumps({name: asdict(one) for name, one in clients.items()}).encode(), _FILE
+    )
+
+
+def withdraw() -> bool:
+    """Remove the consent and all that came of it; return whether there was one."""
+    folder = judge_folder()
+    was = bool(folder) and Path(folder, _FILE).exists()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    return was
+
+
+def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
+    try:
+        return State(**_object(environ, _STATE).get(name, {}))
+    except TypeError:
+        return State()
+
+
+def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return until when a client rests that hit its limit, in words; "" for one that does not."""
+    until = state_of(name, environ).until
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
+    return f"(hit its limit; asked again after {at})" if until > time.time() else ""
+
+
+def keep_state(name: str, state: State) -> None:
+    """Record what is known of a client; the judge's lock must be held. Raises OSError."""
+    states = {**_object(None, _STATE), name: asdict(state)}
+    files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
+
+
+def open_folder(below: str = "") -> str:
+    """Return the person's folder of their judge, or one in it, private, made where it is
+    missing. Raises OSError.
+    """
+    folder = judge_folder()
+    if not folder:
+        raise FileNotFoundError(2, "this user has no home folder, so no agent of theirs can judge")
+    Path(folder).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    files.private_folder(folder)
+    return files.private_folder(f"{folder}/{below}") if below else folder
+
+
+def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict]:  # type: ignore[type-arg]
+    try:
+        value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,183 @@
+"""Whether a model's verdict rests on something that happened, and whose words say so.
+
+Invariant: a helpful or harmful verdict counts only where its quote, white space folded, stands in
+the one turn that it names, behind a citation of its bullet, in what a person said or in what a run
+printed that ended as the verdict says. A run is a command that tests, builds, checks or starts
+something and does nothing else. The playbook, the agent's own words and those of its commands, what
+a command prints of a file, a page or history, and the texts of MCP servers, of subagents and of the
+client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
+
+An answer to a template of the person's own that asks for no quotes is the one exception: it counts
+as its form asks, and every screen shows that it has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from reflector.judges.answers import ParsedTag
+from reflector.judges.rules.steps import Ending, is_run, read_call, read_result
+from reflector.text.bounds import visible
+from reflector.text.secrets import redact
+from reflector.transcripts.citations import citations_of
+from reflector.transcripts.message import Message, ToolCall, ToolResult
+
+LEAST_QUOTE: Final = 12
+#: The verdict that a run can prove, by how it ended.
+_PROVES: Final[Mapping[Ending, Collection[str]]] = {
+    "fails": ("harmful",),
+    "passes": ("helpful",),
+    "ran": ("helpful",),
+}
+_BOTH: Final = ("helpful", "harmful")
+
+
+class Ground(NamedTuple):
+    """What a tag rests on.
+
+    fault  why it does not count, a key of `DROPPED`; "" where nothing speaks against it
+    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook; "" where
+           they are nobody's
+    """
+
+    fault: str
+    words: str
+
+
+def unquoted(tags: Sequence[ParsedTag]) -> dict[int, Ground]:
+    """Return what speaks against tags that need no quote, by their index: that the advice was
+    not followed.
+    """
+    return {tag.index: Ground("not_followed", "") for tag in tags if _is_beside(tag)}
+
+
+def _is_beside(tag: ParsedTag) -> bool:
+    """Return whether the advice was not followed, or has nothing to do with the session."""
+    return not tag.relevant or tag.followed == "no"
+
+
+class _Text(NamedTuple):
+    """A folded text of a turn, and whose words it is.
+
+    proves   the verdicts that it can prove
+    command  what the agent had run to get it
+    """
+
+    words: str
+    text: str
+    proves: Collection[str] = ()
+    command: str = ""
+
+
+class _Turn(NamedTuple):
+    number: int
+    chain: str
+    texts: Sequence[_Text]
+
+
+def grounds(
+    tags: Sequence[ParsedTag],
+    messages: Iterable[Message],
+    asked: Collection[str],
+    advice: Iterable[str],
+    trusted: Collection[str],
+) -> dict[int, Ground]:
+    """Return what each tag rests on, by its index.
+
+    messages  the window's, as the model was shown them: the first is turn 1
+    asked     the names that it was asked about; empty where it was asked about the whole playbook
+    advice    the playbook's texts
+    trusted   the words for how sure a model is that count
+    """
+    wanted = {tag.turn for tag in tags}
+    turns: dict[int | None, _Turn] = {}
+    cited: dict[str, tuple[int, str]] = {}
+    calls: dict[str, ToolCall] = {}
+    chain: str | None = None
+    for number, message in enumerate(messages, start=1):
+        chain = message.chain if chain is None else chain
+        for name in citations_of(message):
+            cited.setdefault(name, (number, message.chain))
+        calls.update((call.id, call) for call in message.calls)
+        answered = [(calls.pop(result.call_id, None), result) for result in message.results]
+        if number in wanted:
+            turns[number] = _Turn(number, message.chain, list(_texts(message, answered)))
+    texts = [folded(text) for text in advice]
+    quotes = {tag.index: folded(tag.quote) for tag in tags}
+    found: dict[int, Ground] = {}
+    for tag in tags:
+        at = cited.get(tag.name or "") if asked else (0, chain or "")
+        found[tag.index] = _ground(tag, quotes[tag.index], turns.get(tag.turn), at, texts)
+        if asked and tag.name not in asked:
+            found[tag.index] = Ground("not_asked", "")
+    sound = [tag for tag in tags if tag.tag in _BOTH and not found[tag.index].fault]
+    for tag in sound:
+        quote, words = quotes[tag.index], found[tag.index].words
+        others = [
+            quotes[other.index]
+            for other in sound
+            if (other.turn, other.name != tag.name) == (tag.turn, True)
+        ]
+        if any(quote in other or other in quote for other in others):
+            found[tag.index] = Ground("shared", words)
+        elif tag.sure not in trusted:
+            found[tag.index] = Ground("unsure", words)
+    return found
+
+
+def _ground(
+    tag: ParsedTag,
+    quote: str,
+    turn: _Turn | None,
+    cited: tuple[int, str] | None,
+    advice: Sequence[str],
+) -> Ground:
+    is_short = tag.turn is None or len(quote) < LEAST_QUOTE
+    holds = [] if turn is None or is_short else [text for text in turn.texts if quote in text.text]
+    proof = next(
+        (text for text in holds if tag.tag in text.proves and quote not in text.command), None
+    )
+    words = (proof or holds[0]).words if holds else ""
+    if holds and any(quote in text for text in advice):
+        words, proof = "playbook", None
+    elif turn is not None and holds and cited is not None and turn.chain != cited[1]:
+        words, proof = "subagent", None
+    if _is_beside(tag):
+        return Ground("not_followed", words)
+    if turn is None or not holds:
+        return Ground("no_quote" if is_short else "misquoted", "")
+    if cited is None or turn.number <= cited[0]:
+        return Ground("too_early", words)
+    return Ground("" if proof else "no_proof", words)
+
+
+def _texts(
+    message: Message, answered: Sequence[tuple[ToolCall | None, ToolResult]]
+) -> Iterator[_Text]:
+    if message.origin in ("human", "refusal"):
+        yield _Text("person", folded(message.text), _BOTH)
+    else:
+        yield _Text("agent" if message.role == "assistant" else "client", folded(message.text))
+    for call, result in answered:
+        yield _text_of(call, result)
+    yield _Text("agent", folded(message.thinking))
+    for call in message.calls:
+        yield _Text("agent", folded(json.dumps(call.input, ensure_ascii=False)))
+
+
+def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
+    """Return what a call answered. Of runs, a failed one proves harm, one that is seen to end
+    well proves help.
+    """
+    text = folded(result.text)
+    if call is None or not is_run(call):
+        return _Text("tool", text)
+    ending = read_result(read_call(call), result.text, result.is_error).ending
+    return _Text("run", text, _PROVES.get(ending, ()), folded(str(call.input.get("command"))))
+
+
+def folded(text: str) -> str:
+    """Return a text as a model was shown it, with each run of white space as one space."""
+    return " ".join(redact(visible(text)).split())

@@ -1,0 +1,150 @@
+"""The backend `fixtures`: recorded answers, looked up by what is asked.
+
+Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids,
+models or prompts. So the answers recorded from one model replay on any machine, also after the
+counters moved.
+
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector.files import append_named, read_bounded
+from reflector.judges.protocol import Answer, Backend, BackendError, Request, reply_of
+from reflector.text.secrets import redact
+
+if TYPE_CHECKING:
+    from reflector.judges.truth.questions import Question
+
+_MOST_BYTES = 256 << 20
+
+
+def request_sha256(request: Request) -> str:
+    """Hex SHA-256 of the canonical request. Line ends are hashed as LF, so that a checkout
+    cannot change it.
+    """
+    digest = sha256()
+
+    def add(*values: object) -> None:
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+        digest.update(text.replace("\\r\\n", "\\n").encode() + b"\n")
+
+    add("reflect_session", 1, request.mode, 1)
+    for bullet in request.playbook:
+        add(bullet.name, bullet.section, bullet.text)
+    add(list(request.cited))
+    for message in request.messages():
+        calls = [(call.name, dict(call.input)) for call in message.calls]
+        results = [(result.text, result.is_error) for result in message.results]
+        add(message.role, message.origin, message.text, calls, results)
+    return digest.hexdigest()
+
+
+def question_sha256(question: Question) -> str:
+    """Hex SHA-256 of a question about a trajectory: of what it is about, neither of templates
+    nor of counters.
+    """
+    case = question.case
+    values = [
+        *("reflect_trajectory", 1, question.iteration, question.part),
+        *(case.trajectory.query, case.trajectory.generated_answer, case.trajectory.reasoning_steps),
+        *(
+            case.trajectory.status,
+            case.trajectory.error_message,
+            case.ground_truth,
+            case.test_report,
+        ),
+        [(bullet.id, bullet.section, bullet.content) for bullet in case.bullets],
+    ]
+    return sha256(
+        json.dumps(values, separators=(",", ":")).replace("\\r\\n", "\\n").encode()
+    ).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FixturesBackend:
+    """Answers from a file."""
+
+    path: Path
+    name: str = "fixtures"
+    is_model, rereads, quotes = False, False, True
+
+    def answer(self, request: Request) -> Answer:
+        """Return the recorded answer. Raises BackendError where the file is unreadable or has
+        none.
+        """
+        return self._recorded(request_sha256(request))
+
+    def reply(self, question: Question) -> Answer:
+        """Return the recorded answer to a question. Raises as `answer` does."""
+        return self._recorded(question_sha256(question))
+
+    def _recorded(self, wanted: str) -> Answer:
+        found = read_fixtures(self.path).get(wanted)
+        if found is None:
+            said = (
+                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with "
+                "--record"
+            )
+            raise BackendError(said, stage="fixtures")
+        return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
+
+
+class Recording:
+    """A backend whose answers are written down as fixtures on their way."""
+
+    def __init__(self, backend: Backend, path: Path) -> None:
+        self.backend, self.path = backend, path
+        self.name, self.is_model, self.rereads = backend.name, backend.is_model, backend.rereads
+        self.quotes = backend.quotes
+
+    def answer(self, request: Request) -> Answer:
+        """Return the backend's answer, recorded without secrets. Raises BackendError and
+        OSError.
+        """
+        return self._written(self.backend.answer(request), request_sha256(request))
+
+    def reply(self, question: Question) -> Answer:
+        """Return the backend's answer to a question, recorded. Raises as `answer` does."""
+        return self._written(reply_of(self.backend)(question), question_sha256(question))
+
+    def _written(self, answer: Answer, key: str) -> Answer:
+        completion = redact(answer.text)
+        line = json.dumps({"prompt_hash": key, "completion": completion}, ensure_ascii=False)
+        append_named(self.path, line.encode("utf-8", "replace") + b"\n")
+        return replace(answer, text=completion)
+
+
+def read_fixtures(path: Path) -> dict[str, str]:
+    """Return the completions in a file of fixtures by their prompt_hash: a JSON object a line,
+    blank lines are skipped, and of two lines with one key the last one counts. Raises BackendError.
+    """
+    try:
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8-sig").replace("\r", "\n")
+    except (OSError, ValueError) as error:
+        raise BackendError(
+            (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
+        ) from error
+    found: dict[str, str] = {}
+    # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as
+    # it is.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            key, completion = entry["prompt_hash"], entry["completion"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            key = completion = None
+        if not isinstance(key, str) or not isinstance(completion, str):
+            form = '{"prompt_hash": …, "completion": …}'
+            raise BackendError(
+                (f"{path}, line {number}: is not a fixture; each line is {form}"), stage="fixtures"
+            )
+        found[key] = completion
+    return found

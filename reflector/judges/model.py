@@ -1,0 +1,239 @@
+"""The backend that asks a model: which one, where, with whose key, and what comes of a question.
+
+Invariant: one answer takes one deadline, at most `MAX_RETRIES` requests and no more than the
+allowance, and what was answered is never thrown away.
+
+What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool
+use, then the configuration's files, then our default. A key is never shown, stored or logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reflector.config import Config
+from reflector.judges.excerpt import compose, estimate_tokens
+from reflector.judges.prompts import TemplateError, find_template
+from reflector.judges.protocol import MAX_TOKENS, Answer, BackendError, Prompt, Request
+from reflector.playbook.bullet import sections_text
+from reflector.prices import Usage, cost
+from reflector.text.bounds import visible
+from reflector.text.secrets import quote, redact
+
+if TYPE_CHECKING:
+    from reflector.judges.truth.questions import Question
+
+DEFAULT_MODEL = "claude-sonnet-5-5"
+MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL")
+KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
+
+#: Requirements A-15 and A-16.
+MAX_RETRIES = 3
+REQUEST_SECONDS = 30.0
+BASE_DELAY = 2.0
+#: The way out where a model calls a prompt too long.
+SHORTER = "; lower request_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How a model is asked.
+
+    key              the credential, None where there is none
+    bearer           True where the credential is a token for the Authorization header, not an API
+                     key
+    base_url         None for Anthropic's own
+    request_seconds  longest wait for one request
+    deadline         longest wait for an answer in seconds, retries and pauses included
+    """
+
+    model: str
+    key: str | None = field(repr=False)
+    bearer: bool
+    base_url: str | None
+    request_seconds: float = REQUEST_SECONDS
+    deadline: float = 110.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's text, why it ended there, and the tokens that it took.
+
+    request_id  by which the API knows the request; None where it has no ids
+    cost        in USD, where the client says it itself
+    requests    how many it took to get it
+    """
+
+    text: str
+    model: str
+    stop_reason: str
+    usage: Usage
+    request_id: str | None = None
+    cost: str = ""
+    requests: int = 1
+
+
+def model_settings(
+    config: Config | None = None, environ: Mapping[str, str] | None = None
+) -> ModelSettings:
+    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags
+    say.
+    """
+    environ = os.environ if environ is None else environ
+    config = Config() if config is None else config
+    nearer = config.model if config.is_near("model") else ""
+    variable, key = _first(KEY_VARIABLES, environ)
+    url = config.base_url if config.is_near("base_url") else ""
+    return ModelSettings(
+        model=nearer or _first(MODEL_VARIABLES, environ)[1] or config.model or DEFAULT_MODEL,
+        key=key or config.api_key or None,
+        bearer=variable == "ANTHROPIC_AUTH_TOKEN",
+        base_url=url or _first(URL_VARIABLES, environ)[1] or config.base_url or None,
+        deadline=float(config.deadline_seconds),
+    )
+
+
+def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the first of these variables that is set: (name, value), else ("", "")."""
+    return next(
+        ((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", "")
+    )
+
+
+class Client(Protocol):
+    """Who sends questions to a model. Whoever inherits from it is the only one, and can be asked at
+    any time.
+
+    worst     the most requests that it may make by itself of one question
+    overhead  the tokens that it adds to each
+    """
+
+    @property
+    def worst(self) -> int:
+        return 1
+
+    @property
+    def overhead(self) -> int:
+        return 0
+
+    def of(self, writer: str) -> Client:
+        """Return who is asked about a session that this agent wrote."""
+        return self
+
+    def name(self) -> str:
+        """Return its name among several, "" for the only one."""
+        return ""
+
+    def admit(self) -> None:
+        """Raise BackendError where nobody can be asked now, before anything is reserved for it."""
+        return
+
+    async def send(self, texts: Sequence[str]) -> Reply:
+        """Send one question; all its texts but the last are the same for many. Raises
+        BackendError and nothing else.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBackend:
+    """Asks the model of the client.
+
+    project         whose own template is used, None for the user's or ours
+    request_tokens  most tokens of one request
+    allowed         the templates of projects whose answers count without a quote, by their SHA-256
+    """
+
+    client: Client
+    project: Path | None = None
+    request_tokens: int = 100_000
+    name: str = "anthropic"
+    allowed: Collection[str] = ()
+    is_model, rereads, quotes = True, False, True
+
+    def prompt(self, request: Request) -> Prompt:
+        """Return what would be sent about a window. Raises BackendError where template or limit
+        forbid it.
+        """
+        limit = self.request_tokens
+        if request.allowance is not None:
+            client = self.client.of(request.agent)
+            limit = min(limit, request.allowance // client.worst - MAX_TOKENS - client.overhead)
+        try:
+            template = find_template(request.template, self.project)
+            more = find_template("learn.txt", self.project).fill({}) if request.learns else ""
+            advice = sections_text(request.playbook)
+            prompt = compose(template, advice, request.cited, request.messages, limit, more)
+            unquoted = request.template == "reflector.txt" and template.counts_unquoted(
+                self.allowed
+            )
+            return replace(prompt, unquoted=unquoted)
+        except TemplateError as error:
+            raise BackendError(str(error), stage="template", attempts=0) from error
+        except BackendError as error:
+            if limit < self.request_tokens:
+                error.stage = "budget"
+            raise
+
+    def answer(self, request: Request) -> Answer:
+        """Judge a window. Raises BackendError; what the file of the transcript raises goes
+        through.
+        """
+        client = self.client.of(request.agent)
+        prompt = self.prompt(request)
+        client.admit()
+        request.reserve(client.worst * (prompt.tokens + client.overhead + MAX_TOKENS))
+        answer = _answer(client, (prompt.before, prompt.after), prompt.tokens)
+        of = prompt.template_sha256
+        how: Any = {"left_out": prompt.left_out, "unquoted": prompt.unquoted}
+        return replace(answer, prompt_sha256=prompt.sha256, template_sha256=of, **how)
+
+    def who(self, agent: str) -> str:
+        """Return which client is asked about a session that this agent wrote."""
+        return self.client.of(agent).name()
+
+    def reply(self, question: Question) -> Answer:
+        """Answer a question about a trajectory. Raises BackendError."""
+        answer = self.complete(question.prompt)
+        return replace(answer, template_sha256=question.prompt.template_sha256)
+
+    def complete(self, prompt: str) -> Answer:
+        """Answer a prompt, sent without its secrets. Raises BackendError."""
+        text = redact(visible(prompt))
+        tokens = estimate_tokens(text)
+        if tokens > self.request_tokens:
+            said = f"the prompt takes about {tokens:,} of {self.request_tokens:,} tokens"
+            way_out = "shorten what it is about, or raise request_tokens"
+            raise BackendError(f"{said}; {way_out}", stage="request", attempts=0)
+        return replace(
+            _answer(self.client, (text,), tokens), prompt_sha256=sha256(text.encode()).hexdigest()
+        )
+
+
+def _answer(client: Client, texts: Sequence[str], estimated: int) -> Answer:
+    """Return what comes of one question. Where nobody counted its tokens, the most that they can be
+    stand: budgets must hold. Raises BackendError.
+    """
+    begun = time.monotonic()
+    reply = asyncio.run(client.send(texts))
+    usage = reply.usage if reply.usage.total else Usage(estimated, estimate_tokens(reply.text))
+    meta: dict[str, object] = {
+        **usage.meta(),
+        "estimated_tokens": estimated,
+        "milliseconds": round((time.monotonic() - begun) * 1000),
+        "requests": reply.requests,
+        "stop_reason": quote(reply.stop_reason, 60),
+    }
+    if (price := reply.cost or cost(reply.model, usage)) is not None:
+        meta["cost_usd"] = str(price)
+    if reply.request_id:
+        meta["request_id"] = quote(reply.request_id, 100)
+    return Answer(reply.text, quote(reply.model, 100), meta=meta)

@@ -1,0 +1,1 @@
+"""Files that hold the playbook: playbook.json, its versions in git, mirrors, watched lines."""

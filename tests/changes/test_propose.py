@@ -1,0 +1,315 @@
+"""Proposals of changes: what is refused, what becomes of them, and that nobody is asked twice."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reflector.changes.apply import apply
+from reflector.changes.propose import (
+    MOST_PROPOSED,
+    MOST_WAITING,
+    Proposal,
+    ProposalRefused,
+    Quote,
+    approve,
+    find,
+    kept_pairs,
+    proposals,
+    propose,
+    reject,
+    sweep,
+)
+from reflector.embed.lessons.book import lesson_book
+from reflector.embed.lessons.recording import record_lesson
+from reflector.events import event as ev
+from reflector.events.event import NewEvent, identity
+from reflector.ledger.store import Ledger
+from reflector.playbook.change import Change
+from reflector.proof.verify import verify
+from tests.ledger.events import added
+
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def told(ledger: Ledger) -> Ledger:
+    ledger.append(
+        [
+            added("pat-001", "Read the error first."),
+            added("pat-002", "Run the tests."),
+            added("mis-001", "No."),
+        ]
+    )
+    return ledger
+
+
+def proposed(ledger: Ledger, change: Change, **more: Any) -> Proposal:
+    given = {
+        "origin": "agent",
+        "trust": "agent",
+        "reason": "it came up twice",
+        "actor": "agent",
+        **more,
+    }
+    return propose(ledger, change, **given)
+
+
+def new(text: str, section: str = "pat") -> Change:
+    return Change("add", section=section, text=text)
+
+
+def texts(ledger: Ledger) -> dict[str, str]:
+    return {bullet.name: bullet.text for bullet in ledger.bullets()}
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "after"),
+    [
+        (new("Log in first.", "ctx"), "ctx-001", {"ctx-001": "Log in first."}),
+        (
+            Change("revise", "pat-001", text="Read the whole error."),
+            "pat-001",
+            {"pat-001": "Read the whole error."},
+        ),
+        (Change("move", "mis-001", section="oth"), "mis-001", {}),
+        (Change("remove", "mis-001"), "mis-001", {"mis-001": None}),
+        (Change("recount", "mis-001", helpful=4, harmful=0), "mis-001", {}),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Change) else "",
+)
+def test_only_approval_changes_bullets(
+    told: Ledger, change: Change, name: str, after: dict[str, str | None]
+) -> None:
+    before = texts(told)
+    one = proposed(told, change)
+    assert (one.state, one.change, texts(told)) == ("waiting", change, before)
+    applied = approve(told, find(told, one.id[:6]))
+    assert applied.name == name
+    expected = {key: text for key, text in {**before, **after}.items() if text is not None}
+    assert texts(told) == expected
+    approval, made = told.targeting(one.id)
+    assert (approval.type, approval.data["inverse"]) == (
+        ev.CHANGE_APPROVED,
+        [one.to_data() for one in applied.inverse],
+    )  # type: ignore[index]
+    assert (made.event_id, made.actor) == (applied.event_id, "human")
+    (decided,) = proposals(told, waiting=False)
+    assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
+    assert list(verify(told)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (new("Run the tests."), "pat-002 says exactly this already"),
+        (new("  run THE   tests!"), "pat-002 says this already"),
+        (new(" "), "the text is empty"),
+        (new("x", "habits"), "'habits' is not a section"),
+        (new(f"Log in with {TOKEN}"), "looks like a secret"),
+        (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
+        (new("Run \u202eti."), r"the character U\+202E at 4"),
+        (new("long " * 200), "at most 500"),
+        (Change("revise", "pat-009", text="x"), "no bullet is or was called 'pat-009'"),
+        (Change("revise", "pat-001", text="Read the error first."), "says exactly this already"),
+        (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
+        (Change("restore", "pat-001"), "pat-001 is in the playbook"),
+        (Change("unmerge", "pat-001"), "is not made of other bullets"),
+        (
+            Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"),
+            "different bullets",
+        ),
+        (
+            Change("merge", names=("pat-008", "pat-001"), text="x"),
+            "no bullet is or was called 'pat-008'",
+        ),
+        (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
+    ],
+    ids=str,
+)
+def test_what_could_never_be_applied_is_refused_with_the_way_out(
+    told: Ledger, change: Change, why: str
+) -> None:
+    with pytest.raises(ProposalRefused, match=f"{why}.*; nothing was proposed"):
+        proposed(told, change)
+    assert list(told.events(types=[ev.CHANGE_PROPOSED])) == []
+
+
+def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
+    apply(told, [Change("remove", "mis-001")], actor="human")
+    with pytest.raises(
+        ProposalRefused,
+        match=(
+            r"said this: mis-001 was removed \(deleted\); bring it back with "
+            r"`reflector"
+        ),
+    ):
+        proposed(told, new("NO", "oth"))
+
+
+def test_one_proposal_reads_the_others_once(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    proposed(told, new("Sleep."))
+    read, events = [], Ledger.events
+    monkeypatch.setattr(
+        Ledger, "events", lambda *_, **more: (read.append(more.get("types")), events(*_, **more))[1]
+    )
+    proposed(
+        told, Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
+    )
+    assert sum(ev.CHANGE_PROPOSED in (types or ()) for types in read) == 1
+
+
+def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
+    one = proposed(told, new("Sleep."))
+    assert proposed(told, new("Sleep."), reason="still") == one
+    reject(told, one, "too slow")
+    again = proposed(told, new("Sleep."))
+    assert (again.id, again.state, again.why) == (one.id, "rejected", "too slow")
+    for step in (lambda: reject(told, again, "x"), lambda: approve(told, again)):
+        with pytest.raises(ProposalRefused, match="was rejected already: too slow"):
+            step()
+    other = proposed(told, new("Use the logs allways."))
+    approve(told, other, text="Use the logs.")  # a person may approve other words
+    assert texts(told)["pat-003"] == "Use the logs."
+    assert next(p.edited for p in proposals(told, waiting=False) if p.id == other.id)
+
+
+def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledger) -> None:
+    reject(told, proposed(told, new("Sleep first.")), "no")
+    reject(told, proposed(told, new("sleep first", "oth")), "never")
+    with pytest.raises(ProposalRefused, match="rejected 2 times, for the last time because: never"):
+        proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
+
+
+def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told: Ledger) -> None:
+    change = Change("revise", "pat-001", text="Read it all.")
+    one, other = proposed(told, change), proposed(told, Change("remove", "mis-001"))
+    apply(
+        told,
+        [Change("revise", "pat-001", text="Read the log."), Change("remove", "mis-001")],
+        actor="human",
+    )
+    assert {p.id: (p.state, p.why) for p in sweep(told)[1]} == {
+        one.id: ("stale", "pat-001 says something else since it was proposed"),
+        other.id: (
+            "stale",
+            "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
+        ),
+    }
+    assert sweep(told)[1] == []
+    again = proposed(told, change)
+    assert (again.state, again.id != one.id) == ("waiting", True)
+    apply(told, [Change("remove", "pat-001")], actor="human")
+    with pytest.raises(ProposalRefused, match="fell away: pat-001 was removed"):
+        approve(told, again)
+    assert [p.state for p in proposals(told, waiting=False)] == ["stale"] * 3
+
+
+def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(told: Ledger) -> None:
+    one, other = (
+        proposed(told, Change("revise", name, text="Read it all."))
+        for name in ("pat-001", "pat-002")
+    )
+    removed = apply(
+        told,
+        [Change("remove", "pat-001"), Change("revise", "pat-002", text="Run it.")],
+        actor="human",
+    )
+    sweep(told)
+    apply(told, removed[0].inverse, actor="human")
+    approve(told, find(told, one.id))
+    assert texts(told)["pat-001"] == "Read it all."
+    with pytest.raises(ProposalRefused, match="fell away: pat-002 says something else"):
+        approve(told, find(told, other.id))
+    assert [p.state for p in proposals(told, waiting=False)] == ["approved", "stale"]
+    assert list(verify(told)) == []
+
+
+def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
+    first, *_ = [
+        proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)
+    ]
+    assert len(proposals(told)) == MOST_WAITING
+    (expired, _) = [p for p in proposals(told, waiting=False) if p.state == "expired"]
+    assert (expired.id, expired.why) == (first.id, "20 newer ones wait")
+    assert proposed(told, first.change).state == "waiting"
+
+
+def test_an_agent_in_a_loop_is_stopped(told: Ledger) -> None:
+    said: dict[str, Any] = {
+        "origin": "agent",
+        "trust": "agent",
+        "reason": "",
+        "evidence": [],
+        "basis": [],
+    }
+    for n in range(MOST_PROPOSED):
+        data = {**said, "change": new(f"Advice {n}.").to_data()}
+        told.append([NewEvent(ev.CHANGE_PROPOSED, identity("x", n), data, "agent")])
+    with pytest.raises(ProposalRefused, match="100 changes within a day"):
+        proposed(told, new("One more."))
+    assert proposed(told, new("One more."), origin="rules").state == "waiting"
+
+
+def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -> None:
+    quotes = [Quote("always use uv", "person", "s1"), Quote(f"error: {TOKEN}", "tool")]
+    one = proposed(told, new("Use uv."), trust="person", evidence=quotes, origin="rules")
+    assert one.trust == "tool"
+    assert one.evidence == (quotes[0], Quote("error: [redacted:github-token]", "tool"))
+    assert proposed(told, new("Use ruff."), trust="person", evidence=quotes[:1]).trust == "person"
+
+
+def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledger) -> None:
+    removal = proposed(told, Change("remove", "pat-002"))
+    with pytest.raises(ProposalRefused, match="has no text to change"):
+        approve(told, removal, text="Keep it.")
+    with pytest.raises(ProposalRefused, match="is not a merge"):
+        reject(told, removal, "", keep=True)
+    assert [one.state for one in proposals(told)] == ["waiting"]
+
+
+def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told: Ledger) -> None:
+    merge = Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
+    reject(told, proposed(told, merge), "different moments", keep=True)
+    assert kept_pairs(told) == {frozenset(merge.names)}
+    assert proposed(told, merge).state == "kept"
+    other = Change(
+        "merge", names=("pat-002", "mis-001", "pat-001"), section="pat", text="Read and run."
+    )
+    with pytest.raises(ProposalRefused, match="keep pat-002 and pat-001 apart"):
+        proposed(told, other)
+
+
+def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
+    ids = [identity(ev.BULLET_PROPOSED, str(n)) for n in range(3)]
+    for n, id in enumerate(ids):
+        told.append(
+            [
+                NewEvent(
+                    ev.BULLET_PROPOSED,
+                    id,
+                    {"section": "pat", "text": f"Old {n}.", "reason": "r"},
+                    "agent",
+                )
+            ]
+        )
+    told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r", {"reason": "no"}, "human", target_id=ids[0])])
+    told.append([replace(added("pat-003", "Old 1."), target_id=ids[1])])
+    assert [(p.state, p.why or p.name) for p in proposals(told, waiting=False)] == [
+        ("rejected", "no"),
+        ("approved", "pat-003"),
+        ("waiting", None),
+    ]
+    assert proposed(told, new("Old 2.")).id == ids[2]
+    assert approve(told, find(told, ids[2])).name == "pat-004"
+    assert proposals(told) == []
+
+
+def test_a_lesson_knows_the_proposal_that_it_became(told: Ledger) -> None:
+    id = record_lesson(told, "mistake", "Add auth middleware", actor="engine", task="api_design")
+    one = proposed(told, new("Add auth middleware.", "mis"), origin="human", lesson=id)
+    approve(told, one)
+    assert (lesson_book(told).named(id).proposal, lesson_book(told).named(id).bullet) == (
+        one.id,
+        "mis-002",
+    )

@@ -1,0 +1,188 @@
+"""A stand-in for the Messages API on loopback: it does what it is told to, one behaviour a request.
+
+The SDK that asks it is the real one, over real HTTP. What is not told is answered with `sound()`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from reflector.judges.anthropic import AnthropicClient
+from reflector.judges.model import ModelSettings
+
+KEY = "key-of-the-tests-0001"
+MODEL = "claude-sonnet-5-5"
+USAGE = {"input_tokens": 1200, "output_tokens": 80}
+
+
+def answer(
+    *tags: tuple[str, str],
+    analysis: str = "It went well.",
+    turn: int = 3,
+    quote: str = "that works. T",
+) -> str:
+    """A model's answer: (name, tag) each, with a rationale and the evidence that `Session.cites`
+    has.
+    """
+    entries = [
+        {
+            "name": name,
+            "rationale": f"{name} was {tag}.",
+            "turn": turn,
+            "quote": quote,
+            "sure": "sure",
+            "tag": tag,
+        }
+        for name, tag in tags
+    ]
+    return json.dumps({"analysis": analysis, "bullet_tags": entries})
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What the API does with one request: answers, or never does (`silent`)."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    silent: bool = False
+
+    def cut(self, at: int) -> Behaviour:
+        """The same, with the connection closed after so many bytes of the body."""
+        return replace(
+            self,
+            body=self.body[:at],
+            headers={**self.headers, "content-length": str(len(self.body))},
+        )
+
+
+def sound(
+    text: str | None = None, headers: Mapping[str, str] | None = None, **fields: Any
+) -> Behaviour:
+    """A message with one block of text; `fields` replace those of the message."""
+    content = [{"type": "text", "text": answer(("pat-001", "helpful")) if text is None else text}]
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": content,
+    }
+    return raw(message | {"stop_reason": "end_turn", "usage": USAGE} | fields, **(headers or {}))
+
+
+def raw(value: Any, status: int = 200, **headers: str) -> Behaviour:
+    """Any JSON."""
+    return Behaviour(
+        status, json.dumps(value).encode(), {"content-type": "application/json", **headers}
+    )
+
+
+def error(
+    status: int, type_: str = "api_error", message: str = "it went wrong", **headers: str
+) -> Behaviour:
+    """An error as the API tells it."""
+    return raw({"type": "error", "error": {"type": type_, "message": message}}, status, **headers)
+
+
+TOO_LONG = error(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came in; the headers' names are in lower case."""
+
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    path: str
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The content of the one user message."""
+        (message,) = self.body["messages"]
+        assert message["role"] == "user"
+        content: list[dict[str, Any]] = message["content"]
+        return content
+
+    @property
+    def text(self) -> str:
+        return "".join(block["text"] for block in self.blocks)
+
+
+class Api:
+    """The stand-in. `does` holds the next behaviours, `else_` what follows when they are used
+    up.
+    """
+
+    def __init__(self, server: HTTPServer) -> None:
+        self.url = server.url_for("").rstrip("/")
+        self._let_go = threading.Event()
+        self.reset()
+        server.expect_request(re.compile(".*")).respond_with_handler(self._handle)
+
+    def reset(self) -> None:
+        """Forget everything; who waits for an answer is let go."""
+        self._let_go.set()
+        self._let_go = threading.Event()
+        self.asked: list[Asked] = []
+        self.does: list[Behaviour] = []
+        self.waits: list[float] = []
+        self.jitter = 1.0
+        self.else_: Behaviour | Callable[[Asked], Behaviour] = sound()
+
+    def client(self, **fields: Any) -> AnthropicClient:
+        """Who asks it, which may take a while on a busy machine; `fields` replace those of the
+        settings.
+        """
+        given: dict[str, Any] = {"model": MODEL, "key": KEY, "bearer": False, "base_url": self.url}
+        return self.hurried(
+            ModelSettings(**(given | {"request_seconds": 30.0, "deadline": 60.0} | fields))
+        )
+
+    def hurried(self, settings: ModelSettings) -> AnthropicClient:
+        """A client whose pauses are noted down in `waits` instead of waited for."""
+
+        async def sleep(seconds: float) -> None:
+            self.waits.append(seconds)
+
+        return AnthropicClient(settings, sleep, lambda: self.jitter)
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """The variables by which a process finds it."""
+        return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": KEY, **more}
+
+    def wait_until_asked(self, times: int = 1) -> None:
+        """Wait until that many requests came in."""
+        end = time.monotonic() + 60
+        while len(self.asked) < times:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    def _handle(self, request: Request) -> Response:
+        headers = {name.lower(): value for name, value in request.headers}
+        self.asked.append(asked := Asked(headers, json.loads(request.get_data()), request.path))
+        let_go = self._let_go
+        does = self.does.pop(0) if self.does else self.else_
+        behaviour = does if isinstance(does, Behaviour) else does(asked)
+        if behaviour.silent:
+            let_go.wait(120)
+        return Response([behaviour.body], behaviour.status, list(behaviour.headers.items()))
+
+
+@contextmanager
+def serving() -> Iterator[Api]:
+    """A stand-in that listens."""
+    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+        api = Api(server)
+        yield api
+        api.reset()

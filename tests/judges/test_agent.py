@@ -1,0 +1,356 @@
+"""The person's own agents as the judge, by a program that plays each: what is asked, with what,
+and what goes wrong.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.config import CONSENT, Config, ConfigError, load_config
+from reflector.events.event import REFLECTION_FAILED
+from reflector.judges import consent
+from reflector.judges.agent import AgentClient
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.model import Reply
+from reflector.judges.protocol import OUTAGES, BackendError
+from reflector.judges.registry import described
+from reflector.locate import is_judge, judge_folder
+from reflector.reflection.gate import Gate
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+from tests.transcripts.agents import Codex
+
+_PROGRAM = Path(__file__).with_name("agent_program.py")
+_TEXTS = ("Judge ", "this.")
+
+
+class Played:
+    """An installed agent that a person let judge; `mode` says how it fares."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder / "bin", name
+        self.folder.mkdir()
+        self.binary = self.folder / name
+        self.binary.write_text(_PROGRAM.read_text().replace("#!PYTHON", f"#!{sys.executable}"))
+        self.binary.chmod(0o755)
+        self.mode("answer")
+
+    def mode(self, mode: str) -> None:
+        (self.folder / "mode").write_text(mode)
+
+    def send(self, **fields: Any) -> Reply:
+        client = AgentClient(writer=JUDGES[self.name].names[1], **{"deadline": 20.0, **fields})
+        return asyncio.run(client.send(_TEXTS))
+
+    def fails(self, **fields: Any) -> BackendError:
+        with pytest.raises(BackendError) as caught:
+            self.send(**fields)
+        return caught.value
+
+    def asked(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
+        return found
+
+
+@pytest.fixture(params=list(JUDGES))
+def played(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Played:
+    Path.home().mkdir()
+    made = Played(tmp_path, request.param)
+    for name in ("HTTP", "HTTPS", "ALL"):
+        monkeypatch.delenv(f"{name}_PROXY", raising=False)
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
+    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
+    consent.keep(consent.found())
+    return made
+
+
+only_claude = pytest.mark.parametrize("played", ["claude"], indirect=True)
+
+
+def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played: Played) -> None:
+    reply = played.send()
+    assert json.loads(reply.text) == {"analysis": "x", "bullet_tags": []}
+    assert (reply.usage.input, reply.usage.output) == (1000, 20)
+    asked = played.asked()
+    assert (asked["asked"], asked["cwd"]) == ("".join(_TEXTS), [])
+    # The guard is there as long as the judge, and its folder goes with it.
+    assert not is_judge({"HOME": os.environ["HOME"], "REFLECTOR_JUDGING": asked["guard"]})
+    assert (
+        list(Path(judge_folder()).glob("guard/*")) + list(Path(judge_folder()).glob("work/*")) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "stage", "said"),
+    [
+        ("out", "access", "is logged out: (run|set) "),
+        ("limit", "access", "hit its limit .*it is asked again by itself"),
+    ],
+)
+def test_a_failure_has_a_name_and_says_what_to_do(
+    played: Played, mode: str, stage: str, said: str
+) -> None:
+    played.mode(mode)
+    error = played.fails()
+    assert error.stage == stage
+    assert JUDGES[played.name].title in str(error)
+    assert re.search(said, str(error)), error
+    assert (stage in OUTAGES, error.usage.total) == (True, 0)
+
+
+@only_claude
+def test_an_agent_that_is_gone_or_says_too_much_has_a_name_and_a_way_out(played: Played) -> None:
+    played.mode("talkative")
+    error = played.fails()
+    # What was sent and came to nothing may have been paid for.
+    assert (error.stage, error.stage in OUTAGES, error.usage.total > 0) == ("answer", False, True)
+    assert "Claude Code printed more than 64 KB" in str(error)
+    played.binary.unlink()
+    error = played.fails()
+    assert (error.stage, error.usage.total) == ("access", 0)
+    assert re.search(
+        (f"Claude Code is not at .* any more; install it, and run: {CONSENT}"), str(error)
+    ), error
+
+
+@only_claude
+@pytest.mark.parametrize(
+    ("said", "stage"),
+    [
+        ("API Error: fetch failed", "transport"),
+        ("API Error: 404 model: no-such-model", "access"),
+        ("prompt is too long", "request"),
+        # what a session can bring about keeps no other session waiting
+        ("error_max_turns", "answer"),
+    ],
+)
+def test_only_what_is_the_apis_doing_keeps_other_sessions_waiting(
+    played: Played, said: str, stage: str
+) -> None:
+    played.mode(f"says {said}")
+    error = played.fails()
+    assert (error.stage, "lower request_tokens" in str(error)) == (stage, stage == "request")
+
+
+@only_claude
+def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> None:
+    played.mode("hanging")
+    error = played.fails(deadline=2.0)
+    assert (error.stage, error.usage.total > 0) == ("transport", True)
+    assert re.search(
+        "Claude Code did not answer within . s and was ended; .*raise deadline_seconds",
+        str(error),
+    )
+    child = Path("/proc", (played.folder / "child").read_text())
+    end = time.monotonic() + 5
+    while child.exists() and "Z" not in (child / "stat").read_text().split()[2]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_agent_that_keeps_a_tool_is_given_no_session(played: Played) -> None:
+    played.mode("answer,Bash")
+    assert "keeps what a judge must not have, so it is not asked" in str(played.fails())
+    assert not (played.folder / "asked.json").exists()
+
+
+@only_claude
+def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tried_is_refused(
+    played: Played,
+) -> None:
+    played.send()
+    played.mode("answer,Bash")  # it would not show itself locked down any more
+    assert "had what a judge must not have" in str(played.fails())  # but says itself what it has
+    (played.folder / "version").write_text("2.2.0")
+    assert "keeps what a judge must not have" in str(played.fails())
+    for version, way_out in (("2.1.9", "update it"), ("3.0.0", "update reflector")):
+        (played.folder / "version").write_text(version)
+        assert f"is {version}; it judges from 2.1.330 up to 3: {way_out}" in str(played.fails())
+
+
+@pytest.mark.parametrize("played", ["codex"], indirect=True)
+def test_the_environment_is_the_consents_and_no_askers(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison = {
+        "NODE_OPTIONS": "-r x",
+        "CODEX_API_KEY": "a-projects",
+        "OPENAI_BASE_URL": "http://x",
+        "PATH": "/x",
+    }
+    for name, value in poison.items():
+        monkeypatch.setenv(name, value)
+    played.send()
+    environ = played.asked()["environ"]
+    assert environ["CODEX_API_KEY"] == "the-key-of-the-consent"
+    assert "/x" not in environ["PATH"].split(os.pathsep)
+    assert not {"NODE_OPTIONS", "OPENAI_BASE_URL"} & environ.keys()
+
+
+@only_claude
+def test_after_two_limits_in_a_row_nothing_is_asked_until_they_are_over(played: Played) -> None:
+    played.send()
+    played.mode("limit")
+    assert [played.fails().retry_after for _ in range(2)] == [0.0, 3600.0]
+    (played.folder / "asked.json").unlink()
+    assert "it is asked again after 20" in str(played.fails())
+    assert not (played.folder / "asked.json").exists()
+    assert "hit its limit; asked again after" in described(Config(backend="agent"), Path())[0]
+    consent.keep_state("claude", replace(consent.state_of("claude"), until=time.time() - 1))
+    played.mode("answer")
+    played.send()
+    assert consent.state_of("claude").limits == 0
+
+
+@only_claude
+def test_one_judge_of_a_person_runs_at_a_time(played: Played) -> None:
+    async def both() -> list[BaseException | Reply]:
+        played.mode("hanging")
+        clients = AgentClient(deadline=4.0), AgentClient(deadline=0.5)
+        return await asyncio.gather(*(one.send(_TEXTS) for one in clients), return_exceptions=True)
+
+    played.send()
+    said = [str(one) for one in asyncio.run(both())]
+    assert ["another judge of yours is at work" in one for one in said] == [False, True]
+
+
+@only_claude
+def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(
+    played: Played,
+) -> None:
+    with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
+        asyncio.run(AgentClient(writer="opencode").send(_TEXTS))
+    assert asyncio.run(AgentClient("claude", writer="opencode").send(_TEXTS)).usage.total == 1020
+    assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
+    consent.withdraw()
+    assert described(Config(backend="agent"), Path()) == (
+        "agent: you have not let an agent judge",
+        CONSENT,
+    )
+    assert f"run: {CONSENT}" in str(played.fails())
+
+
+def test_a_word_silences_hooks_only_while_it_names_a_file_of_the_persons(tmp_path: Path) -> None:
+    agent = Agent.in_folder(tmp_path)
+    guards = Path(judge_folder({"HOME": str(agent.home)}), "guard")
+    guards.mkdir(parents=True)
+    (guards / ("a" * 32)).touch()
+    start = {"session_id": "s-1", "source": "startup"}
+    for word, is_silent in (
+        ("a" * 32, True),
+        ("b" * 32, False),
+        ("../guard", False),
+        (f"./{'a' * 30}", False),
+    ):
+        agent.environ["REFLECTOR_JUDGING"] = word
+        assert (agent.hook("SessionStart", **start) == "") == is_silent, word
+        assert is_judge(agent.env()) == is_silent
+    agent.environ["REFLECTOR_JUDGING"] = "a" * 32
+    agent.ended()
+    assert agent.deliveries() == []
+
+
+@pytest.mark.parametrize(
+    "line", ['backend = "agent"', 'judge_client = "claude"', "daily_requests = 21"]
+)
+def test_a_projects_own_file_lets_no_agent_judge_and_raises_no_ceiling(
+    tmp_path: Path, line: str
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
+    with pytest.raises(ConfigError, match=r"only you may let|own file only|may only be lowered"):
+        load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
+
+
+def test_what_starts_by_itself_has_a_daily_ceiling_and_what_a_person_confirmed_its_own(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(Config(backend="agent", daily_requests=2), tmp_path, {"HOME": str(tmp_path)})
+    assert [gate.left_of_day(one_more=True) for _ in range(2)] == [None, None]
+    assert gate.left_of_day() == (
+        "the daily budget is spent: 2 of 2 requests (setting daily_requests)"
+    )
+    gate.confirmed = 1
+    assert (gate.left_of_day(), gate.left_of_day(one_more=True)) == (None, None)
+    assert gate.left_of_day() == "the budget of requests that you confirmed is spent"
+    assert (
+        Gate(
+            Config(backend="anthropic", daily_requests=1), tmp_path, {"HOME": str(tmp_path)}
+        ).left_of_day()
+        is None
+    )
+
+
+def test_a_person_agrees_once_and_what_waits_says_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent.in_folder(tmp_path)
+    played = Played(tmp_path, "claude")
+    agent.environ["PATH"] = str(played.folder)
+    assert f"To let your agent judge what helped: {CONSENT}" in agent.call("install").out
+    assert ("your agents judge only if you agree: add --yes") in agent.call(
+        "install", "--judge", code=2
+    ).err
+    for words in (["--judge", "--yes", "--dry-run"], ["--judge", "--yes", "--scope", "project"]):
+        assert "--judge" in agent.call("install", *words, code=2).err
+    absent = agent.call("install", "--judge", "--yes", "--agent", "codex", code=1).err
+    assert "Codex CLI is not on your PATH; install it" in absent
+    assert agent.call("uninstall", "--judge").out == "No agent of yours judged.\n"
+    assert (f"Claude Code 2.1.331, {played.binary}: haiku") in agent.call(
+        "install", "--judge", "--yes"
+    ).out
+    assert caplog.records == []  # a connection that the client kept open is nothing to be told
+    played.mode("out")
+    transcript = Session("s-1").cites("pat-001", "helpful").write(agent.home / "s-1.jsonl")
+    assert agent.call("ingest", transcript, code=1).err == ""
+    (failed,) = agent.events(REFLECTION_FAILED)
+    assert (failed["data"]["stage"], failed["data"]["backend"]) == ("access", "agent")
+    said = agent.call("status", code=1).out
+    assert "Claude Code is logged out: run `claude` and type /login" in " ".join(said.split())
+    played.mode("answer")
+    agent.call("reflect")
+    assert [one["data"]["backend"] for one in agent.events("reflection.answered")] == ["agent"]
+    assert agent.call("uninstall", "--judge").out == "No agent of yours judges any more.\n"
+    assert agent.call("config", "get", "backend").out == "rules\n"
+    assert not Path(judge_folder({"HOME": str(agent.home)})).exists()
+
+
+def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_waiting(
+    tmp_path: Path,
+) -> None:
+    agent = Agent.in_folder(tmp_path)
+    agent.environ["PATH"] = str(Played(tmp_path, "claude").folder)
+    agent.call("install", "--judge", "--yes")
+    agent.call("config", "set", "--global", "daily_requests", "1")
+    other = Codex().cites("pat-002")
+    agent.hands("SessionEnd", other.write(agent.home / other.file_name))
+    for name in ("s-1", "s-2"):
+        agent.ended(id=name)
+    said = " ".join(agent.call("drain", code=1).err.split())
+    assert "Codex CLI is not among the agents that you let judge" in said
+    answered = [one["session_id"] for one in agent.events("reflection.answered")]
+    (skipped,) = agent.events("reflection.skipped")
+    assert sorted([*answered, skipped["session_id"]]) == ["s-1", "s-2"]
+    assert skipped["data"]["reason"] == (
+        "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
+    )
+    assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
+    asked = (
+        "2 session windows to judge, 0 of 1 requests left today. Ask about all of them now, "
+        "at most about "
+    )
+    assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
+    assert len(agent.events("reflection.answered")) == 1
+    assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)
+    assert len(agent.events("reflection.answered")) == 2

@@ -1,0 +1,402 @@
+"""One playbook in several clones: real git, real commands, each clone with a ledger of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from resource import RLIMIT_FSIZE, setrlimit
+
+import pytest
+
+from reflector.changes.erase import brought_back
+from reflector.events import event as ev
+from reflector.events.event import NewEvent
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import MAX_BYTES, dump_shared
+from tests.ledger.events import added, merged
+from tests.road.agent import Agent
+
+PAT = "PATTERNS & APPROACHES"
+IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "init.defaultBranch=main")
+
+
+class Clone(Agent):
+    """A clone of a repository in which an agent works."""
+
+    def git(self, *arguments: str | Path, code: int | None = 0) -> str:
+        done = subprocess.run(
+            ["git", *IDENTITY, *map(str, arguments)],
+            cwd=self.project,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_EDITOR": "true"},
+            capture_output=True,
+            text=True,
+        )
+        assert code is None or done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def publish(self, why: str) -> None:
+        self.git("add", ".claude")
+        self.git("commit", "-qm", why)
+
+    def push(self) -> None:
+        self.git("push", "-q", "origin", "HEAD:main")
+
+    def share(self, why: str) -> None:
+        self.publish(why)
+        self.push()
+
+    def pull(self, *options: str) -> None:
+        self.git("pull", "-q", *options, "origin", "main")
+
+    def counts(self) -> dict[str, tuple[str, int, int]]:
+        return {b["name"]: (b["text"], b["helpful"], b["harmful"]) for b in self.json("list")}
+
+    def is_clean(self) -> bool:
+        return self.git("status", "--porcelain", "--untracked-files=all") == ""
+
+    def actors(self) -> set[str]:
+        return {event["actor"] for event in self.events() if event["type"].startswith("bullet.")}
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Clone:
+    """A clone that shares a playbook of one bullet."""
+    origin = tmp_path / "origin.git"
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", origin], check=True)
+    clone = cloned(tmp_path, "first")
+    clone.call("add", "pat", "Run the tests.")
+    clone.call("install", "--git")
+    clone.share("Shared the playbook")
+    return clone
+
+
+def cloned(tmp_path: Path, name: str) -> Clone:
+    home = tmp_path / name / "home"
+    home.mkdir(parents=True)
+    project = tmp_path / name / "project"
+    subprocess.run(
+        ["git", "clone", "-q", tmp_path / "origin.git", project], check=True, capture_output=True
+    )
+    return Clone(project, home)
+
+
+@pytest.fixture
+def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it published what is cloned
+    clone = cloned(tmp_path, "second")
+    clone.call("install", "--git")
+    assert clone.is_clean()
+    return clone
+
+
+@pytest.mark.parametrize("rebase", ["false", "true"])
+def test_two_clones_that_counted_and_added_merge_without_a_loss(
+    first: Clone, second: Clone, rebase: str
+) -> None:
+    run, one, two = "Run the tests.", "From the first.", "From the second."
+    for clone, text in ((first, one), (second, two)):
+        clone.counted("pat-001", id="s-1")
+        assert clone.is_clean()
+        clone.call("add", "pat", text)
+        clone.counted("pat-002", id="s-2")
+        clone.publish("Added a bullet")
+    first.push()
+    second.git("-c", f"pull.rebase={rebase}", "pull", "-q", "origin", "main")
+    second.call("list")
+    assert second.is_clean()
+    assert second.counts() == {
+        "pat-001": (run, 1, 0),
+        "pat-002": (one, 0, 0),
+        "pat-003": (two, 1, 0),
+    }
+    assert second.json("blame", "pat-002")[-1]["rationale"] == (
+        "set by git with 0 helpful, 0 harmful"
+    )
+    second.counted("pat-003", id="s-3")
+    second.push()
+    first.pull("--ff-only")
+    first.counted("pat-003", id="s-3")
+    assert first.counts() == {
+        "pat-001": (run, 1, 0),
+        "pat-002": (one, 1, 0),
+        "pat-003": (two, 1, 0),
+    }
+    assert second.counts()["pat-003"] == (two, 2, 0)
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+    for clone in (first, second):
+        clone.call("drain")
+        assert clone.is_clean()
+        assert clone.call("verify").out == ""
+        assert "git" in clone.actors()
+    by_hand = [
+        event["data"]["name"] for event in first.events("bullet.added") if event["actor"] == "human"
+    ]
+    assert by_hand == ["pat-001", "pat-002"]
+
+
+def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(first: Clone) -> None:
+    first.counted("pat-001", id="s-1")
+    assert b"helpful" not in first.playbook.read_bytes()
+    for _ in range(2):
+        assert ("[pat-001] helpful=1 harmful=0 :: Run the tests.") in first.hook(
+            "SessionStart", session_id="s-2"
+        )
+        os.utime(first.playbook, ns=(1, 1))
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.git("revert", "--no-edit", "HEAD")
+    first.call("drain")
+    assert first.counts().keys() == {"pat-001"}
+    first.git("revert", "--no-edit", "HEAD")
+    assert "[pat-002]" not in first.hook("SessionStart")
+    assert first.counts().keys() == {"pat-001", "pat-003"}
+    first.call("drain")
+    first.playbook.write_bytes(first.playbook.read_bytes().replace(b"Two.", b"Run the tests."))
+    first.call("drain")
+    os.utime(first.playbook, ns=(1, 1))
+    said = first.hook("SessionStart")
+    assert "[pat-001] helpful=1 harmful=0 :: Run" in said
+    assert "[pat-003] helpful=0 harmful=0 :: Run" in said
+
+
+def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(
+    first: Clone, second: Clone
+) -> None:
+    for clone, text in ((first, "Run all tests."), (second, "Run the fast tests.")):
+        clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
+        clone.call("drain")
+        clone.publish("Reworded")
+    first.push()
+    assert "CONFLICT" in second.git("pull", "-q", "--no-rebase", "origin", "main", code=1)
+    conflict = second.playbook.read_text()
+    assert conflict.count("<<<<<<< ours") == 1
+    assert second.counts()["pat-001"] == ("Run the fast tests.", 0, 0)
+    assert second.playbook.read_text() == conflict
+    ours, theirs = '        "text": "Run the fast tests."\n', '        "text": "Run all tests."\n'
+    second.playbook.write_text(
+        conflict.replace((f"<<<<<<< ours\n{ours}=======\n{theirs}>>>>>>> theirs\n"), theirs)
+    )
+    second.publish("Chose theirs")
+    assert second.counts()["pat-001"] == ("Run all tests.", 0, 0)
+    assert second.is_clean()
+
+
+def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once(
+    first: Clone, second: Clone
+) -> None:
+    first.call("add", "pat", "Keep commits small.")
+    first.share("Added")
+    second.call("add", "pat", "Mine.")
+    second.call("remove", "pat-002", "--why", "no use")
+    second.pull()
+    said = [second.call("list").err for _ in range(2)]
+    assert "pat-002 of" in said[0]
+    assert "is pat-003 here: another bullet has had that name" in said[0]
+    assert said[1] == ""
+
+
+def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(
+    first: Clone,
+) -> None:
+    edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
+    for command, text in (("checkout", "Run the tests."), ("stash", "Run all tests.")):
+        first.playbook.write_text(edited)
+        assert first.counts()["pat-001"][0] == "Run all tests."
+        first.git(command, "-q", *(["--", first.playbook] if command == "checkout" else []))
+        assert first.counts()["pat-001"][0] == text
+    first.git("stash", "pop", "-q")
+    first.publish("Reworded")
+    assert first.counts()["pat-001"][0] == "Run all tests."
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts()["pat-001"][0] == "Run the tests."
+    assert first.actors() == {"human", "git"}
+
+
+def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(
+    first: Clone, second: Clone
+) -> None:
+    first.call("add", "pat", "Two.")
+    first.publish("Added")
+    first.counted("pat-002", id="s-1")
+    first.push()
+    second.pull()
+    assert "pat-002" in second.counts()
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts().keys() == {"pat-001"}
+    first.git("revert", "--no-edit", "HEAD")
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 1, 0)}
+    first.counted("pat-003", id="s-2")
+    first.share("Under its new name")
+    second.pull()
+    assert second.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 0, 0)}
+    first.call("list")
+    for clone in (first, second):
+        clone.call("drain")
+        assert clone.is_clean()
+    assert first.counts() == {"pat-001": ("Run the tests.", 0, 0), "pat-003": ("Two.", 2, 0)}
+    assert first.playbook.read_bytes() == second.playbook.read_bytes()
+    second.git("checkout", "-q", "HEAD~3")
+    assert second.counts().keys() == {"pat-001", "pat-003"}
+
+
+ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py text\r\n*.md text"}
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(
+    tmp_path: Path, attributes: str
+) -> None:
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
+    clone = cloned(tmp_path, "one")
+    clone.call("add", "pat", "One.")
+    clone.counted("pat-001", id="s-1")
+    if (there := ATTRIBUTES[attributes]) is not None:
+        (clone.claude / ".gitattributes").write_bytes(there)
+
+    def seen() -> dict[str, bytes]:
+        files = [*clone.claude.glob("*"), clone.project / ".git" / "config"]
+        return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+    before = seen()
+    assert "playbook.json merge=reflector" in clone.call("install", "--git", "--dry-run").out
+    assert seen() == before
+    clone.call("install", "--git")
+    installed = seen()
+    assert installed != before
+    assert "set up already" in clone.call("install", "--git").out
+    assert seen() == installed
+    assert "-playbook.json merge=reflector" in clone.call("uninstall", "--git", "--dry-run").out
+    clone.call("uninstall", "--git")
+    assert seen() == before
+
+
+def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(
+    tmp_path: Path,
+) -> None:
+    subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
+    clone = cloned(tmp_path, "one")
+    assert ("Next: git add .claude/.gitattributes && git commit") in clone.call(
+        "install", "--git"
+    ).out
+    clone.call("uninstall", "--git")
+    clone.call("add", "pat", "One.")
+    both = ".claude/.gitattributes .claude/playbook.json"
+    assert f"Next: git add {both} && git commit" in clone.call("install", "--git").out
+
+
+# Merged bullets: an older file never brings a source back to life, and nothing counts twice
+
+SOURCES = {"pat-001": "Write the test first.", "pat-002": "Run the tests."}
+
+
+def append(agent: Agent, *events: NewEvent) -> None:
+    """Append by the ledger, and write the file."""
+    with agent.open_ledger() as ledger:
+        ledger.append(events)
+    agent.call("drain")
+
+
+def rows(agent: Agent) -> list[str]:
+    """Each bullet that there was: its name, what became of it, and its counters."""
+    return [
+        f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}"
+        for b in agent.json("list", "--all")
+    ]
+
+
+@pytest.fixture
+def agent(agent: Agent, tmp_path: Path) -> Agent:
+    """Two bullets that sessions cited, merged into a third; the file as it was before is kept
+    beside it.
+    """
+    agent.write_playbook({})
+    append(agent, *(added(name, text) for name, text in SOURCES.items()))
+    for number, name in enumerate(SOURCES):
+        agent.counted(name, id=f"s-{number}")
+    (tmp_path / "before.json").write_bytes(agent.playbook.read_bytes())
+    append(agent, merged("pat-003", *SOURCES, text="Write the test first, and run it."))
+    return agent
+
+
+MERGED = ["pat-001 merged 1/0", "pat-002 merged 1/0", "pat-003 live 2/0"]
+
+
+#: What a person makes of the file, from that before the merge and that after it, and the bullets
+#: after that.
+EDITS: dict[str, tuple[Callable[[str, str], str], list[str]]] = {
+    "the file as it is": (lambda _, after: after, MERGED),
+    "an older file": (lambda before, _: before, MERGED),
+    "an older file with a source in other words": (
+        lambda before, _: before.replace("Run the tests.", "Run all the tests."),
+        [*MERGED, "pat-004 live 0/0"],
+    ),
+    "the sources in place of the merged bullet": (
+        lambda before, after: json.dumps(
+            {**json.loads(after), "sections": json.loads(before)["sections"]}
+        ),
+        ["pat-001 live 1/0", "pat-002 live 1/0", "pat-003 removed 0/0"],
+    ),
+    "the sources beside the merged bullet": (
+        lambda before, after: after.replace(
+            '": [\n      {', f'": [{_entries(before)},\n      {{', 1
+        ),
+        [*MERGED, "pat-004 live 0/0", "pat-005 live 0/0"],
+    ),
+}
+
+
+def _entries(file: str) -> str:
+    (there,) = filter(None, json.loads(file)["sections"].values())
+    return ", ".join(map(json.dumps, there))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edit: str) -> None:
+    makes, wanted = EDITS[edit]
+    after = agent.playbook.read_text("utf-8")
+    agent.playbook.write_text(makes((tmp_path / "before.json").read_text("utf-8"), after), "utf-8")
+    agent.call("drain")
+    assert rows(agent) == wanted
+    assert (agent.events()[-1]["type"] == ev.BULLET_UNMERGED) == ("pat-003 removed 0/0" in wanted)
+    assert (agent.playbook.read_text("utf-8") == after) == (wanted == MERGED)
+
+
+def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:
+    with agent.open_ledger() as ledger:
+        (event,) = ledger.events(types=[ev.BULLET_MERGED])
+        ledger.redact([event.event_id], reason="a secret", actor="human")
+        texts = {"pat-003": event.data["text"]}
+        assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
+        assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
+    assert rows(agent) == MERGED
+
+
+def driven(folder: Path, *versions: bytes) -> tuple[int, bytes]:
+    paths = [folder / name for name in ("base", "ours", "theirs")]
+    for path, version in zip(paths, versions, strict=True):
+        path.write_bytes(version)
+    command = [sys.executable, "-I", "-m", "reflector.hooks.git_merge", *paths]
+    limit = (1 << 20, 1 << 20)  # of a file that is written
+    done = subprocess.run(
+        command, capture_output=True, preexec_fn=lambda: setrlimit(RLIMIT_FSIZE, limit)
+    )
+    assert b"Traceback" not in done.stderr
+    return done.returncode, paths[1].read_bytes()
+
+
+def test_a_version_that_does_not_parse_is_merged_line_by_line(tmp_path: Path) -> None:
+    base = dump_shared([Bullet("pat-001", "pat", "One.")])
+    broken = base.replace(b'"One."', b'"One.",')
+    assert driven(tmp_path, base, base, broken) == (0, broken)
+    code, content = driven(tmp_path, base, base.replace(b"One", b"Two"), broken)
+    assert (code, content.count(b"<<<<<<<")) == (1, 1)
+
+
+def test_a_version_that_is_too_large_is_a_conflict_and_one_that_cannot_be_written_is_no_merge(
+    tmp_path: Path,
+) -> None:
+    base = dump_shared([Bullet("pat-001", "pat", "One.")])
+    assert driven(tmp_path, base, base, b" " * (MAX_BYTES + 1)) == (1, base)
+    large = dump_shared([Bullet(f"pat-{n:04}", "pat", "x" * 3_000) for n in range(1, 500)])
+    assert driven(tmp_path, base, base, large) == (129, base)
