@@ -171,7 +171,8 @@ class Config:
     def lists(self, project: Path) -> bool:
         """True for a project that the user named in `projects`."""
         # Path.expanduser would raise for a home that there is not.
-        return any(fnmatch(str(project), os.path.expanduser(pattern)) for pattern in self.projects)  # noqa: PTH111
+        patterns = [os.path.expanduser(pattern) for pattern in self.projects]  # noqa: PTH111
+        return any(fnmatch(str(project), pattern) for pattern in patterns)
 
     @property
     def trusted(self) -> frozenset[str]:
@@ -209,53 +210,86 @@ def load_config(
     be written.
     """
     environ = os.environ if environ is None else environ
-    users, projects = Path(user_config(environ)), project_config(project)
+    user_file = Path(user_config(environ))
     texts = instead or {}
-    config = _over(Config(), read_toml(users, texts.get(users)), "user", users)
-    if config.api_key and users not in texts and users.stat().st_mode & 0o077:
-        raise ConfigError(f"{users} holds api_key and others may read it; run: chmod 600 {users}")
-    own = read_toml(projects, texts.get(projects), read_ours)
-    if own.pop("ledger_url", None) is not None:
-        config = replace(config, layers={**config.layers, IGNORED: "project"})
-    for key in USERS_OWN:
-        if key in own:
-            raise ConfigError(
-                f"{projects}: {key} belongs in the user's own file only; move it to {users}"
-            )
-    if own.get("backend") == "agent":
+
+    config = _over(Config(), read_toml(user_file, texts.get(user_file)), "user", user_file)
+    is_on_disk = user_file not in texts
+    if config.api_key and is_on_disk and user_file.stat().st_mode & 0o077:
         raise ConfigError(
-            f"{projects}: only you may let your agent judge; remove backend and run: {CONSENT}"
+            f"{user_file} holds api_key and others may read it; run: chmod 600 {user_file}"
         )
-    config = _within(config, _over(config, own, "project", projects), projects, users)
-    if project.resolve() != Path(user_folder(environ)).resolve() and not config.lists(project):
-        at_whose = {"model": "decides what a request costs"}
-        if config.layer("ledger_url") == "user":
-            at_whose["playbook"] = "names a playbook of a ledger that you named"
-        for key in at_whose.keys() & own:
-            way_out = f'if that is as you want it, put projects = ["{project}"] into {users}'
-            raise ConfigError(f"{projects}: {key} {at_whose[key]}; {way_out}")
-    ours = {
-        name: value for name, value in environ.items() if name.startswith("REFLECTOR_") and value
-    }
-    others = {name for name in ours if name.startswith("REFLECTOR_TEST_")} | _OTHER_VARIABLES
-    variables = {
-        name.removeprefix("REFLECTOR_").lower(): ours[name] for name in ours if name not in others
-    }
-    config = _over(
-        config, {key: from_text(key, value) for key, value in variables.items()}, "environment"
-    )
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
-    return _over(config, given, "flag")
+
+    project_file = project_config(project)
+    project_values = read_toml(project_file, texts.get(project_file), read_ours)
+    is_users_own = project.resolve() == Path(user_folder(environ)).resolve()
+    config = _with_project(config, project_values, project_file, user_file)
+    if not is_users_own and not config.lists(project):
+        _refuse_costs(config, project_values, project, user_file)
+
+    config = _over(config, _variables(environ), "environment")
+    named_flags = {key: value for key, value in (flags or {}).items() if value is not None}
+    return _over(config, named_flags, "flag")
+
+
+def _with_project(
+    users: Config, values: dict[str, Any], project_file: Path, user_file: Path
+) -> Config:
+    """Return the user's settings with those of a project's file, which decides nothing that only
+    the user may decide.
+
+    Raises:
+        ConfigError: the file holds a setting of the user's.
+    """
+    if values.pop("ledger_url", None) is not None:
+        users = replace(users, layers={**users.layers, IGNORED: "project"})
+    for key in USERS_OWN:
+        if key in values:
+            raise ConfigError(
+                f"{project_file}: {key} belongs in the user's own file only; move it to {user_file}"
+            )
+    if values.get("backend") == "agent":
+        raise ConfigError(
+            f"{project_file}: only you may let your agent judge; remove backend and run: {CONSENT}"
+        )
+    with_projects = _over(users, values, "project", project_file)
+    return _within(users, with_projects, project_file, user_file)
+
+
+def _refuse_costs(
+    config: Config, values: Mapping[str, Any], project: Path, user_file: Path
+) -> None:
+    """Raise ConfigError if the file of a project that the user did not name sets costs or a team's
+    playbook.
+    """
+    reasons = {"model": "decides what a request costs"}
+    if config.layer("ledger_url") == "user":
+        reasons["playbook"] = "names a playbook of a ledger that you named"
+    way_out = f'if that is as you want it, put projects = ["{project}"] into {user_file}'
+    for key in reasons.keys() & values:
+        raise ConfigError(f"{project_config(project)}: {key} {reasons[key]}; {way_out}")
+
+
+def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that environment variables hold, `REFLECTOR_MODEL` as `model`."""
+    values: dict[str, Any] = {}
+    for name, text in environ.items():
+        is_setting = name.startswith("REFLECTOR_") and not name.startswith("REFLECTOR_TEST_")
+        if text and is_setting and name not in _OTHER_VARIABLES:
+            key = name.removeprefix("REFLECTOR_").lower()
+            values[key] = from_text(key, text)
+    return values
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
     """Return the settings with a project's own, which say nothing that is the user's to say."""
     for key in BUDGETS:
-        most, asked = getattr(users, key), getattr(projects, key)
-        if most and not 0 < asked <= most:
+        users_limit = getattr(users, key)
+        projects_limit = getattr(projects, key)
+        if users_limit and not 0 < projects_limit <= users_limit:
             raise ConfigError(
-                f"{path}: {key} is {asked}; here it may only be lowered, from "
-                f"{most}; raise it in {home}"
+                f"{path}: {key} is {projects_limit}; here it may only be lowered, from "
+                f"{users_limit}; raise it in {home}"
             )
     for key, power in _POWERS.items():
         if getattr(projects, key) == power != getattr(users, key):
@@ -304,11 +338,8 @@ def read_toml(
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        way_out = (
-            "correct or remove it"
-            if isinstance(error, UnicodeDecodeError)
-            else "see its permissions"
-        )
+        is_text_broken = isinstance(error, UnicodeDecodeError)
+        way_out = "correct or remove it" if is_text_broken else "see its permissions"
         raise ConfigError(f"{path} cannot be read ({error_words(error)}); {way_out}") from error
     try:
         return parse_toml(text)
@@ -323,41 +354,44 @@ def _over(
     ConfigError.
     """
     for key, value in values.items():
-        named = {
-            "environment": (f"environment variable {variable(key)}"),
+        places = {
+            "environment": f"environment variable {variable(key)}",
             "flag": f"--{key.replace('_', '-')}",
         }
-        where = named.get(layer, f"{place}: {key}")
+        where = places.get(layer, f"{place}: {key}")
         if key in GONE:
             config = replace(config, layers={**config.layers, key: layer})
             continue
         if key not in SETTINGS:
             raise ConfigError(f"{where} is not a setting; {_hint(key, 'settings', SETTINGS)}")
-        wanted = type(SETTINGS[key].default)
-        is_list = (
-            wanted is tuple
-            and isinstance(value, list)
-            and all(isinstance(item, str) for item in value)
-        )
-        if type(value) is not wanted and not is_list:
-            shown = "(not shown)" if key == "api_key" else repr(value)
-            raise ConfigError(f"{where} is {shown}; it takes {_KINDS[wanted]}")
-        value = tuple(value) if is_list else value
+        value = _typed(key, value, where)
         _check(key, value, where)
         changes: dict[str, Any] = {key: value, "layers": {**config.layers, key: layer}}
         config = replace(config, **changes)
     return config
 
 
-def _hint(word: str, what: str, known: Iterable[str]) -> str:
-    """Return the known word that is most like this one, in words; else all of them."""
+def _typed(key: str, value: object, where: str) -> object:
+    """Return a setting's value in the type of its default. Raises ConfigError for another type."""
+    setting_type = type(SETTINGS[key].default)
+    if type(value) is setting_type:
+        return value
+    is_list = setting_type is tuple and isinstance(value, list)
+    if is_list and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    shown = "(not shown)" if key == "api_key" else repr(value)
+    raise ConfigError(f"{where} is {shown}; it takes {_TYPE_WORDS[setting_type]}")
+
+
+def _hint(word: str, plural: str, choices: Iterable[str]) -> str:
+    """Return the choice that is most like a word, in words; else all of them."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else f"the {what} are {', '.join(known)}"
+    near = get_close_matches(word, list(choices), n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the {plural} are {', '.join(choices)}"
 
 
-_KINDS: dict[type, str] = {
+_TYPE_WORDS: dict[type, str] = {
     str: "a text",
     int: "a whole number, such as 60",
     bool: "true or false",
@@ -398,11 +432,13 @@ def _check(key: str, value: Any, where: str) -> None:
         bound = f"least {least}" if value < least else f"most {most:,}"
         raise ConfigError(f"{where} is {shown}; it must be at {bound}")
     if key == "judge_measured" and _MEASURED.sub("", value).strip():
-        said = "it is how many of 100 verdicts are right by how sure the judge is"
-        raise ConfigError(f"{where} is {value!r}; {said}, such as 'sure=95 likely=80'")
-    if key == "playbook" and not (
-        0 < len(value) <= 64 and value.replace("-", "").replace("_", "").isalnum()
-    ):
+        meaning = "it is how many of 100 verdicts are right by how sure the judge is"
+        raise ConfigError(f"{where} is {value!r}; {meaning}, such as 'sure=95 likely=80'")
+    if key == "playbook" and not _is_playbook_name(value):
         raise ConfigError(
             f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'"
         )
+
+
+def _is_playbook_name(name: str) -> bool:
+    return 0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum()

@@ -22,14 +22,20 @@ STOPS = ("Stop", "AfterAgent")
 #: Form of injection.txt and of the text in it. Raise it when prompts/playbook.txt or the rendering
 #: changes: texts rendered by an older version are then rendered afresh.
 INJECTION_FORM = b"reflector-injection/5"
-#: In a person's own folder of the project: the note of its ledger, and how the export begins and
-#: ends whose events the ledger lacks.
-ENTRY, LACKED = "entry.json", ("events-", ".ndjson")
-#: There: what each session was told by its start hook, a line each; its most bytes.
-TOLD, MAX_TOLD = "told.txt", 1 << 17
-#: There, while a trial runs: its key, share and end, and the bullets that are withheld; the text
-#: that the sessions get that go without; and the heads that were noted meanwhile.
-TRIAL, WITHOUT, TRIAL_HEADS = "trial.txt", "injection-without.txt", "trial-heads.txt"
+#: In a person's own folder of the project: the note of its ledger.
+ENTRY = "entry.json"
+#: There: the beginning and end of the name of an export whose events the ledger lacks.
+LACKED = ("events-", ".ndjson")
+#: There: the text that each session was shown by its start hook, a line each.
+TOLD = "told.txt"
+#: The largest size of that file, in bytes.
+MAX_TOLD = 1 << 17
+#: There, while a trial runs: its key, share and end, and the bullets that are withheld.
+TRIAL = "trial.txt"
+#: There: the text that a session gets that goes without the trial's bullets.
+WITHOUT = "injection-without.txt"
+#: There: the heads that were noted while a trial runs.
+TRIAL_HEADS = "trial-heads.txt"
 #: There: the text that every other session gets.
 INJECTION = "injection.txt"
 #: There: the sessions that began as a fork while a trial ran, a line each.
@@ -111,8 +117,8 @@ def has_only_a_strangers_file(project: str) -> bool:
         text = raw.removeprefix(BYTE_ORDER_MARK).decode().strip(" \t\r\n")
     except (OSError, ValueError):  # whoever reads it says why
         return False
-    # as we write it
-    if len(raw) > MAX_PAYLOAD or ('"version": "1.0"' in text and '"sections": {' in text):
+    is_in_our_form = '"version": "1.0"' in text and '"sections": {' in text
+    if len(raw) > MAX_PAYLOAD or is_in_our_form:
         return False
     from reflector.playbook.shape import is_playbook, may_be_playbook
 
@@ -236,7 +242,7 @@ def read_own(project: str, name: str, most: int) -> bytes:
         return b""
 
 
-def injection_stamp(project: str, playbook: object = None) -> bytes:
+def injection_stamp(project: str, playbook: "system.stat_result | None" = None) -> bytes:
     """Return what a rendered text was made from: form, and the state of both playbooks and of the
     user's templates.
 
@@ -253,12 +259,11 @@ def injection_stamp(project: str, playbook: object = None) -> bytes:
     return INJECTION_FORM + b" " + " ".join(parts).encode()
 
 
-def state_of(found: object) -> str:
-    """Return what changes with a file, from its stat result: more than a repository or an
+def state_of(file: system.stat_result) -> str:
+    """Return the fields of a stat result that change with a file: more than a repository or an
     archive could foresee.
     """
-    one = found
-    return f"{one.st_dev} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns} {one.st_size}"  # type: ignore[attr-defined]
+    return f"{file.st_dev} {file.st_ino} {file.st_mtime_ns} {file.st_ctime_ns} {file.st_size}"
 
 
 def state_at(path: str) -> str:

@@ -183,12 +183,13 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
     settings = [f"{checkout}/.claude/reflector.toml" for checkout in (root, main)]
     if main and setting("worktrees", *settings, users_config) != "own":
         folder, root = main + folder[len(root) :], main
-    inside = root
-    for at in _upward(folder, home):
-        if is_project(at) and (inside or at == folder or _is_a_persons(at)):
-            return at
-        if at == root:
-            inside = ""
+    is_inside_repository = bool(root)
+    for candidate in _upward(folder, home):
+        may_apply = is_inside_repository or candidate == folder or _is_a_persons(candidate)
+        if may_apply and is_project(candidate):
+            return candidate
+        if candidate == root:
+            is_inside_repository = False
     return root or folder
 
 
@@ -205,13 +206,10 @@ def note_of(root: str, main: str) -> str:
 
     A worktree below its main checkout is found from there, whether it is gone or not.
     """
-    needed = (
-        main
-        and not root.startswith(main.rstrip("/") + "/")
-        and root.isprintable()
-        and main.isprintable()
-    )
-    return f"{root}\t{main}\n" if needed else ""
+    if not main or root.startswith(main.rstrip("/") + "/"):
+        return ""
+    fits_a_line = root.isprintable() and main.isprintable()
+    return f"{root}\t{main}\n" if fits_a_line else ""
 
 
 def is_project(folder: str) -> bool:
@@ -263,11 +261,11 @@ def worktrees(checkout: str) -> list[str]:
             names = system.listdir(common + "/worktrees")
         except OSError:
             continue
-        links = (
-            _joined(f"{common}/worktrees/{name}", _line(f"{common}/worktrees/{name}/gitdir"))
-            for name in names
-        )
-        return sorted(link[: -len("/.git")] for link in links if link.endswith("/.git"))
+        links = []
+        for name in names:
+            admin = f"{common}/worktrees/{name}"
+            links.append(_joined(admin, _line(admin + "/gitdir")))
+        return sorted(link.removesuffix("/.git") for link in links if link.endswith("/.git"))
     return []
 
 
@@ -286,10 +284,14 @@ def _in_main_checkout(folder: str) -> str:
 
 
 def _upward(folder: str, home: str) -> list[str]:
-    found = [folder]
-    while folder not in ("/", "", home) and (folder := folder.rpartition("/")[0] or "/") != home:
-        found.append(folder)
-    return found
+    """Return a folder and those above it, the nearest first, without the home folder."""
+    folders = [folder]
+    while folder not in ("/", "", home):
+        folder = folder.rpartition("/")[0] or "/"
+        if folder == home:
+            break
+        folders.append(folder)
+    return folders
 
 
 def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
@@ -298,12 +300,14 @@ def _noted(folder: str, root: str, notes: str) -> tuple[str, str] | None:
 
     `root` is the folder's repository: one in the place of the worktree, or in it, is another one.
     """
-    for line in reversed(
-        _read(notes, MAX_NOTES).decode(errors="replace").splitlines() if notes else []
-    ):
+    if not notes:
+        return None
+    lines = _read(notes, MAX_NOTES).decode(errors="replace").splitlines()
+    for line in reversed(lines):
         worktree, _, main = line.partition("\t")
-        if f"{folder}/".startswith(f"{worktree}/") and main:
-            return None if len(root) >= len(worktree) or is_project(worktree) else (worktree, main)
+        if main and f"{folder}/".startswith(f"{worktree}/"):
+            is_another = len(root) >= len(worktree) or is_project(worktree)
+            return None if is_another else (worktree, main)
     return None
 
 
@@ -362,10 +366,10 @@ def _kind(path: str) -> int:
 
 def _is_own_folder(path: str) -> bool:
     try:
-        found = system.stat(path)
+        folder = system.stat(path)
     except (OSError, ValueError):
         return False
-    return found.st_mode & 0o170000 == _FOLDER and found.st_uid == system.geteuid()
+    return folder.st_mode & 0o170000 == _FOLDER and folder.st_uid == system.geteuid()
 
 
 def _is_a_persons(folder: str) -> bool:

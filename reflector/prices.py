@@ -70,12 +70,17 @@ _PRICES = (
 )
 
 
+def _price_of(model: str, prompt_tokens: int) -> _Price | None:
+    for price in _PRICES:
+        if model.startswith(price.prefix) and prompt_tokens > price.threshold:
+            return price
+    return None
+
+
 def cost(model: str, usage: Usage) -> Decimal | None:
-    """USD to six decimals, None for an unknown model."""
+    """Return the list price of an answer in USD to six decimals; None for an unknown model."""
     prompt = usage.input + usage.cache_read + usage.cache_write
-    price = next(
-        (one for one in _PRICES if model.startswith(one.prefix) and prompt > one.threshold), None
-    )
+    price = _price_of(model, prompt)
     if price is None:
         return None
     fresh = (
@@ -96,20 +101,23 @@ class Spent(NamedTuple):
 
 
 def spent_on(meta: Mapping[str, Any], model: str) -> Spent:
-    """Return what an answer took, by the meta of its event."""
+    """Return the tokens and the cost of an answer, by the meta of its event."""
 
     def count(name: str) -> int:
         value = meta.get(name)
         return value if type(value) is int and value >= 0 else 0
 
     usage = Usage(*(count(f"{kind}_tokens") for kind in _KINDS))
-    price = _price(meta.get("cost_usd")) or cost(model, usage)
+    price = _stated_price(meta.get("cost_usd")) or cost(model, usage)
     return Spent(usage.total, price or Decimal(0), int(price is None and usage.total > 0))
 
 
-def _price(value: object) -> Decimal | None:
+def _stated_price(value: object) -> Decimal | None:
+    if not isinstance(value, str):
+        return None
     try:
-        price = Decimal(value) if isinstance(value, str) else None
+        price = Decimal(value)
     except InvalidOperation:
         return None
-    return price if price is not None and price.is_finite() and price >= 0 else None
+    is_price = price.is_finite() and price >= 0
+    return price if is_price else None

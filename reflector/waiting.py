@@ -52,14 +52,16 @@ def holder_of(handle: int, path: str) -> str:
     """Return the words for the process that holds the lock of an open file, and for the commands
     that end that.
     """
-    held = holder(handle)
-    if held is None:
+    process = holder(handle)
+    if process is None:
         return f"another process: see which one with `lsof {quote(path)}`, and continue or end it"
-    who = f"process {held.process} ({held.command})"
-    if held.is_stopped:
-        go_on, end = f"kill -CONT {held.process}", f"kill -KILL {held.process}"
-        return f"{who}, which is stopped: `{go_on}` continues it, `{end}` ends it"
-    return f"{who}: wait until it ends, or end it with `kill {held.process}`"
+    number = process.process
+    name = f"process {number} ({process.command})"
+    if process.is_stopped:
+        go_on = f"kill -CONT {number}"
+        end = f"kill -KILL {number}"
+        return f"{name}, which is stopped: `{go_on}` continues it, `{end}` ends it"
+    return f"{name}: wait until it ends, or end it with `kill {number}`"
 
 
 def holder(handle: int) -> Holder | None:
@@ -69,16 +71,18 @@ def holder(handle: int) -> Holder | None:
     with suppress(OSError, ValueError):
         inode = str(os.fstat(handle).st_ino)
         for line in Path("/proc/locks").read_text("ascii", "replace").splitlines():
-            words = line.split()
-            # A waiting process has an arrow before its kind.
-            if (
-                len(words) > 5
-                and words[1] == "FLOCK"
-                and words[3] == "WRITE"
-                and words[5].endswith(f":{inode}")
-            ):
-                return _process(int(words[4]))
+            number = _locking_process(line.split(), inode)
+            if number is not None:
+                return _process(number)
     return None
+
+
+def _locking_process(words: list[str], inode: str) -> int | None:
+    """Return the process that a line of /proc/locks shows as the writer of a file."""
+    # A waiting process has an arrow before its kind.
+    if len(words) <= 5 or words[1] != "FLOCK" or words[3] != "WRITE":
+        return None
+    return int(words[4]) if words[5].endswith(f":{inode}") else None
 
 
 def _process(number: int) -> Holder | None:

@@ -50,7 +50,7 @@ def home() -> Path:
 
 def _by_the_hook(folder: Path) -> Path:
     """What the hook finds, in a process of its own: it goes where it looks."""
-    return Path(_hook("print(fast.project_of({'cwd': sys.argv[1]}))", folder).rstrip("\n"))
+    return Path(_hook("print(fast.hook_project({'cwd': sys.argv[1]}))", folder).rstrip("\n"))
 
 
 def _hook(code: str, folder: Path) -> str:

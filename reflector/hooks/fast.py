@@ -34,18 +34,21 @@ MAX_INJECTION = 128 * 1024
 SUBAGENT = b'{"hookSpecificOutput":{"hookEventName":"SubagentStart","additionalContext":'
 #: How it goes on for a session's start, after the line for the person.
 _START = b',"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":'
-_MOST_SAID = 400
+#: The largest size of a line that the drain leaves for the start, in bytes.
+_MAX_NOTE_BYTES = 400
 
 
-def project_of(payload: dict[str, object]) -> str:
+def hook_project(payload: dict[str, object]) -> str:
     """Return the project of the session's folder, absolute; "" for none.
 
     $REFLECTOR_PROJECT names it. Else it is found from the session's folder, as the command line
     finds it.
     """
-    if named := locate.environment("REFLECTOR_PROJECT"):
+    named = locate.environment("REFLECTOR_PROJECT")
+    if named:
         return physical(named)
-    if not (start := start_of(payload)):
+    start = start_of(payload)
+    if not start:
         return ""
     home = physical(locate.home_folder() or "/")
     return locate.find_project(
@@ -74,38 +77,45 @@ def note_worktree(payload: dict[str, object]) -> None:
         return
     folder, _, name = locate.worktree_notes().rpartition("/")
     try:
-        known = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
+        notes = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
     except FileNotFoundError:
         from reflector.sessions.locks import open_own
 
-        known, folder = b"", open_own()
+        notes = b""
+        folder = open_own()
+    begin = f"{root}\t".encode()
+    of_worktree = [line for line in notes.splitlines(keepends=True) if line.startswith(begin)]
     # The newest note of a worktree is the one that is true.
-    if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][
-        -1:
-    ] == [note]:
-        return
-    append(folder, name, note, known, locate.MAX_NOTES)
+    if of_worktree[-1:] != [note]:
+        append_note(folder, name, note, notes, locate.MAX_NOTES)
 
 
-def note_told(project: str, payload: dict[str, object], told: bytes) -> None:
-    """Note what a session is told: the drain asks where the agent's transcript does not repeat
+def note_told(project: str, payload: dict[str, object], shown: bytes) -> None:
+    """Note the text that a session is shown: the drain reads it if the transcript does not repeat
     it.
     """
     session = handover.words(payload, "session_id")
-    if not told or not session.isprintable() or not 0 < len(session) <= 200:
+    if not shown or not is_session_id(session):
         return
-    note = session.encode() + b"\t" + told + b"\n"
-    known = handover.read_own(project, handover.TOLD, 2 * handover.MAX_TOLD)
-    if note not in known:
-        append(handover.open_own(project), handover.TOLD, note, known, handover.MAX_TOLD)
+    note = session.encode() + b"\t" + shown + b"\n"
+    notes = handover.read_own(project, handover.TOLD, 2 * handover.MAX_TOLD)
+    if note not in notes:
+        folder = handover.open_own(project)
+        append_note(folder, handover.TOLD, note, notes, handover.MAX_TOLD)
 
 
-def append(folder: str, name: str, note: bytes, known: bytes, most: int) -> None:
-    """Append a line to a file of ours that holds `known`; the older half goes where it would be
-    longer than `most`.
+def is_session_id(text: str) -> bool:
+    """Return whether a text can be kept as a session's id: printable, at most 200 characters."""
+    return 0 < len(text) <= 200 and text.isprintable()
+
+
+def append_note(folder: str, name: str, note: bytes, content: bytes, max_bytes: int) -> None:
+    """Append a line to a file of ours with this content; without its older half if it would be
+    longer than `max_bytes`.
     """
-    if len(known) + len(note) > most:
-        files.write_durably(folder, known[len(known) // 2 :].partition(b"\n")[2] + note, name)
+    if len(content) + len(note) > max_bytes:
+        newer_half = content[len(content) // 2 :].partition(b"\n")[2]
+        files.write_durably(folder, newer_half + note, name)
         return
     with files.Folder(folder) as state:
         fd = state.open(name, system.O_WRONLY | system.O_CREAT | system.O_APPEND)
@@ -119,16 +129,16 @@ def physical(folder: str) -> str:
     """A folder's absolute path without symlinks; as it was given where it is gone, "" where that
     says nothing.
     """
-    here = ""
+    start = ""
     try:
-        here = system.getcwd()
+        start = system.getcwd()
         system.chdir(folder)
         folder = system.getcwd()
     except (OSError, ValueError):
         if folder[:1] != "/":
             return ""
-    if here:
-        system.chdir(here)  # the payload's paths may be relative to it
+    if start:
+        system.chdir(start)  # the payload's paths may be relative to it
     return folder.rstrip("/") or "/"
 
 
@@ -146,19 +156,17 @@ def keeper_of(project: str) -> str:
     if locate.is_project(locate.user_folder()):
         return locate.user_folder()
     try:
-        # A ledger that the user named for all projects may know this one's playbook.
-        return (
-            project
-            if b"ledger_url" in files.read_file(locate.user_config(), handover.MAX_PAYLOAD)
-            else ""
-        )
+        settings = files.read_file(locate.user_config(), handover.MAX_PAYLOAD)
     except OSError:  # most people have no such file
         return ""
+    # A ledger that the user named for all projects may know this one's playbook.
+    return project if b"ledger_url" in settings else ""
 
 
 def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return what a start prints for a session: the person's line about the playbook, what is told
-    in short, the JSON object for a subagent, and its text; b"" for what there is not.
+    """Return what a start prints for a session, b"" for each part that it does not have: the
+    user's line about the playbook, a short form of the shown text, the JSON object for a subagent,
+    and the shown text.
     """
     # without a playbook of the project, the user's own
     for keeper in (project, locate.user_folder()):
@@ -170,9 +178,8 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     else:
         return b"", b"", b"", b""
     trial = handover.read_own(keeper, handover.TRIAL, MAX_INJECTION)
-    name = (
-        handover.WITHOUT if trial and goes_without(keeper, payload, trial) else handover.INJECTION
-    )
+    is_withheld = trial and goes_without(keeper, payload, trial)
+    name = handover.WITHOUT if is_withheld else handover.INJECTION
     content = handover.read_own(keeper, name, MAX_INJECTION)
     try:
         if is_strange(keeper):
@@ -182,17 +189,14 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
 
             content = write_injection(keeper, name=name, kept=lambda: kept_text(keeper, content))
     except Exception as error:  # noqa: BLE001  no playbook is worth the agent's session
-        handover.complain(f"the playbook is not shown: {files.error_words(error)}")
-        return (
-            (f"playbook: not shown: {files.error_words(error)}").encode("utf-8", "replace"),
-            b"",
-            b"",
-            b"",
-        )
-    _, line, told, as_json, text = content.split(b"\n", 4)
-    # What begins as JSON would be obeyed and not read.
-    is_sound = not (as_json or text) or (as_json.startswith(SUBAGENT) and text[:1] != b"{")
-    return (line, told, as_json, text) if is_sound else (b"", b"", b"", b"")
+        reason = files.error_words(error)
+        handover.complain(f"the playbook is not shown: {reason}")
+        return f"playbook: not shown: {reason}".encode("utf-8", "replace"), b"", b"", b""
+    _, line, shown, as_json, text = content.split(b"\n", 4)
+    # An agent obeys a text that begins as JSON instead of reading it.
+    is_empty = not as_json and not text
+    is_sound = as_json.startswith(SUBAGENT) and text[:1] != b"{"
+    return (line, shown, as_json, text) if is_empty or is_sound else (b"", b"", b"", b"")
 
 
 def is_strange(project: str) -> bool:
@@ -200,11 +204,11 @@ def is_strange(project: str) -> bool:
     the drain proves it or asks whose it is; the hook does not wait for that.
     """
     try:
-        found = system.lstat(files.state_folder(project) + "/ledger.db")
+        ledger = system.lstat(files.state_folder(project) + "/ledger.db")
     except OSError:  # there is none; the next command puts one back that is gone
         return False
     note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
-    if b'"file": [%d, %d]' % (found.st_dev, found.st_ino) in note:
+    if b'"file": [%d, %d]' % (ledger.st_dev, ledger.st_ino) in note:
         return False
     return not locate.setting("ledger_url", locate.user_config())
 
@@ -216,9 +220,8 @@ def kept_text(project: str, content: bytes) -> bytes:
     if content.startswith(handover.INJECTION_FORM + b" ") and content.count(b"\n") >= 4:
         return content
     place = " --user" if project == locate.user_folder() else ""
-    command = (
-        "status" if handover.read_own(project, handover.ENTRY, MAX_INJECTION) else "ledger take"
-    )
+    is_noted = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
+    command = "status" if is_noted else "ledger take"
     raise ValueError(f"the ledger here is not known to be yours; run `reflector{place} {command}`")
 
 
@@ -233,32 +236,32 @@ def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
         key, share, until, *names = trial.decode().split()
         if time_ns() > int(until) or not session:
             return False
-        forks, note = (
-            handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD),
-            session.encode() + b"\n",
-        )
+        forks = handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD)
+        note = session.encode() + b"\n"
         if payload.get("source") == "fork":
-            attempt(
-                append, handover.open_own(keeper), handover.FORKS, note, forks, handover.MAX_TOLD
-            )
+            folder = handover.open_own(keeper)
+            attempt(append_note, folder, handover.FORKS, note, forks, handover.MAX_TOLD)
             return True
         if note in forks:
-            begins = files.read_file(handover.words(payload, "transcript_path"), 1 << 16).split(
-                b"] helpful="
-            )[:-1]
-            told = {part.rpartition(b"[")[2].decode("ascii", "replace") for part in begins}
-            without = (
-                handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
-                .split(b"\n", 3)[2]
-                .decode()
-                .split(" ")
-            )
-            return told.issubset(without) if names[0] == "*" else told.isdisjoint(names)
+            shown = names_shown_in(handover.words(payload, "transcript_path"))
+            if names[0] != "*":
+                return shown.isdisjoint(names)
+            text = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
+            return shown.issubset(text.split(b"\n", 3)[2].decode().split(" "))
         from reflector.trials.draw import is_withheld
 
         return is_withheld(key, int(share), session)
     except (OSError, ValueError, IndexError, ImportError):
         return False
+
+
+def names_shown_in(transcript: str) -> set[str]:
+    """Return the bullets that the beginning of a transcript shows with their counters. Raises
+    OSError.
+    """
+    begin = files.read_file(transcript, 1 << 16)
+    parts = begin.split(b"] helpful=")[:-1]
+    return {part.rpartition(b"[")[2].decode("ascii", "replace") for part in parts}
 
 
 def start_form(
@@ -271,16 +274,16 @@ def start_form(
     # middle of a session.
     if not locate.environment("CLAUDE_ENV_FILE") or payload.get("source") == "compact":
         return text
-    said = locate.setting(
-        "start_message", project + "/.claude/reflector.toml", locate.user_config()
-    )
-    if str(said).lower() in ("false", "0"):
+    project_file = project + "/.claude/reflector.toml"
+    start_message = locate.setting("start_message", project_file, locate.user_config())
+    if str(start_message).lower() in ("false", "0"):
         return text
     keeper = keeper_of(project)
-    if not (shown := line_of(keeper, line) if keeper else ""):
+    shown = users_line(keeper, line) if keeper else ""
+    if not shown:
         return text
-    told = b'{"systemMessage":' + handover.quoted(shown).encode()
-    return told + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
+    message = b'{"systemMessage":' + handover.quoted(shown).encode()
+    return message + (_START + as_json[len(SUBAGENT) :] if as_json else b"}")
 
 
 def context_form(as_json: bytes) -> bytes:
@@ -292,30 +295,28 @@ def context_form(as_json: bytes) -> bytes:
     return b'{"additionalContext":' + as_json[len(SUBAGENT) :].rstrip()[:-1]
 
 
-def line_of(project: str, playbook: bytes) -> str:
-    """Return a person's line: about the playbook, what the last session brought if it is processed
-    already, and how many proposals wait; without a playbook the latter alone.
+def users_line(project: str, playbook: bytes) -> str:
+    """Return the user's line: about the playbook, the last session if it is processed already,
+    and the number of proposals that wait; without a playbook the latter alone.
     """
 
-    def left(name: str) -> bytes:
-        return handover.read_own(project, name, _MOST_SAID).partition(b"\n")[0]
+    def first_line_of(name: str) -> bytes:
+        return handover.read_own(project, name, _MAX_NOTE_BYTES).partition(b"\n")[0]
 
     parts = [playbook] if playbook else []
+    last_session = first_line_of(handover.LAST_SESSION)
     if playbook and has_delivery(files.state_folder(project) + "/spool"):
         parts.append(b"last session: still being processed")
-    elif playbook and (last := left(handover.LAST_SESSION)):
-        parts.append(b"last session: " + last)
-    if waiting := left(handover.WAITING):
+    elif playbook and last_session:
+        parts.append(b"last session: " + last_session)
+    waiting = first_line_of(handover.WAITING)
+    if waiting:
         parts.append(waiting)
-    if lacked := lacked_file(project):
-        command = (
-            "reflector --user import" if project == locate.user_folder() else "reflector import"
-        )
-        parts.append(
-            (f"the ledger lacks events that you had: {command} --rename {lacked}").encode(
-                "utf-8", "replace"
-            )
-        )
+    lacked = lacked_file(project)
+    if lacked:
+        place = " --user" if project == locate.user_folder() else ""
+        command = f"reflector{place} import --rename {lacked}"
+        parts.append(f"the ledger lacks events that you had: {command}".encode("utf-8", "replace"))
     line = b" \xc2\xb7 ".join(parts).decode("utf-8", "replace")
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
 
@@ -324,18 +325,16 @@ def lacked_file(project: str) -> str:
     """Return the export of the events that the ledger lacks and this home had, as a shell takes
     it; "" for none.
     """
-    begins, ends = handover.LACKED
+    begin, end = handover.LACKED
     folder = locate.own_folder(project)
     try:
-        names = [
-            name
-            for name in system.listdir(folder)
-            if name.startswith(begins) and name.endswith(ends)
-        ]
+        names = system.listdir(folder)
     except OSError:
         return ""
     note = handover.read_own(project, handover.ENTRY, MAX_INJECTION)
     for name in sorted(names):
+        if not name.startswith(begin) or not name.endswith(end):
+            continue
         header = handover.read_own(project, name, 1000)
         origin = header.partition(b'"origin":"')[2].partition(b'"')[0]
         # a ledger that was taken in place of this one lacks nothing
@@ -358,15 +357,14 @@ def off_by(project: str) -> str:
     """Return whose settings switch a project's hooks off: the person's or the project's own
     file; "" for nobody's.
     """
-    users, own = locate.user_config(), project + "/.claude/reflector.toml"
-    listed = locate.setting("off", users)
-    folders = listed if isinstance(listed, list) else str(listed or "").split(":")
-    if any(
-        isinstance(one, str) and one and f"{project}/".startswith(one.rstrip("/") + "/")
-        for one in folders
-    ):
-        return users
-    for file in (users, own):
+    user_file = locate.user_config()
+    switched_off = locate.setting("off", user_file)
+    folders = switched_off if isinstance(switched_off, list) else str(switched_off or "").split(":")
+    for folder in folders:
+        is_folder = isinstance(folder, str) and folder
+        if is_folder and f"{project}/".startswith(folder.rstrip("/") + "/"):
+            return user_file
+    for file in (user_file, project + "/.claude/reflector.toml"):
         if str(locate.setting("enabled", file)).lower() in ("false", "0"):
             return file
     return ""
@@ -416,12 +414,11 @@ def note_begun(project: str, payload: dict[str, object]) -> None:
     transcript.
     """
     session = handover.words(payload, "session_id")
-    if not session.isprintable() or not 0 < len(session) <= 200:
+    if not is_session_id(session):
         return
+    name = handover.file_name(session)
     with files.Folder(files.private_folder(files.state_folder(project) + "/begun")) as begun:
-        fd = begun.open(
-            handover.file_name(session), system.O_WRONLY | system.O_CREAT | system.O_TRUNC
-        )
+        fd = begun.open(name, system.O_WRONLY | system.O_CREAT | system.O_TRUNC)
     try:
         files.write_all(fd, session.encode())
     finally:
@@ -450,7 +447,7 @@ def deliver(project: str, payload: dict[str, object] | None, data: bytes) -> str
 
 
 def hook() -> None:
-    """Take one event from stdin and do what it asks for. Raises what goes wrong."""
+    """Take one event from stdin and answer it. Raises the error that stopped it."""
     if locate.is_judge():
         return
     raw = files.read_all(0, handover.MAX_PAYLOAD)
@@ -459,56 +456,78 @@ def hook() -> None:
             raise handover.Broken(f"more than {handover.MAX_PAYLOAD} bytes")
         payload, text = handover.decode(raw)
     except (handover.Broken, ImportError, OSError) as error:
-        project = project_of({})
-        path = deliver(project and keeper_of(project), None, raw[: handover.MAX_PAYLOAD])
-        handover.complain(f"the payload is broken ({error}); kept as {path}")
+        keep_broken(raw[: handover.MAX_PAYLOAD], error)
         return
     event = payload["hook_event_name"]
-    project = project_of(payload)
-    if event in ("SessionStart", "SubagentStart") and not project:
+    project = hook_project(payload)
+    is_start = event in ("SessionStart", "SubagentStart")
+    if is_start and not project:
         return
     if event in handover.STOPS and "parent_agent_id" in payload:
         return  # a subagent of Copilot CLI: its words are in its parent's transcript
-    if project and (file := off_by(project)):
-        if (
-            event == "SessionStart"
-            and file.startswith(project)
-            and locate.environment("CLAUDE_ENV_FILE")
-        ):
-            said = (
-                "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
-            )
-            files.write_all(1, b'{"systemMessage":' + handover.quoted(said).encode() + b"}")
+    settings = off_by(project) if project else ""
+    if settings:
+        if event == "SessionStart":
+            print_switched_off(project, settings)
         return
+    answer(project, payload, text)
+
+
+def answer(project: str, payload: dict[str, object], text: str) -> None:
+    """Print the playbook at a start, keep any other delivery, and start the drain if one is due."""
+    event = payload["hook_event_name"]
     if event == "SubagentStart":
         files.write_all(1, context_form(injection(project, payload)[2]))
         attempt(note_fired, project, event)
         return
     if event == "SessionStart":
-        line, told, as_json, plain = injection(project, payload)
-        files.write_all(1, start_form(project, payload, line, as_json, plain))
-        keeper, state = keeper_of(project), files.state_folder(project)
-        attempt(note_told, keeper, payload, told)
-        drain = any(
-            has_delivery(state + part)
-            for part in ("/spool", "/spool/waiting", "/spool/unanswered", "/begun")
-        )
-        if keeper:
-            attempt(note_begun, keeper, payload)
+        is_drain_due = start_session(project, payload)
     else:
-        if project and not (project := keeper_of(project)):
+        # Without a project there is no keeper to ask: the delivery is kept with the user.
+        keeper = keeper_of(project) if project else ""
+        if project and not keeper:
             return
+        project = keeper
         deliver(project, payload, handover.record(project, payload, text))
-        drain = event not in handover.STOPS
+        is_drain_due = event not in handover.STOPS
     attempt(note_fired, project, event)
     attempt(note_worktree, payload)
-    if drain:
+    if is_drain_due:
         try:
             start_drain(project)
         # not every system spawns into a new session
         except (OSError, ValueError, NotImplementedError) as error:
-            what = "the drain was not started, the next hook or command starts it"
-            handover.complain(f"{what}: {files.error_words(error)}")
+            consequence = "the drain was not started, the next hook or command starts it"
+            handover.complain(f"{consequence}: {files.error_words(error)}")
+
+
+def keep_broken(raw: bytes, error: Exception) -> None:
+    """Keep a payload that is not a hook's, and report it."""
+    project = hook_project({})
+    path = deliver(project and keeper_of(project), None, raw)
+    handover.complain(f"the payload is broken ({error}); kept as {path}")
+
+
+def print_switched_off(project: str, settings: str) -> None:
+    """Print to Claude Code's user that a file of the project switches the hooks off."""
+    if settings.startswith(project) and locate.environment("CLAUDE_ENV_FILE"):
+        line = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+        files.write_all(1, b'{"systemMessage":' + handover.quoted(line).encode() + b"}")
+
+
+def start_session(project: str, payload: dict[str, object]) -> bool:
+    """Print the playbook to a session that starts; return whether deliveries wait for a drain."""
+    line, shown, as_json, plain = injection(project, payload)
+    files.write_all(1, start_form(project, payload, line, as_json, plain))
+    keeper = keeper_of(project)
+    attempt(note_told, keeper, payload, shown)
+    state = files.state_folder(project)
+    folders = ("/spool", "/spool/waiting", "/spool/unanswered", "/begun")
+    # Before this session's own note of its beginning.
+    is_drain_due = any(has_delivery(state + folder) for folder in folders)
+    if keeper:
+        attempt(note_begun, keeper, payload)
+    return is_drain_due
 
 
 def statusline() -> None:
@@ -522,18 +541,18 @@ def statusline() -> None:
 
     cwd = None
     try:
-        told = json.loads(b"" if sys.stdin.isatty() else files.read_all(0, handover.MAX_PAYLOAD))
-        cwd = (told.get("workspace") or {}).get("project_dir") or told.get("cwd")
+        status = json.loads(b"" if sys.stdin.isatty() else files.read_all(0, handover.MAX_PAYLOAD))
+        cwd = (status.get("workspace") or {}).get("project_dir") or status.get("cwd")
     except (OSError, ValueError, AttributeError):
         pass
     try:
-        project = project_of({"cwd": cwd})
-        if keeper := project and keeper_of(project):
-            stamp, _, rest = handover.read_own(keeper, handover.INJECTION, MAX_INJECTION).partition(
-                b"\n"
-            )
-            known = stamp.startswith(handover.INJECTION_FORM + b" ")
-            line = line_of(keeper, rest.partition(b"\n")[0] if known else b"")
+        project = hook_project({"cwd": cwd})
+        keeper = project and keeper_of(project)
+        if keeper:
+            rendered = handover.read_own(keeper, handover.INJECTION, MAX_INJECTION)
+            stamp, _, rest = rendered.partition(b"\n")
+            is_ours = stamp.startswith(handover.INJECTION_FORM + b" ")
+            line = users_line(keeper, rest.partition(b"\n")[0] if is_ours else b"")
             files.write_all(1, f"{line}\n".encode() if line else b"")
     except (OSError, ValueError):
         pass
@@ -545,7 +564,8 @@ def main() -> None:
     """
     try:
         hook()
-    except BaseException as error:  # noqa: BLE001  the agent takes any other exit code for a verdict on its work
+    # The agent takes any other exit code for a verdict on its work.
+    except BaseException as error:  # noqa: BLE001
         handover.complain(
             f"nothing was recorded: {type(error).__name__}: {files.error_words(error)}"
         )
