@@ -371,7 +371,7 @@ def _over(
     return config
 
 
-def _typed(key: str, value: object, where: str) -> object:
+def _typed(key: str, value: Any, where: str) -> Any:
     """Return a setting's value in the type of its default. Raises ConfigError for another type."""
     setting_type = type(SETTINGS[key].default)
     if type(value) is setting_type:

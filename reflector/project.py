@@ -168,7 +168,7 @@ class Project:
             or had_ledger(self.ledger_file)
         ):
             return True
-        return entries.copied(self.root).position > 0
+        return entries.copy_end(self.root).position > 0
 
     def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
         """Open the project's ledger; create it on first use. Of one that cannot be written a copy
@@ -196,7 +196,7 @@ class Project:
         except LedgerCorrupt as error:
             back = entries.way_back(self.root, self.ledger_file)
             raise type(error)(f"{error}; {back}") if back else error from error
-        ledger.on_close = partial(self._keep, opened=entries.identity(self.ledger_file))
+        ledger.on_close = partial(self._keep, opened=entries.file_identity(self.ledger_file))
         ledger.draw = authorship.draw
         return ledger
 
@@ -207,7 +207,7 @@ class Project:
 
     def _keep(self, ledger: Ledger, opened: tuple[int, int]) -> None:
         with suppress(OSError, LedgerError):  # `doctor` says what is wrong with the copy
-            entries.keep(ledger, self.place, opened)
+            entries.update_copy(ledger, self.place, opened)
 
 
 def _is_users(root: Path) -> bool:

@@ -260,7 +260,7 @@ MUTATIONS = [
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
     Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
-    Mutation(CONFIG, 'own.get("backend") == "agent"', "False", JUDGED),
+    Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url", "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
     Mutation(AGENT, "os.killpg(process.pid, signal.SIGKILL)", "process.kill()", JUDGED),
@@ -648,9 +648,9 @@ MUTATIONS = [
     # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's
     # to say.
     Mutation(
-        CONFIG, ("if most and not 0 < asked <= most:"), "if most and not asked <= most:", CONFIGURED
+        CONFIG, "not 0 < projects_limit <= users_limit:", "not projects_limit <= users_limit:", CONFIGURED
     ),
-    Mutation(CONFIG, "        if key in own:\n", "        if False:\n", CONFIGURED),
+    Mutation(CONFIG, "        if key in values:\n            raise ConfigError(\n                f\"{project_file}: {key} belongs", "        if False:\n            raise ConfigError(\n                f\"{project_file}: {key} belongs", CONFIGURED),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
     Mutation(FAST, "if not locate.exists(project) or locate", "if locate", HOOK),
@@ -662,8 +662,8 @@ MUTATIONS = [
     ),
     Mutation(
         FAST,
-        "drain = event not in handover.STOPS",
-        "drain = False",
+        "is_drain_due = event not in handover.STOPS",
+        "is_drain_due = False",
         ("tests/hooks/test_drain_start.py",),
     ),
     Mutation(FAST, 'start = locate.environment("CLAUDE_PROJECT_DIR")\n', 'start = ""\n', HOOK),

@@ -110,17 +110,17 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
 def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(
     agent: Agent,
 ) -> None:
-    locked = notes.locked
+    locked = notes.hold_notes
 
     @contextmanager
     def late(root: Path, *seconds: float) -> Iterator[None]:
-        with patch.object(notes, "locked", locked):
+        with patch.object(notes, "hold_notes", locked):
             agent.call("add", "pat", "Said meanwhile.")
         with locked(root, *seconds):
             yield
 
     shutil.rmtree(agent.state)
-    with patch.object(notes, "locked", late):
+    with patch.object(notes, "hold_notes", late):
         agent.call("status", code=None)
     assert "Said meanwhile." in agent.call("list").out
 
@@ -376,7 +376,7 @@ def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alo
     finally:
         subprocess.run(["umount", agent.own.parent], check=True)
     agent.call("add", "pat", "After it was mended.")
-    assert entries.copied(agent.project).position == len(agent.events())
+    assert entries.copy_end(agent.project).position == len(agent.events())
     assert json.dumps(agent.events()[:-1]) == whole
     assert agent.call("verify").out == ""
 

@@ -366,7 +366,7 @@ def test_a_copy_that_cannot_be_made_is_made_later(
     told = mine.run("add", "pat", "Meanwhile.").err
     assert f"process {holder} " in told
     assert "which is stopped" in told
-    assert entries.copied(mine.project).position < 6 or not mine.own.exists()
+    assert entries.copy_end(mine.project).position < 6 or not mine.own.exists()
     mine.run("list")
     os.kill(holder, 9)
     mine.run("list")

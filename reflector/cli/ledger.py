@@ -423,7 +423,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
             file, present, project.config.playbook, force=force, written=written
         )
         if not project.config.ledger_url:
-            entries.take(project.place)
+            entries.claim(project.place)
     _take_trial(place, project)
     click.echo(end)
     if kept is not None:
@@ -458,9 +458,9 @@ def take(place: Place, yes: bool) -> None:
     """
     project = place.project()
     of, file = project.place, project.ledger_file
-    entry, end = entries.entry_in_force(of), entries.copied(project.root)
+    entry, end = entries.entry_in_force(of), entries.copy_end(project.root)
     if file.exists():
-        seen = entries.look(file, of.playbook)
+        seen = entries.inspect_file(file, of.playbook)
         said = (
             f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, "
             f"{seen.first[:10]} to {seen.last[:10]}"
@@ -480,8 +480,8 @@ def take(place: Place, yes: bool) -> None:
     agreed(ask, f"{ask} There is no terminal to ask", yes=yes)
     with locks.held(project.make_state_dir(), "drain.lock", wait=True):
         if file.exists():
-            entries.take(of)
-        elif entry is not None and not entries.put_back(of, entry):
+            entries.claim(of)
+        elif entry is not None and not entries.restore_from_copy(of, entry):
             raise click.ClickException(
                 f"another process made {file} meanwhile; run the same command again"
             )

@@ -243,7 +243,7 @@ def _own() -> Iterator[OwnJson]:
         state = root / ".claude" / "reflector"
         waiting = spool.look(state / "spool").pending
         yield OwnJson(
-            one.root, (state / "ledger.db").exists(), entries.copied(root).position, waiting, at
+            one.root, (state / "ledger.db").exists(), entries.copy_end(root).position, waiting, at
         )
 
 
@@ -292,7 +292,9 @@ def _problems(project: Project) -> Iterator[str]:
             # What the ledger thinks of a file that is no playbook is known where it is open.
             if loaded is not None and loaded.format != "foreign":
                 yield from (f"{path}: {problem}" for problem in loaded.problems)
-    if not entries.kept(project.root):  # a command that brings their events back is shown instead
+    if not entries.lost_exports(
+        project.root
+    ):  # a command that brings their events back is shown instead
         yield from (of_another(project.playbook_json, kept) for kept in kept_of_others(project))
     if not project.config.ledger_url and (reason := locks.why_none(project.state_dir)):
         yield f"{reason}; see `reflector doctor`"

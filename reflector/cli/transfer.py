@@ -145,7 +145,7 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         _name(already, "… and {:,} more that bullets say already; --json lists them")
     elif _has_events(place):
         project = place.project()
-        is_own = not project.config.ledger_url and entries.is_kept(project.root, file)
+        is_own = not project.config.ledger_url and entries.is_lost_export(project.root, file)
         with place.changing() as ledger, _lines(file, "reading") as lines:
             before = ledger.head().position
             answer = merge(ledger, lines, rename=rename, first=project.first_number)
@@ -153,7 +153,7 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
             if is_own:
                 drop_known(ledger, project)
         if is_own:
-            entries.brought_back(project.place, file)
+            entries.drop_imported(project.place, file)
     else:
         answer, trials = _load(place, file)
     if as_json:
@@ -526,7 +526,7 @@ def _places(ledger: Ledger, project: Project) -> _Places:
     folders = [root / ".claude", *([Path(own)] if own else [])]
     waiting = [one.path for part in ("", "waiting") for one in pending_for(root, part)]
     spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
-    aside = entries.kept(root)
+    aside = entries.lost_exports(root)
     rewritten = [path for path in Path(own).rglob("*") if path not in aside] if own else []
     held = [root / mirror.name for mirror in mirrors(ledger, project)]
     read = [root / name for name in AGENT_FILES]
@@ -540,10 +540,10 @@ def _copied_again(ledger: Ledger, project: Project) -> str:
     for nothing.
     """
     try:
-        entries.keep(ledger, project.place, entries.identity(project.ledger_file))
+        entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
     except (OSError, LedgerError) as error:
         return error_words(error)
-    is_behind = 0 < entries.copied(project.root).position < ledger.head().position
+    is_behind = 0 < entries.copy_end(project.root).position < ledger.head().position
     return "another process keeps it locked" if is_behind else ""
 
 

@@ -12,21 +12,28 @@ a ledger back from it.
 
 from __future__ import annotations
 
-from reflector.entries.admission import admit, take
-from reflector.entries.copies import brought_back, is_kept, keep, kept, lacking, put_back
+from reflector.entries.admission import admit, claim
+from reflector.entries.copies import (
+    drop_imported,
+    is_lost_export,
+    lost_exports,
+    lost_history,
+    restore_from_copy,
+    update_copy,
+)
 from reflector.entries.notes import (
     End,
     Entry,
     Place,
-    copied,
+    copy_end,
     entries,
     entry_in_force,
     entry_of,
+    file_identity,
     forget,
-    identity,
     way_back,
 )
-from reflector.entries.strangers import Seen, look
+from reflector.entries.strangers import Seen, inspect_file
 
 __all__ = [
     "End",
@@ -34,19 +41,19 @@ __all__ = [
     "Place",
     "Seen",
     "admit",
-    "brought_back",
-    "copied",
+    "claim",
+    "copy_end",
+    "drop_imported",
     "entries",
     "entry_in_force",
     "entry_of",
+    "file_identity",
     "forget",
-    "identity",
-    "is_kept",
-    "keep",
-    "kept",
-    "lacking",
-    "look",
-    "put_back",
-    "take",
+    "inspect_file",
+    "is_lost_export",
+    "lost_exports",
+    "lost_history",
+    "restore_from_copy",
+    "update_copy",
     "way_back",
 ]

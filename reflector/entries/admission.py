@@ -19,7 +19,7 @@ from typing import Final, Literal
 import reflector.ledger as ledgers
 from reflector.entries import copies, notes
 from reflector.entries.notes import NOWHERE, Entry, Place
-from reflector.entries.strangers import Look, look, looking
+from reflector.entries.strangers import Look, inspect_file, looking
 from reflector.ledger.errors import (
     LedgerCorrupt,
     LedgerError,
@@ -64,7 +64,7 @@ def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool
     if not writes:
         _prove(place)
         return False
-    with notes.locked(place.root):
+    with notes.hold_notes(place.root):
         for _ in range(_MOST_TRIES):
             if _is_admitted(place, mends=mends):
                 return True
@@ -78,27 +78,28 @@ def _prove(place: Place) -> None:
     home noted. Raises LedgerStrange, LedgerCorrupt.
     """
     entry = notes.entry_in_force(place)
-    if entry is None or not notes.copied(place.root).position:
+    if entry is None or not notes.copy_end(place.root).position:
         if _original(place) is None:
             raise _strange(place)
         return
-    with looking(place.file, entry.playbook) as found:
-        relation = _relation(found, entry)
-        fault = found.fault() if relation else ""
+    with looking(place.file, entry.playbook) as stranger:
+        relation = _relation(stranger, entry)
+        fault = stranger.fault() if relation else ""
     if not relation:
         raise _strange(place)
     if fault:
         raise LedgerCorrupt(f"{place.file} is not what was appended: {fault}; restore a backup")
 
 
-def take(place: Place) -> None:
+def claim(place: Place) -> None:
     """Note that a file is this person's ledger, because they say so. Raises OSError,
     LedgerError.
     """
-    with notes.locked(place.root):
+    with notes.hold_notes(place.root):
         refuse_journal(place.file)
-        with looking(place.file, place.playbook) as found:
-            origin, fault = found.origin, found.fault() if found.origin else ""
+        with looking(place.file, place.playbook) as stranger:
+            origin = stranger.origin
+            fault = stranger.fault() if origin else ""
         if fault:
             raise LedgerCorrupt(
                 f"{place.file} is not what was appended: {fault}; restore a backup with "
@@ -112,54 +113,52 @@ def _is_noted(place: Place, entry: Entry | None) -> bool:
 
     The next command says what is wrong with one that is damaged, or lost its playbook.
     """
-    if (
-        entry is None
-        or not entry.mark
-        or not entry.origin
-        or notes.identity(place.file) != entry.file
-    ):
+    if entry is None or not entry.mark or not entry.origin:
         return False
-    end = notes.copied(place.root)
+    if notes.file_identity(place.file) != entry.file:
+        return False
+    end = notes.copy_end(place.root)
     try:
-        with looking(place.file, entry.playbook) as found:
-            if not found.origin:
-                return found.has_event(end.position, end.chain)
-            if found.origin != entry.origin or not _has_mark(found, entry):
+        with looking(place.file, entry.playbook) as stranger:
+            if not stranger.origin:
+                return stranger.has_event(end.position, end.chain)
+            if stranger.origin != entry.origin or not _has_mark(stranger, entry):
                 return False
-            return not end.position or found.chain_at(end.position) == end.chain
+            return not end.position or stranger.chain_at(end.position) == end.chain
     except LedgerStrange:
         return False
     except LedgerUnavailable:
         return True
 
 
-def _has_mark(found: Look, entry: Entry) -> bool:
-    return bool(entry.mark) and found.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
+def _has_mark(stranger: Look, entry: Entry) -> bool:
+    return bool(entry.mark) and stranger.has_checkpoint(notes.mark_name(entry.mark), entry.mark)
 
 
 def _is_admitted(place: Place, *, mends: bool) -> bool:
     """Return whether the file may be opened now; False if another one came in its place
     meanwhile.
     """
-    there, entry = notes.identity(place.file), notes.entry_in_force(place)
+    file = notes.file_identity(place.file)
+    entry = notes.entry_in_force(place)
     if _is_noted(place, entry):  # another process did it meanwhile
         return True
-    if there == NOWHERE and entry is not None and notes.copied(place.root).position:
+    if file == NOWHERE and entry is not None and notes.copy_end(place.root).position:
         return _restored(place, entry)
-    if there == NOWHERE:
+    if file == NOWHERE:
         _begin(place)
         return True
     if not os.path.getsize(place.file):  # noqa: PTH202 - of an empty file `claim_file` tells
-        if entry is None or entry.file != there:
+        if entry is None or entry.file != file:
             _begin(place)
         return True
     refuse_journal(place.file)
     if entry is not None:  # one command may ask about another playbook in the same file
         noted = place._replace(playbook=entry.playbook)
-        if entry.file == there and _is_new(noted, entry):
+        if entry.file == file and _is_new(noted, entry):
             _go_on_making(noted, entry, mends=mends)
             return True
-        if notes.copied(place.root).position:
+        if notes.copy_end(place.root).position:
             return _is_own(noted, entry, mends=mends)
     original = _original(place)
     if original is None:
@@ -174,10 +173,10 @@ def _is_new(place: Place, entry: Entry) -> bool:
     """
     if not entry.origin:
         return True
-    if notes.copied(place.root).position:
+    if notes.copy_end(place.root).position:
         return False
-    with looking(place.file, entry.playbook) as found:
-        return _has_mark(found, entry)
+    with looking(place.file, entry.playbook) as stranger:
+        return _has_mark(stranger, entry)
 
 
 def _begin(place: Place) -> None:
@@ -192,9 +191,9 @@ def _begin(place: Place) -> None:
 def _go_on_making(place: Place, entry: Entry, *, mends: bool) -> None:
     """Accept the file of a ledger whose making was cut off, or is going on in another process."""
     try:
-        with looking(place.file, place.playbook) as found:
-            origin = found.origin  # "" before the playbook has its row
-            fault = found.fault() if origin else ""
+        with looking(place.file, place.playbook) as stranger:
+            origin = stranger.origin  # "" before the playbook has its row
+            fault = stranger.fault() if origin else ""
     except LedgerStrange:  # it has no table yet
         return
     if fault:
@@ -209,15 +208,16 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
     """Accept a file in the place of a ledger that this home has a copy of, or put that one back
     in its place.
     """
-    with looking(place.file, place.playbook) as found:
-        origin, position = found.origin, found.position
-        relation = _relation(found, entry)
-        fault = found.fault() if relation else f"it is another ledger, of the origin {origin}"
+    with looking(place.file, place.playbook) as stranger:
+        origin = stranger.origin
+        position = stranger.position
+        relation = _relation(stranger, entry)
+        fault = stranger.fault() if relation else f"it is another ledger, of the origin {origin}"
     if fault:
         return _gives_way(place, entry, origin, fault)
-    end = notes.copied(place.root)
+    end = notes.copy_end(place.root)
     if relation != "same":
-        copies.keep_aside(place, end)
+        copies.keep_lost_copy(place, end)
     elif position > end.position:
         ledgers.tell(
             f"{place.file} was replaced; it goes on from your {end.position:,} events, with "
@@ -227,43 +227,46 @@ def _is_own(place: Place, entry: Entry, *, mends: bool) -> bool:
     return True
 
 
-def _relation(found: Look, entry: Entry) -> Relation:
+def _relation(stranger: Look, entry: Entry) -> Relation:
     """Return how the history that a file shows stands to that of an entry's copy. Nothing of it
     is proved by that.
     """
-    end = notes.copied(Path(entry.root))
-    if found.origin != entry.origin or not end.position or not found.position:
+    end = notes.copy_end(Path(entry.root))
+    if stranger.origin != entry.origin or not end.position or not stranger.position:
         return ""
-    if found.chain_at(end.position) == end.chain:
+    if stranger.chain_at(end.position) == end.chain:
         return "same"
-    if (
-        found.position < end.position
-        and copies.chain_at(Path(entry.root), found.position) == found.chain
-    ):
+    root = Path(entry.root)
+    if _is_beginning_of_copy(stranger, root) and stranger.position < end.position:
         return "earlier"
-    return "parted" if found.chain_at(1) == copies.chain_at(Path(entry.root), 1) else ""
+    return "parted" if stranger.chain_at(1) == copies.chain_at(root, 1) else ""
+
+
+def _is_beginning_of_copy(stranger: Look, root: Path) -> bool:
+    """Return whether the copy of a project's ledger begins with the history that a file shows."""
+    return copies.chain_at(root, stranger.position) == stranger.chain
 
 
 def _gives_way(place: Place, entry: Entry, origin: str, fault: str) -> bool:
     """Put this person's ledger back in the place of another one, which is kept beside it."""
-    aside = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
-    if not _restored(place, entry, aside):
+    kept_as = copies.free_name(place.file.with_name(f"another-{origin[:12]}.db"))
+    if not _restored(place, entry, kept_as):
         return False
-    ledgers.tell(f"the file in its place is not yours ({fault}); it is kept as {aside}")
+    ledgers.tell(f"the file in its place is not yours ({fault}); it is kept as {kept_as}")
     return True
 
 
-def _restored(place: Place, entry: Entry, aside: Path | None = None) -> bool:
+def _restored(place: Place, entry: Entry, displaced: Path | None = None) -> bool:
     """Put a ledger back from its copy, and say so; return whether it is in its place. Raises
     LedgerGone, LedgerError.
 
     aside  the new name of the file in the ledger's place; None if the ledger is gone
     """
-    end = notes.copied(place.root)
-    state = "is gone" if aside is None else "was replaced"
+    end = notes.copy_end(place.root)
+    state = "is gone" if displaced is None else "was replaced"
     is_same = bool({*notes.commits_of(place.root)} & {*entry.commits})
     try:
-        is_back = copies.put_back(place, entry, aside, sure=is_same)
+        is_back = copies.restore_from_copy(place, entry, displaced, sure=is_same)
     except copies.NotTheSame as error:
         raise LedgerGone(
             f"the ledger {place.file} {state}, and nothing shows that {place.root} still is the "
@@ -284,10 +287,11 @@ def _restored(place: Place, entry: Entry, aside: Path | None = None) -> bool:
             f"{quote(entry.root)}` removes the copy, so that a new ledger can begin"
         ) from error
     if is_back:
-        was = "was gone" if aside is None else "was replaced"
+        state_before = "was gone" if displaced is None else "was replaced"
         where = own_folder(entry.root)
         ledgers.tell(
-            f"{place.file} {was}; its {end.position:,} events are back from the copy in {where}"
+            f"{place.file} {state_before}; its {end.position:,} events are back "
+            f"from the copy in {where}"
         )
     return is_back
 
@@ -296,30 +300,30 @@ def _original(place: Place) -> Entry | None:
     """Return the noted ledger of another folder that the file is, or has events of alone; None if
     its history is not what was appended. Events that this home never saw come from somebody else.
     """
-    there = notes.identity(place.file)
-    with looking(place.file, place.playbook) as found:
+    file = notes.file_identity(place.file)
+    with looking(place.file, place.playbook) as stranger:
 
         def nearness(entry: Entry) -> int:
             """Return 3 for the very file, 2 for all events of a copy, 1 for the first ones, 0
             for a stranger.
             """
-            if (entry.origin, entry.playbook) != (
-                found.origin,
-                place.playbook,
-            ) or entry.root == str(place.root):
+            is_this_project = entry.root == str(place.root)
+            is_same_playbook = entry.playbook == place.playbook
+            if is_this_project or not is_same_playbook or entry.origin != stranger.origin:
                 return 0
-            if entry.file == there and _has_mark(found, entry):
+            if entry.file == file and _has_mark(stranger, entry):
                 return 3
-            end = notes.copied(Path(entry.root))
-            if found.position and (end.position, end.chain) == (found.position, found.chain):
+            end = notes.copy_end(Path(entry.root))
+            if not stranger.position:
+                return 0
+            if (end.position, end.chain) == (stranger.position, stranger.chain):
                 return 2
-            return int(
-                bool(found.position)
-                and copies.chain_at(Path(entry.root), found.position) == found.chain
-            )
+            return 1 if _is_beginning_of_copy(stranger, Path(entry.root)) else 0
 
         nearest = max(notes.entries(), key=nearness, default=None)
-        return nearest if nearest is not None and nearness(nearest) and not found.fault() else None
+        if nearest is None or not nearness(nearest):
+            return None
+        return None if stranger.fault() else nearest
 
 
 def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
@@ -327,7 +331,10 @@ def _arrive(place: Place, original: Entry, *, mends: bool) -> None:
     moved, the notes move as well.
     """
     entry = None
-    if notes.identity(Path(original.root) / place.file.relative_to(place.root)) != original.file:
+    if (
+        notes.file_identity(Path(original.root) / place.file.relative_to(place.root))
+        != original.file
+    ):
         with suppress(OSError):
             rmtree(own_folder(str(place.root)), ignore_errors=True)
             os.rename(own_folder(original.root), own_folder(str(place.root)))  # noqa: PTH104
@@ -359,7 +366,7 @@ def _accept(place: Place, origin: str, entry: Entry | None, *, mends: bool) -> N
 
 
 def _strange(place: Place) -> LedgerStrange:
-    seen = look(place.file, place.playbook)
+    seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
         f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to "
         f"{seen.last[:10]}, is not "

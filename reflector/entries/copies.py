@@ -54,26 +54,27 @@ class NotTheSame(LedgerError):
     """Nothing shows that a folder still is the project whose ledger a copy is of."""
 
 
-def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
+def update_copy(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
     """Bring the copy of a noted ledger up to date; the next process does it where another one is at
     it.
 
     `opened` is the file that the ledger was opened from: it may be gone by now, or another one be
     in its place. Raises OSError, LedgerError.
     """
-    entry, head = notes.entry_of(place.root), ledger.head()
+    entry = notes.entry_of(place.root)
+    head = ledger.head()
     if entry is None or opened == NOWHERE:
         return
-    is_copied = notes.copied(place.root)[:2] == (head.position, head.chain)
+    is_copied = notes.copy_end(place.root)[:2] == (head.position, head.chain)
     if is_copied and entry.origin == head.origin and entry.file == opened:
         return
     try:
-        with notes.locked(place.root, 0.0 if place.root in _left else _PATIENCE):
+        with notes.hold_notes(place.root, 0.0 if place.root in _left else _PATIENCE):
             entry = notes.entry_of(place.root)
             if entry is not None and entry.file == opened:
-                _keep(ledger, place, entry)
+                _write_copy(ledger, place, entry)
             elif entry is not None and entry.origin == head.origin:
-                _keep_lost(ledger, place)
+                _keep_replaced(ledger, place)
     except LedgerLocked as error:
         if place.root in _left:
             return
@@ -83,7 +84,7 @@ def keep(ledger: Ledger, place: Place, opened: tuple[int, int]) -> None:
         )
 
 
-def _keep_lost(ledger: Ledger, place: Place) -> None:
+def _keep_replaced(ledger: Ledger, place: Place) -> None:
     """Keep the events of a ledger whose file was replaced while it was open, unless the copy has
     them.
     """
@@ -95,10 +96,11 @@ def _keep_lost(ledger: Ledger, place: Place) -> None:
         _keep_export(place, Anchor(head.position, head.chain), lines)
 
 
-def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
+def _write_copy(ledger: Ledger, place: Place, entry: Entry) -> None:
     from reflector.exchange.transfer import exported  # what most questions need not load
 
-    head, end = ledger.head(), notes.copied(place.root)
+    head = ledger.head()
+    end = notes.copy_end(place.root)
     # an import gives an empty ledger another origin
     is_loaded = entry.origin != head.origin and not end.position
     if not entry.origin or is_loaded:  # it was made just now
@@ -110,9 +112,9 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
     elif not entry.commits and repository(place.root)[1] is not None:
         notes.write_note(place, head.origin, entry.mark)
     copy = Path(own_folder(str(place.root)), COPY)
-    if end.position and not _has(ledger, end):
-        keep_aside(place, end)
-        end = _common(ledger, copy)
+    if end.position and not _has_history(ledger, end):
+        keep_lost_copy(place, end)
+        end = _common_history(ledger, copy)
     if next(ledger.events(types=[EVENT_REDACTED], after=end.position), None) is not None:
         end = End()
     target = copy if end.position else copy.with_name(f".{COPY}.tmp")
@@ -121,44 +123,44 @@ def _keep(ledger: Ledger, place: Place, entry: Entry) -> None:
         file.seek(end.size)
         file.writelines(f"{line}\n".encode() for line in exported(ledger, after=end.position))
     target.rename(copy)
-    for aside in kept(place.root):
-        if not _lacks(ledger, place.root, aside):
-            _drop(place, aside)
+    for export in lost_exports(place.root):
+        if not _lacks_event(ledger, place.root, export):
+            _remove_export(place, export)
 
 
-def _common(ledger: Ledger, copy: Path) -> End:
+def _common_history(ledger: Ledger, copy: Path) -> End:
     """Return the end of the history that a ledger and a copy have in common."""
     end = End()
     with ledger.asking() as sql, copy.open("rb") as lines:
         chains = sql.run("SELECT chain FROM event WHERE playbook_id = ? ORDER BY position")
-        for position, ((known,), line) in enumerate(zip(chains, lines, strict=False), 1):
+        for position, ((recorded_chain,), line) in enumerate(zip(chains, lines, strict=False), 1):
             at = line.find(_CHAIN) + len(_CHAIN)
-            if line[at : at + len(known)] != known.encode():
+            if line[at : at + len(recorded_chain)] != recorded_chain.encode():
                 break
-            end = End(position, known, end.size + len(line))
+            end = End(position, recorded_chain, end.size + len(line))
     return end
 
 
-def _has(ledger: Ledger, end: End) -> bool:
+def _has_history(ledger: Ledger, end: End) -> bool:
     """Return whether a ledger has the very history that ends there."""
-    return any(one.chain == end.chain for one in ledger.at([end.position]))
+    return any(event.chain == end.chain for event in ledger.at([end.position]))
 
 
-def _lacks(ledger: Ledger, root: Path, aside: Path) -> bool:
+def _lacks_event(ledger: Ledger, root: Path, export: Path) -> bool:
     """Return whether a ledger lacks an event of an export. It may have each under its own position:
     sessions that are recorded again are the same events.
     """
-    end = notes.copied(root, aside.name)
-    if _has(ledger, end):
+    end = notes.copy_end(root, export.name)
+    if _has_history(ledger, end):
         return False
     if not ledger.having([end.event_id]):  # most often the last one shows it
         return True
-    with aside.open("rb") as lines:
+    with export.open("rb") as lines:
         next(lines, None)  # the header
         while page := list(islice(lines, _PAGE)):
-            wanted = {(one["id"], one["datahash"]) for one in map(json.loads, page)}
-            found = ledger.having([event_id for event_id, _ in wanted])
-            if not wanted.issubset((event.event_id, event.data_hash) for event in found):
+            identities = {(line["id"], line["datahash"]) for line in map(json.loads, page)}
+            events = ledger.having([event_id for event_id, _ in identities])
+            if not identities.issubset((event.event_id, event.data_hash) for event in events):
                 return True
     return False
 
@@ -173,7 +175,7 @@ def chain_at(root: Path, position: int) -> str:
         return ""
 
 
-def keep_aside(place: Place, end: End) -> None:
+def keep_lost_copy(place: Place, end: End) -> None:
     """Keep a copy whose end the ledger lacks as an export, and say so. Raises OSError."""
     from reflector.exchange.transfer import Header, header_line
 
@@ -194,80 +196,85 @@ def _keep_export(place: Place, end: Anchor, content: Iterable[bytes]) -> None:
     ledger, because a container's home goes with it. Raises OSError.
     """
     own = Path(own_folder(str(place.root)))
-    aside = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
-    if aside.exists():
+    export = own / f"{LACKED[0]}{end.position}-{end.chain[-12:]}{LACKED[1]}"
+    if export.exists():
         return
-    target = aside.with_name(f".{aside.name}.tmp")
+    target = export.with_name(f".{export.name}.tmp")
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as to:
         to.writelines(content)
         to.flush()
         os.fsync(to.fileno())
-    target.rename(aside)
+    target.rename(export)
     with suppress(OSError), folder_of(place.file) as folder:
-        _copy_into(folder, aside, free_name(place.file.with_name(aside.name)).name)
-    ledgers.tell("{0.message}; {0.remedy}".format(_missing(aside, end.position)))
+        _copy_into(folder, export, free_name(place.file.with_name(export.name)).name)
+    ledgers.tell("{0.message}; {0.remedy}".format(_missing_events(export, end.position)))
 
 
-def _missing(aside: Path, position: int) -> Finding:
-    what = f"the ledger lacks events that you had here before, up to position {position}"
+def _missing_events(export: Path, position: int) -> Finding:
+    consequence = f"the ledger lacks events that you had here before, up to position {position}"
     return Finding(
-        "head", None, what, (f"`reflector import --rename {quote(str(aside))}` brings them back")
+        "head",
+        None,
+        consequence,
+        (f"`reflector import --rename {quote(str(export))}` brings them back"),
     )
 
 
-def kept(root: Path) -> list[Path]:
+def lost_exports(root: Path) -> list[Path]:
     """Return the exports of what a project's ledger had before an older state or another history
     came in its place.
     """
     return sorted(Path(own_folder(str(root))).glob("*".join(LACKED)))
 
 
-def is_kept(root: Path, file: Path) -> bool:
+def is_lost_export(root: Path, file: Path) -> bool:
     """Return whether a file has the bytes of an export that is kept of a project's ledger.
     Raises OSError.
     """
-    return any(_is_same(file, aside) for aside in kept(root))
+    return any(_is_same(file, export) for export in lost_exports(root))
 
 
-def brought_back(place: Place, file: Path) -> None:
+def drop_imported(place: Place, file: Path) -> None:
     """Remove an export whose events were just imported, and its spare beside the ledger. Raises
     OSError.
     """
-    for aside in kept(place.root):
+    for export in lost_exports(place.root):
         # one whose very history the ledger has now is gone already
-        if file.exists() and _is_same(file, aside):
-            _drop(place, aside)
+        if file.exists() and _is_same(file, export):
+            _remove_export(place, export)
 
 
-def _drop(place: Place, aside: Path) -> None:
-    stem, suffix = LACKED[0] + aside.stem.removeprefix(LACKED[0]), LACKED[1]
-    for spare in place.file.parent.glob(f"{stem}*{suffix}"):
-        if not spare.is_symlink() and _is_same(spare, aside):
+def _remove_export(place: Place, export: Path) -> None:
+    _, suffix = LACKED
+    for spare in place.file.parent.glob(f"{export.stem}*{suffix}"):
+        if not spare.is_symlink() and _is_same(spare, export):
             spare.unlink()
-    aside.unlink()
+    export.unlink()
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(first: Path, second: Path) -> bool:
     """Return whether two files have the same bytes."""
     from filecmp import cmp  # what most questions need not load
 
-    return cmp(one, other, shallow=False)
+    return cmp(first, second, shallow=False)
 
 
-def lacking(root: Path, ledger: Ledger) -> Finding | None:
+def lost_history(root: Path, ledger: Ledger) -> Finding | None:
     """Return what is wrong if a project's ledger lacks what this home had. Raises LedgerError."""
     origin = ledger.head().origin
-    for aside in kept(root):
-        end = notes.copied(root, aside.name)
-        if end.origin == origin and _lacks(ledger, root, aside):
-            return _missing(aside, end.position)
+    for export in lost_exports(root):
+        end = notes.copy_end(root, export.name)
+        if end.origin == origin and _lacks_event(ledger, root, export):
+            return _missing_events(export, end.position)
     return None
 
 
-def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: bool = True) -> bool:
+def restore_from_copy(
+    place: Place, entry: Entry, displaced: Path | None = None, *, sure: bool = True
+) -> bool:
     """Write a ledger from its copy: beside its place, then under its name, whose file is renamed to
-    `aside`.
+    `displaced`.
 
     Returns False if a file came there meanwhile, or went. Raises NotTheSame if nobody is `sure`
     that the project is the same and playbook.json does not show it, LedgerError, OSError.
@@ -277,57 +284,62 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
     from reflector.exchange.transfer import Header, header_line, load
     from reflector.ledger.store import Ledger
 
-    end, own = notes.copied(place.root), Path(own_folder(str(place.root)))
+    end = notes.copy_end(place.root)
+    own = Path(own_folder(str(place.root)))
     mark = entry.mark or notes.new_mark()
     with TemporaryDirectory(dir=own) as folder:
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
             load(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
-            if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
+            if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(f"nothing shows that {place.root} is the project of this copy")
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)
-        if not _put(staged, place.file, aside):
+        if not _put_in_place(staged, place.file, displaced):
             return False
     notes.write_note(place._replace(playbook=entry.playbook), entry.origin, mark)
     return True
 
 
-def _put(staged: Path, file: Path, aside: Path | None) -> bool:
+def _put_in_place(staged: Path, file: Path, displaced: Path | None) -> bool:
     """Put a file in a ledger's place, through its folder: no link below a `.claude` leads
     elsewhere. Returns False if what is there is not what the caller saw: another home, whose notes
     have a lock of their own, was faster.
     """
-    beside = f".{file.name}.restored"
+    temporary_name = f".{file.name}.restored"
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with file_lock(url_of(sqlite_url(file))), folder_of(file) as folder:
-            if os.path.lexists(file) is (aside is None):
+            if os.path.lexists(file) is (displaced is None):
                 return False
-            folder.remove(beside, missing_ok=True)
-            _copy_into(folder, staged, beside)
-            for suffix in ("-wal", "") if aside is not None else ():
+            folder.remove(temporary_name, missing_ok=True)
+            _copy_into(folder, staged, temporary_name)
+            for suffix in ("-wal", "") if displaced is not None else ():
                 with suppress(FileNotFoundError):  # the log has what is not in the file yet
-                    folder.replace(f"{file.name}{suffix}", f"{aside.name if aside else ''}{suffix}")
+                    folder.replace(
+                        f"{file.name}{suffix}", f"{displaced.name if displaced else ''}{suffix}"
+                    )
             for suffix in ("-wal", "-shm"):
                 folder.remove(f"{file.name}{suffix}", missing_ok=True)
-            return _named(folder, beside, file.name)
+            return _give_name(folder, temporary_name, file.name)
     except OSError as error:
         raise LedgerUnavailable(
             f"{file} cannot be put back ({error_words(error)}); check its folder"
         ) from error
 
 
-def _named(folder: Folder, beside: str, name: str) -> bool:
+def _give_name(folder: Folder, temporary_name: str, name: str) -> bool:
     """Give a file its name, unless another file has it by now."""
     try:
-        os.link(beside, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
+        os.link(
+            temporary_name, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False
+        )
     except FileExistsError:
         return False
     except OSError:  # a file system without a second name for a file
-        folder.replace(beside, name)
+        folder.replace(temporary_name, name)
         return True
-    folder.remove(beside)
+    folder.remove(temporary_name)
     folder.sync()
     return True
 
@@ -335,8 +347,8 @@ def _named(folder: Folder, beside: str, name: str) -> bool:
 def _copy_into(folder: Folder, source: Path, name: str) -> None:
     """Copy a file into a folder under a new name, whole and on disk. Raises OSError."""
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    with source.open("rb") as read, os.fdopen(fd, "wb") as target:
-        copyfileobj(read, target)
+    with source.open("rb") as content, os.fdopen(fd, "wb") as target:
+        copyfileobj(content, target)
         target.flush()
         os.fsync(target.fileno())
 
@@ -346,10 +358,10 @@ def free_name(path: Path) -> Path:
     names = chain(
         [path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     )
-    return next(one for one in names if not os.path.lexists(one))
+    return next(candidate for candidate in names if not os.path.lexists(candidate))
 
 
-def _wrote(ledger: Ledger, file: Path) -> bool:
+def _has_written(ledger: Ledger, file: Path) -> bool:
     """Return whether a playbook.json has the bytes that the ledger wrote at some moment: what shows
     that a folder without commits is the same project.
     """

@@ -76,21 +76,29 @@ class End(NamedTuple):
 
 def entry_of(root: Path) -> Entry | None:
     """Return what is known of a project's ledger; None for nothing, or without a home."""
-    return _read(Path(own_folder(str(root)), ENTRY))
+    return _read_entry(Path(own_folder(str(root)), ENTRY))
 
 
 def entries() -> list[Entry]:
     """Return every ledger of this person, by the path of its project."""
     folder = person_folder()
-    found = map(_read, Path(folder).glob(f"*/{ENTRY}")) if folder else ()
-    return sorted(filter(None, found), key=lambda one: one.root)
+    if not folder:
+        return []
+    notes = map(_read_entry, Path(folder).glob(f"*/{ENTRY}"))
+    return sorted(filter(None, notes), key=lambda entry: entry.root)
 
 
-def _read(file: Path) -> Entry | None:
+def _read_entry(file: Path) -> Entry | None:
     try:
-        found = json.loads(read_bounded(file, _MOST_ENTRY))
-        named = (found["root"], found["playbook"], found["origin"])
-        return Entry(*named, tuple(found["commits"]), tuple(found["file"]), found.get("mark", ""))
+        values = json.loads(read_bounded(file, _MOST_ENTRY))
+        return Entry(
+            root=values["root"],
+            playbook=values["playbook"],
+            origin=values["origin"],
+            commits=tuple(values["commits"]),
+            file=tuple(values["file"]),
+            mark=values.get("mark", ""),
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -101,14 +109,19 @@ def entry_in_force(place: Place) -> Entry | None:
     """
     if (entry := entry_of(place.root)) is not None:
         return entry
-    origin = copied(place.root).origin
+    origin = copy_end(place.root).origin
     return Entry(str(place.root), place.playbook, origin, (), NOWHERE) if origin else None
 
 
 def write_note(place: Place, origin: str, mark: str) -> None:
     """Note the file that is in a ledger's place. Raises OSError."""
     entry = Entry(
-        str(place.root), place.playbook, origin, commits_of(place.root), identity(place.file), mark
+        str(place.root),
+        place.playbook,
+        origin,
+        commits_of(place.root),
+        file_identity(place.file),
+        mark,
     )
     if entry_of(place.root) != entry:
         write_durably(open_own(str(place.root)), json.dumps(entry._asdict()).encode(), ENTRY)
@@ -124,24 +137,24 @@ def mark_name(mark: str) -> str:
     return f"noted {mark[:16]}"
 
 
-def identity(file: Path) -> tuple[int, int]:
+def file_identity(file: Path) -> tuple[int, int]:
     """Return the (device, inode) of a file, `NOWHERE` if it is not there."""
     try:
-        found = os.lstat(file)
+        state = os.lstat(file)
     except OSError:
         return NOWHERE
-    return found.st_dev, found.st_ino
+    return state.st_dev, state.st_ino
 
 
 def commits_of(root: Path) -> tuple[str, ...]:
     """Return the first commits of the history that a folder has checked out; () if git knows
     none.
     """
-    found = git_says(root, "rev-list", "--max-parents=0", "HEAD")
-    return tuple((found or b"").decode("ascii", "replace").split())
+    output = git_says(root, "rev-list", "--max-parents=0", "HEAD")
+    return tuple((output or b"").decode("ascii", "replace").split())
 
 
-def copied(root: Path, name: str = COPY) -> End:
+def copy_end(root: Path, name: str = COPY) -> End:
     """Return the last whole line of the copy of a project's ledger: what a killed process left
     behind it is not one.
     """
@@ -152,30 +165,27 @@ def copied(root: Path, name: str = COPY) -> End:
             step = min(at, max(4096, len(tail)))
             at = file.seek(at - step)
             tail = file.read(step) + tail
-            # The first one begins before what was read.
-            start, stop = tail.find(b"\n") + 1 if at else 0, tail.rfind(b"\n") + 1
-            while stop > start:
+            # Unless the file begins here, the first line begins before the part that was read.
+            first_line = tail.find(b"\n") + 1 if at else 0
+            stop = tail.rfind(b"\n") + 1
+            while stop > first_line:
                 begin = tail.rfind(b"\n", 0, stop - 1) + 1
                 with suppress(ValueError, LookupError, TypeError, RecursionError):
                     line = json.loads(tail[begin:stop])
-                    return End(
-                        int(line["position"]),
-                        str(line["chain"]),
-                        at + stop,
-                        line["id"],
-                        line["source"],
-                    )
+                    position = int(line["position"])
+                    chain = str(line["chain"])
+                    return End(position, chain, at + stop, line["id"], line["source"])
                 stop = begin
     return End()
 
 
 def way_back(root: Path, file: Path) -> str:
     """Return how the events of a damaged ledger come back from their copy; "" without one."""
-    upto, away = (
-        copied(root).position,
-        f"move {quote(str(file))}* away, and the next command puts them back",
-    )
-    return f"its events up to position {upto} are copied: {away}" if upto else ""
+    position = copy_end(root).position
+    if not position:
+        return ""
+    way_out = f"move {quote(str(file))}* away, and the next command puts them back"
+    return f"its events up to position {position} are copied: {way_out}"
 
 
 def forget(root: Path) -> None:
@@ -184,7 +194,7 @@ def forget(root: Path) -> None:
 
 
 @contextmanager
-def locked(root: Path, seconds: float | None = None) -> Iterator[None]:
+def hold_notes(root: Path, seconds: float | None = None) -> Iterator[None]:
     """Keep other processes of this person from a project's notes; without a home there are none.
 
     Raises LedgerLocked if another process has them for longer than `seconds`, `PATIENCE` by

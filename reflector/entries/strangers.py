@@ -41,10 +41,12 @@ class Look:
     def __init__(self, connection: Any, playbook: str) -> None:
         self._connection = connection
         self._playbook = playbook
-        of = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
-        row = connection.execute(of, (playbook,)).fetchone() or (0, "", 0, "")
+        query = "SELECT id, origin, position, chain FROM playbook WHERE name = ?"
+        row = connection.execute(query, (playbook,)).fetchone() or (0, "", 0, "")
         self._id = row[0]
-        self.origin, self.position, self.chain = str(row[1]), int(row[2]), str(row[3])
+        self.origin = str(row[1])
+        self.position = int(row[2])
+        self.chain = str(row[3])
 
     def _run(self, query: str, *values: object) -> Any:
         return self._connection.execute(query, (self._id, *values))
@@ -58,8 +60,8 @@ class Look:
 
     def has_event(self, position: int, chain: str) -> bool:
         """Return whether any playbook of the file shows this chain at a position."""
-        known = "SELECT 1 FROM event WHERE position = ? AND chain = ?"
-        return self._connection.execute(known, (position, chain)).fetchone() is not None
+        query = "SELECT 1 FROM event WHERE position = ? AND chain = ?"
+        return self._connection.execute(query, (position, chain)).fetchone() is not None
 
     def has_checkpoint(self, name: str, state_hash: str) -> bool:
         """Return whether the playbook has a checkpoint of this name with this hash."""
@@ -85,21 +87,25 @@ class Look:
 
         erased = {row[0] for row in self._run(_ERASED, EVENT_REDACTED)}
         link = bytes.fromhex(genesis(self._playbook, self.origin).removeprefix(PREFIX))
-        position, meta_before, meta_hash = 0, "{}", digest("{}")
+        position = 0
+        meta_before = "{}"
+        meta_hash = digest("{}")
         try:
             for row in self._rows():
                 position += 1
-                event_id, data, data_hash, meta, chain = row[1], row[10], row[11], row[12], row[13]
-                if row[0] != position:
-                    return f"position {row[0]} follows {position - 1}"
-                if (data is None) is not (event_id in erased) or (
-                    data is not None and digest(data) != data_hash
-                ):
+                stored = Stored._make(row)
+                if stored.position != position:
+                    return f"position {stored.position} follows {position - 1}"
+                has_data = stored.data is not None
+                is_as_appended = stored.data is None or digest(stored.data) == stored.data_hash
+                if not is_as_appended or has_data is (stored.event_id in erased):
                     return f"the data at position {position} is not what was appended"
-                if meta != meta_before:  # most events have the meta of the event before
-                    meta_before, meta_hash = meta, digest(meta)
-                link = sha256(b"\x03" + link + leaf(row[:10], data_hash, meta_hash)).digest()
-                if f"{PREFIX}{link.hex()}" != chain:
+                if stored.meta != meta_before:  # most events have the meta of the event before
+                    meta_before = stored.meta
+                    meta_hash = digest(stored.meta)
+                hashed = leaf(row[:10], stored.data_hash, meta_hash)
+                link = sha256(b"\x03" + link + hashed).digest()
+                if f"{PREFIX}{link.hex()}" != stored.chain:
                     return f"the event at position {position} is not what was appended"
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             return f"the event at position {position} cannot be read ({error})"
@@ -161,9 +167,9 @@ def looking(file: Path, playbook: str) -> Iterator[Look]:
         ) from error
 
 
-def look(file: Path, playbook: str) -> Seen:
+def inspect_file(file: Path, playbook: str) -> Seen:
     """Return what a file says of itself, only looked at. Raises LedgerUnavailable for one that
     is no ledger of ours.
     """
-    with looking(file, playbook) as found:
-        return Seen(found.origin, found.position, *found.times())
+    with looking(file, playbook) as stranger:
+        return Seen(stranger.origin, stranger.position, *stranger.times())

@@ -267,7 +267,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     if (lost := missed(project, ledger)) is not None:
         yield Check("head", lost.message, lost.remedy, is_error=True)
     try:
-        entries.keep(ledger, project.place, entries.identity(project.ledger_file))
+        entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
     except (OSError, LedgerError) as error:
         what = f"the copy of the ledger was not brought up to date: {files.error_words(error)}"
         yield Check(

@@ -43,7 +43,7 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     what its copy had. Raises LedgerError.
     """
     if not project.config.ledger_url:
-        return entries.lacking(project.root, ledger)
+        return entries.lost_history(project.root, ledger)
     anchor = seen(project, ledger)
     found = ledger.at([anchor.position]) if anchor else []
     if anchor is None or (found and found[0].chain == anchor.chain):

@@ -128,12 +128,12 @@ class Agent:
 
         def at_home(ledger: Ledger) -> None:
             with patch.dict(os.environ, self.env(), clear=True):
-                entries.keep(ledger, project.place, opened)
+                entries.update_copy(ledger, project.place, opened)
 
         with patch.dict(os.environ, self.env(), clear=True):
             project = Project.at(self.project)
             ledger = project.open_ledger()
-            opened = entries.identity(project.ledger_file)
+            opened = entries.file_identity(project.ledger_file)
         ledger.on_close = at_home
         return ledger
 
