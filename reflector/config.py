@@ -27,17 +27,16 @@ Layer = Literal["default", "user", "project", "environment", "flag"]
 #: What only the user may set, never a project's own file: whoever wrote that file would decide who
 #: gets the transcripts, at whose expense.
 USERS_OWN = (
-    *(
-        "api_key",
-        "base_url",
-        "judge_client",
-        "judge_measured",
-        "off",
-        "projects",
-        "templates",
-        "wrong_counts",
-    ),
-    *("checked_counts", "fixtures"),
+    "api_key",
+    "base_url",
+    "judge_client",
+    "judge_measured",
+    "off",
+    "projects",
+    "templates",
+    "wrong_counts",
+    "checked_counts",
+    "fixtures",
 )
 
 #: With which command a person lets their own agents judge.

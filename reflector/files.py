@@ -216,10 +216,10 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
     Raises OSError, by name, for a link and for anything else that is neither a regular file nor a
     folder, and where there are more files or bytes than allowed.
     """
-    found: list[Brought] = []
-    left, waiting = most_bytes, [""]
-    while waiting:
-        below = waiting.pop()
+    files_below: list[Brought] = []
+    bytes_left, folders_to_read = most_bytes, [""]
+    while folders_to_read:
+        below = folders_to_read.pop()
         try:
             folder = named_folder(path / below)
         except FileNotFoundError:
@@ -230,23 +230,23 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
             for name in system.listdir(folder.fd):
                 inside = f"{below}/{name}".lstrip("/")
                 mode = folder.stat(name).st_mode
-                if len(found) >= most_files:
+                if len(files_below) >= most_files:
                     raise OSError(
                         27, f"has more than {most_files:,} files; leave some out", str(path)
                     )
                 if mode & _KIND == 0o040000:
-                    waiting.append(inside)
-                    found.append(Brought(inside, mode & 0o777, None))
+                    folders_to_read.append(inside)
+                    files_below.append(Brought(inside, mode & 0o777, None))
                     continue
                 if mode & _KIND != _REGULAR:
                     raise OSError(22, _NOT_COPIED, f"{path}/{inside}")
                 with _regular(folder.open(name), f"{path}/{inside}") as opened:
-                    content = opened.read(left + 1)
-                left -= len(content)
-                if left < 0:
+                    content = opened.read(bytes_left + 1)
+                bytes_left -= len(content)
+                if bytes_left < 0:
                     raise OSError(27, _TOO_LARGE.format(most_bytes), str(path))
-                found.append(Brought(inside, mode & 0o777, content))
-    return sorted(found, key=lambda brought: brought.path)
+                files_below.append(Brought(inside, mode & 0o777, content))
+    return sorted(files_below, key=lambda brought: brought.path)
 
 
 def read_file(path: str, limit: int) -> bytes:
@@ -289,8 +289,8 @@ def write_durably(folder: str, data: bytes, name: str = "") -> str:
     """
     own = f"{time_ns():020d}-{system.getpid()}-{next(SERIAL)}.json"
     name = name or own
-    with Folder(folder) as held:
-        put(held, f".{own}.tmp", name, data)
+    with Folder(folder) as opened_folder:
+        put(opened_folder, f".{own}.tmp", name, data)
     return f"{folder}/{name}"
 
 
@@ -398,9 +398,9 @@ def named_folder(path: "Path", *, make: bool = False) -> Folder:
         for name in folder[len(top) :].split("/") if make else ():
             if not name:
                 continue
-            with Folder(reached, top) as held:
+            with Folder(reached, top) as opened_folder:
                 try:  # noqa: SIM105  contextlib is not worth its import
-                    system.mkdir(name, 0o777, dir_fd=held.fd)
+                    system.mkdir(name, 0o777, dir_fd=opened_folder.fd)
                 except FileExistsError:
                     pass
             reached = f"{reached.rstrip('/')}/{name}"

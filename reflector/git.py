@@ -96,16 +96,16 @@ def tracked_below(folder: Path) -> str | None:
         return None
     below = folder.relative_to(root)
     # Where the file system ignores case, a checkout writes `.Claude` as `.claude`.
-    found = ask_git(
+    output = ask_git(
         root,
         "ls-files",
         "-z",
         "--",
         *([f":(top,literal,icase){below.as_posix()}"] if below.parts else []),
     )
-    if found is None:
+    if output is None:
         raise GitUnavailable(f"git cannot list what it tracks in {root}; run `git ls-files` there")
-    return os.fsdecode(found.split(b"\0")[0]) if found else None
+    return os.fsdecode(output.split(b"\0")[0]) if output else None
 
 
 def repository(folder: Path) -> tuple[Path, Path | None]:

@@ -261,7 +261,7 @@ MUTATIONS = [
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
     Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
     Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
-    Mutation(CONFIG, '"base_url", "judge_client",', '"base_url",', JUDGED),
+    Mutation(CONFIG, '"base_url",\n    "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
     Mutation(AGENT, "os.killpg(process.pid, signal.SIGKILL)", "process.kill()", JUDGED),
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
@@ -641,16 +641,24 @@ MUTATIONS = [
     ),
     Mutation(
         HOOK_LIST,
-        "            return kept\n",
+        "            return backup\n",
         "            return after.encode()\n",
         INSTALL_COMMAND,
     ),
     # Settings of ours: a project's own file may lower budgets, and says nothing that is its user's
     # to say.
     Mutation(
-        CONFIG, "not 0 < projects_limit <= users_limit:", "not projects_limit <= users_limit:", CONFIGURED
+        CONFIG,
+        "not 0 < projects_limit <= users_limit:",
+        "not projects_limit <= users_limit:",
+        CONFIGURED,
     ),
-    Mutation(CONFIG, "        if key in values:\n            raise ConfigError(\n                f\"{project_file}: {key} belongs", "        if False:\n            raise ConfigError(\n                f\"{project_file}: {key} belongs", CONFIGURED),
+    Mutation(
+        CONFIG,
+        '        if key in values:\n            raise ConfigError(\n                f"{project_file}: {key} belongs',
+        '        if False:\n            raise ConfigError(\n                f"{project_file}: {key} belongs',
+        CONFIGURED,
+    ),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
     # The fast hook: what it prints, what it keeps and with whom, and when a drain starts.
     Mutation(FAST, "if not locate.exists(project) or locate", "if locate", HOOK),

@@ -120,21 +120,22 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
             f"{root} is not a working tree that git knows; run `git init` there, or name another "
             "project with --project"
         )
-    path, ours = attributes_file(root), ATTRIBUTES.encode()
+    path = attributes_file(root)
     try:
         before = read_bounded(path, _MOST)
     except FileNotFoundError:
         before = None
     if out:
-        lines = (before or b"").splitlines(keepends=True)
-        after = b"".join(line for line in lines if line.rstrip(b"\r\n") != ours) or None
+        after = _without_line(before, ATTRIBUTES.encode())
     else:
-        after = before if is_shared(root) else ours + b"\n" + (before or b"")
+        after = before if is_shared(root) else ATTRIBUTES.encode() + b"\n" + (before or b"")
     command = shlex.join([Path(sys.executable).as_posix(), "-I", "-m", "reflector.hooks.git_merge"])
-    driver, present = f"{command.replace('%', '%%')} %O %A %B", driver_of(root)
-    was = f"{_SECTION}.driver = {present}".encode() if present is not None else None
-    new = None if out else f"{_SECTION}.driver = {driver}".encode()
-    attributes, setting = Change(path, before, after), Change(root / ".git" / "config", was, new)
+    driver = f"{command.replace('%', '%%')} %O %A %B"
+    present_driver = driver_of(root)
+    present = None if present_driver is None else f"{_SECTION}.driver = {present_driver}".encode()
+    wanted = None if out else f"{_SECTION}.driver = {driver}".encode()
+    attributes = Change(path, before, after)
+    setting = Change(root / ".git" / "config", present, wanted)
     if dry_run or (attributes.is_none and setting.is_none):
         return attributes, setting
     # Attributes that name a driver which git does not know only make it merge line by line.
@@ -145,15 +146,21 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
     if not out:
         _configure(root, f"{_SECTION}.name", "playbook.json of reflector, bullet by bullet")
         _configure(root, f"{_SECTION}.driver", driver)
-    elif was is not None:
+    elif present is not None:
         _configure(root, "--remove-section", _SECTION)
     return attributes, setting
 
 
+def _without_line(content: bytes | None, line: bytes) -> bytes | None:
+    """Return a file's content without a line; None for a file that holds nothing else."""
+    lines = (content or b"").splitlines(keepends=True)
+    return b"".join(other for other in lines if other.rstrip(b"\r\n") != line) or None
+
+
 def _configure(root: Path, *words: str) -> None:
     if git_says(root, "config", "--local", *words) is None:
-        what = f"git cannot change the configuration of {root} ({' '.join(words)})"
-        raise GitRefused(f"{what}; check its permissions, and run the same command again")
+        failure = f"git cannot change the configuration of {root} ({' '.join(words)})"
+        raise GitRefused(f"{failure}; check its permissions, and run the same command again")
 
 
 if __name__ == "__main__":

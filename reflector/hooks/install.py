@@ -140,14 +140,14 @@ class HookList:
 
     def handlers(self, text: str) -> list[Handler]:
         """Return every hook that calls us, in the order of the file."""
-        found = [
-            (event, one) for event, _, group in _groups(parsed(text)) for one in group["hooks"]
-        ]
-        commands = [
-            (event, _command(handler)) for event, handler in found if isinstance(handler, dict)
-        ]
-        ours = [Handler(event, command, is_own(command)) for event, command in commands]
-        return [one for one in ours if one.own or _CALLS_US.search(one.command)]
+        handlers = []
+        for event, _, group in _groups(parsed(text)):
+            for hook in group["hooks"]:
+                command = _command(hook) if isinstance(hook, dict) else ""
+                is_ours = is_own(command)
+                if is_ours or _CALLS_US.search(command):
+                    handlers.append(Handler(event, command, is_ours))
+        return handlers
 
     def install(self, text: str, command: str) -> str:
         """Return the text with our hook at each event; an older one of ours is replaced in its
@@ -250,25 +250,26 @@ def dumped(settings: dict[str, Any], like: str) -> str:
     body = like.strip(_BLANKS)
     start = len(like) - len(like.lstrip(_BLANKS))
     indented = re.findall(r"\n([ \t]*)[^\s}\]]", body)
-    indent = None if "\n" not in body and ":" in body else indented[0] if indented else "  "
-    colon = ":" if indent is None and '": ' not in body else ": "
-    separators = (", " if indent is None and colon == ": " else ",", colon)
+    is_one_line = "\n" not in body and ":" in body
+    is_compact = is_one_line and '": ' not in body
+    indent = None
+    if not is_one_line:
+        indent = indented[0] if indented else "  "
+    colon = ":" if is_compact else ": "
+    comma = ", " if is_one_line and not is_compact else ","
     try:
         written = json.dumps(
             settings,
             ensure_ascii=body.isascii(),
             indent=indent,
-            separators=separators,
+            separators=(comma, colon),
             allow_nan=False,
         )
         written.encode()
     except (ValueError, RecursionError):
         raise MalformedSettings("a number or a text in it cannot be written back") from None
-    return (
-        like[:start]
-        + written.replace("\n", "\r\n" if "\r\n" in like else "\n")
-        + like[start + len(body) :]
-    )
+    line_end = "\r\n" if "\r\n" in like else "\n"
+    return like[:start] + written.replace("\n", line_end) + like[start + len(body) :]
 
 
 def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str, Any]]]:
@@ -285,15 +286,17 @@ def _groups(settings: dict[str, Any]) -> Iterator[tuple[str, list[Any], dict[str
 def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], bool]) -> None:
     """Remove some hooks, and the lists that held nothing else."""
     for event, groups, group in _groups(settings):
-        left = [
-            one for one in group["hooks"] if not (isinstance(one, dict) and is_gone(event, one))
-        ]
-        if len(left) == len(group["hooks"]):
+        remaining = []
+        for hook in group["hooks"]:
+            is_removed = isinstance(hook, dict) and is_gone(event, hook)
+            if not is_removed:
+                remaining.append(hook)
+        if len(remaining) == len(group["hooks"]):
             continue
-        group["hooks"] = left
+        group["hooks"] = remaining
         # A group without handlers does nothing, whatever it matches.
-        if not left and group.keys() <= {"matcher", "hooks"}:
-            groups[:] = [one for one in groups if one is not group]
+        if not remaining and group.keys() <= {"matcher", "hooks"}:
+            groups[:] = [other for other in groups if other is not group]
         if not groups:
             del settings["hooks"][event]
         if not settings["hooks"]:
@@ -413,30 +416,34 @@ def uninstall_hooks(
     """
     with _changing(path, within):
         before, backup = _read(path), backup_path(path)
-        kept = _read(backup)
-        after = _without_hooks(form, before, kept)
+        backup_bytes = _read(backup)
+        after = _without_hooks(form, before, backup_bytes)
         if before != after and not dry_run:
             _replace(path, before, after)
-        if after is not None and after == kept and not dry_run:
+        if after is not None and after == backup_bytes and not dry_run:
             backup.unlink()
         if after is None and before is not None and not dry_run:
             with suppress(OSError):  # something else is in it
                 for folder in path.parents[:depth]:
                     folder.rmdir()
-        reformats = after not in (None, before, kept) and not form.is_exact(_text(before))
+        reformats = after not in (None, before, backup_bytes) and not form.is_exact(_text(before))
         return Change(path, before, after, backup if backup.exists() else None, reformats)
 
 
-def _without_hooks(form: Form, before: bytes | None, kept: bytes | None) -> bytes | None:
+def _without_hooks(form: Form, before: bytes | None, backup: bytes | None) -> bytes | None:
     """Return a file's content without our hooks; `kept` is the backup's."""
-    if before is None or (after := form.uninstall(text := _text(before))) == text:
+    if before is None:
+        return None
+    text = _text(before)
+    after = form.uninstall(text)
+    if after == text:
         return before
-    if kept is None:  # then there was no file
+    if backup is None:  # then there was no file
         return None if after.strip() in ("", "{}") else after.encode()
     with suppress(MalformedSettings):  # somebody edited the backup
-        was = _text(kept)
-        if not _has_own(form, was) and form.foreign(text) == form.foreign(was):
-            return kept
+        backup_text = _text(backup)
+        if not _has_own(form, backup_text) and form.foreign(text) == form.foreign(backup_text):
+            return backup
     return after.encode()
 
 

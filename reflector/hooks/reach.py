@@ -80,12 +80,12 @@ def callers(project: Path, refused: list[SettingsRefused]) -> Iterator[Caller]:
 
 def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
     """Yield each settings file and plugin by which an agent calls us, and what ends that."""
-    for one in callers(project, []):
-        is_own = any(handler.own for handler in one.handlers)
+    for caller in callers(project, []):
+        is_own = any(handler.own for handler in caller.handlers)
         yield (
-            one.agent,
-            str(one.path),
-            install_command(one.agent, "uninstall", one.scope) if is_own else "edit it",
+            caller.agent,
+            str(caller.path),
+            install_command(caller.agent, "uninstall", caller.scope) if is_own else "edit it",
         )
     for name in plugins(project):
         yield CLAUDE, f"the plugin {name}", f"claude plugin uninstall {name}"
@@ -94,7 +94,7 @@ def callers_of(project: Path) -> Iterator[tuple[Agent, str, str]]:
 def checks_of_hooks(project: Project) -> Iterator[Check]:
     """Yield the hooks in the agents' settings, and what keeps them from being called."""
     refused: list[SettingsRefused] = []
-    found = list(callers(project.root, refused))
+    calling_files = list(callers(project.root, refused))
     for unread in refused:
         yield Check("hooks", unread.what, "correct the file", is_error=True)
     calling = []
@@ -103,9 +103,9 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
         if not places:
             continue
         calling.append(agent)
-        for one in found:
-            if one.agent is agent:
-                yield from _checks_of(one, project.root)
+        for caller in calling_files:
+            if caller.agent is agent:
+                yield from _checks_of(caller, project.root)
         for path, switch in disabled_by(agent, project.root):
             yield Check("hooks", f"{path}: {switch}", "remove it", is_error=True)
         if len(places) > 1:
@@ -123,7 +123,9 @@ def checks_of_hooks(project: Project) -> Iterator[Check]:
 def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
     """Yield what there is to say of the hooks in a settings file."""
     agent, scope, path, handlers = caller
-    mend, fix, renewed = install_command(agent, scope=scope), None, None
+    mend = install_command(agent, scope=scope)
+    fix = None
+    renewed = None
     # A project's file is everybody's who works on it: their program may lie where this says.
     if scope != "project" and any(handler.own for handler in handlers):
         renewed = partial(
@@ -135,7 +137,8 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         )
         fix = f"writes the hooks of this installation into {path}"
     events = dict.fromkeys(handler.event for handler in handlers)
-    if missing := [event for event in agent.events if event not in events]:
+    missing = [event for event in agent.events if event not in events]
+    if missing:
         yield Check("hooks", f"{path}: nothing at {', '.join(missing)}", mend, fix, renewed)
     else:
         yield Check("hooks", f"{path}: {', '.join(events)}")
@@ -143,10 +146,10 @@ def _checks_of(caller: Caller, root: Path) -> Iterator[Check]:
         text = f"{path}: {agent.title} has no note that you trust these hooks"
         yield Check("hooks", text, "start codex in a terminal here, and trust the hooks")
     for command in dict.fromkeys(handler.command for handler in handlers):
-        if (gone := missing_program(command)) is not None:
+        if (lost_program := missing_program(command)) is not None:
             yield Check(
                 "hooks",
-                f"{path}: {gone} is gone, so the hook does nothing",
+                f"{path}: {lost_program} is gone, so the hook does nothing",
                 mend,
                 fix,
                 renewed,
@@ -167,11 +170,10 @@ def _is_trusted(path: Path, home: Path) -> bool:
     cannot be read.
     """
     try:
-        known = locate.parse_toml((home / "config.toml").read_text("utf-8"))
-        state = known.get("hooks", {}).get("state", {})
-        return any(
-            key.startswith(f"{path}:") and "trusted_hash" in said for key, said in state.items()
-        )
+        settings = locate.parse_toml((home / "config.toml").read_text("utf-8"))
+        state = settings.get("hooks", {}).get("state", {})
+        of_file = [note for key, note in state.items() if key.startswith(f"{path}:")]
+        return any("trusted_hash" in note for note in of_file)
     except FileNotFoundError:
         return False
     except (OSError, ValueError, AttributeError, TypeError):
@@ -184,15 +186,17 @@ def missing_program(command: str) -> str | None:
         words = shlex.split(command)
     except ValueError:
         return None
-    return next(
-        (word for word in words if Path(word).is_absolute() and not Path(word).exists()), None
-    )
+    for word in words:
+        path = Path(word)
+        if path.is_absolute() and not path.exists():
+            return word
+    return None
 
 
 def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
     fired = Path(files.state_folder(str(project.root))) / "fired"
     # A folder without anything of ours gets no state for a hook that fired.
-    first = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
+    begin = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in dict.fromkeys(event for agent in agents for event in agent.events):
         name, never = f"fired {event}", "never in this project"
         try:
@@ -200,7 +204,7 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
             yield Check(name, f"{at:%Y-%m-%d %H:%M %Z}")
         except OSError:
             if event in _AT_EVERY_SESSION:
-                yield Check(name, never, f"{first}start a session of the agent here, and end it")
+                yield Check(name, never, f"{begin}start a session of the agent here, and end it")
             else:
                 yield Check(name, never)
 
@@ -211,7 +215,7 @@ def disabled_by(agent: Agent, project: Path) -> list[tuple[Path, str]]:
     return [
         (path, words)
         for path in dict.fromkeys(agent.paths(project).values())
-        if agent.is_off(_said(path))
+        if agent.is_off(_settings_in(path))
     ]
 
 
@@ -219,16 +223,13 @@ def plugins(project: Path) -> list[str]:
     """Return our plugin's copies that Claude Code's settings enable, as `reflector@marketplace`."""
     enabled: dict[str, object] = {}
     for path in CLAUDE.paths(project).values():  # the later decides
-        said = _said(path).get("enabledPlugins")
-        enabled |= said if isinstance(said, dict) else {}
-    return [
-        name
-        for name, value in enabled.items()
-        if name.partition("@")[0] == PLUGIN and value is not False
-    ]
+        settings = _settings_in(path).get("enabledPlugins")
+        enabled |= settings if isinstance(settings, dict) else {}
+    ours = [name for name in enabled if name.partition("@")[0] == PLUGIN]
+    return [name for name in ours if enabled[name] is not False]
 
 
-def _said(path: Path) -> dict[str, Any]:
+def _settings_in(path: Path) -> dict[str, Any]:
     """Return what a settings file says; nothing for one that cannot be read."""
     with suppress(SettingsRefused):
         return read_settings(path, parsed)

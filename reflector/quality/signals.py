@@ -24,7 +24,10 @@ from reflector.resources import resource_dir
 DECIMALS = 6
 STATUSES = ("success", "error", "skipped")
 
-_ERRORS, _TRUNCATED, _PATTERNS = 0.4, 0.15, 0.25
+#: What failed tools, a truncated answer and failing words each cost at most.
+_ERRORS = 0.4
+_TRUNCATED = 0.15
+_PATTERNS = 0.25
 #: The share of the iterations from which on each further one costs, and how much.
 _MANY, _EXCESS = 0.7, 0.5
 
@@ -270,16 +273,20 @@ class GatePolicy:
         """Return why a trigger fires, "" where it does not."""
         step = signs.step_number
         is_due = self.period and step > 0 and step % self.period == 0
-        reasons = {
-            ReflectionTrigger.LOW_CONFIDENCE: _low(signs, self.threshold),
-            ReflectionTrigger.HIGH_RISK: _above("Risk level", signs.risk_level, self.risk),
-            ReflectionTrigger.GOAL_DRIFT: _above("Goal drift", signs.goal_drift, self.drift),
-            ReflectionTrigger.TOOL_FAILURE: signs.tool_failures > 0
-            and f"Tool calls failed: {signs.tool_failures}",
-            ReflectionTrigger.USER_CRITICAL: signs.is_final_step and "The final step",
-            ReflectionTrigger.PERIODIC: is_due and f"Step {step}, one of every {self.period}",
-        }
-        return reasons[trigger] or ""
+        match trigger:
+            case ReflectionTrigger.LOW_CONFIDENCE:
+                return _low(signs, self.threshold)
+            case ReflectionTrigger.HIGH_RISK:
+                return _above("Risk level", signs.risk_level, self.risk)
+            case ReflectionTrigger.GOAL_DRIFT:
+                return _above("Goal drift", signs.goal_drift, self.drift)
+            case ReflectionTrigger.TOOL_FAILURE if signs.tool_failures > 0:
+                return f"Tool calls failed: {signs.tool_failures}"
+            case ReflectionTrigger.USER_CRITICAL if signs.is_final_step:
+                return "The final step"
+            case ReflectionTrigger.PERIODIC if is_due:
+                return f"Step {step}, one of every {self.period}"
+        return ""
 
 
 def _above(what: str, value: float, limit: float) -> str:
