@@ -207,7 +207,9 @@ class Brought:
     __slots__ = ("content", "mode", "path")
 
     def __init__(self, path: str, mode: int, content: bytes | None) -> None:
-        self.path, self.mode, self.content = path, mode, content
+        self.path = path
+        self.mode = mode
+        self.content = content
 
 
 def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought]":

@@ -655,8 +655,8 @@ MUTATIONS = [
     ),
     Mutation(
         CONFIG,
-        '        if key in values:\n            raise ConfigError(\n                f"{project_file}: {key} belongs',
-        '        if False:\n            raise ConfigError(\n                f"{project_file}: {key} belongs',
+        "    for key in USERS_OWN:\n        if key in values:\n",
+        "    for key in USERS_OWN:\n        if False:\n",
         CONFIGURED,
     ),
     Mutation(CONFIG, "not least <= value <= most:", "value > most:", CONFIGURED),
