@@ -7,14 +7,17 @@ The campaign plays a quarter of REFLECTOR_TEST_TAMPERINGS changes, from REFLECTO
 
 import os
 import random
+import shlex
 import shutil
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.judges.truth import questions as asking
@@ -85,7 +88,21 @@ _NO_QUESTIONS = frozenset(
     "revise remove edit mcp"
     " session outcome head help lab import".split()
 )
-_ASKED = [[command, *text.split()] for command, texts in QUESTIONS.items() for text in texts]
+
+
+def _with_as_of() -> dict[str, list[str]]:
+    """Return the examples of the questions that QUESTIONS does not list: commands with --as-of."""
+    context = click.Context(reflector)
+    questions = {}
+    for name in COMMANDS.keys() - QUESTIONS.keys() - _NO_QUESTIONS:
+        command = reflector.get_command(context, name)
+        if command is not None and any("--as-of" in option.opts for option in command.params):
+            questions[name] = list(COMMANDS[name].examples)
+    return questions
+
+
+QUESTIONS |= _with_as_of()
+_ASKED = [[command, *shlex.split(text)] for command, texts in QUESTIONS.items() for text in texts]
 
 
 def test_each_command_is_asked_or_asks_nothing() -> None:
