@@ -24,6 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
+from reflector.judges.rules.findings import VERSION as RULES_VERSION
 from reflector.ledger.migration import VIEWS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -457,7 +458,19 @@ def written() -> dict[Path, str]:
     return {
         DOCS / "schema.json": text,
         **{DOCS / f"{name}.md": page for name, page in pages.items()},
+        **with_version_of_rules(),
     }
+
+
+def with_version_of_rules() -> dict[Path, str]:
+    """Return each page that names the version of the built-in rules, with the version in force."""
+    pages = {}
+    for path in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
+        text = path.read_text("utf-8")
+        current = re.sub(r"\brules/\d+\b", RULES_VERSION, text)
+        if RULES_VERSION in current:
+            pages[path] = current
+    return pages
 
 
 if __name__ == "__main__":
