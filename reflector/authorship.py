@@ -45,7 +45,8 @@ def is_possible() -> bool:
 
 def is_own(tx: str) -> bool:
     """Return whether a transaction id was drawn by this user, in this home."""
-    random, tag = tx[:_RANDOM_DIGITS], tx[_RANDOM_DIGITS:]
+    random = tx[:_RANDOM_DIGITS]
+    tag = tx[_RANDOM_DIGITS:]
     try:
         return tag == _tag(_key(person_folder()), random)
     except OSError:

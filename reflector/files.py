@@ -65,7 +65,8 @@ class Folder:
                 if not name:
                     continue
                 reached += f"/{name}"
-                above_fd, fd = fd, system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
+                above_fd = fd
+                fd = system.open(name, FOLDER | NO_FOLLOW, dir_fd=fd)
                 system.close(above_fd)
         except OSError as error:
             system.close(fd)
@@ -219,7 +220,8 @@ def read_folder(path: "Path", most_files: int, most_bytes: int) -> "list[Brought
     folder, and where there are more files or bytes than allowed.
     """
     files_below: list[Brought] = []
-    bytes_left, folders_to_read = most_bytes, [""]
+    bytes_left = most_bytes
+    folders_to_read = [""]
     while folders_to_read:
         below = folders_to_read.pop()
         try:

@@ -182,7 +182,8 @@ def find_project(start: str, home: str, *, users_config: str = "", notes: str = 
         root, main = _noted(folder, root, notes) or (root, main)
     settings = [f"{checkout}/.claude/reflector.toml" for checkout in (root, main)]
     if main and setting("worktrees", *settings, users_config) != "own":
-        folder, root = main + folder[len(root) :], main
+        folder = main + folder[len(root) :]
+        root = main
     is_inside_repository = bool(root)
     for candidate in _upward(folder, home):
         may_apply = is_inside_repository or candidate == folder or _is_a_persons(candidate)
@@ -392,7 +393,8 @@ def _is_a_persons(folder: str) -> bool:
 
 def _is_same(one: str, other: str) -> bool:
     try:
-        first, second = system.stat(one), system.stat(other)
+        first = system.stat(one)
+        second = system.stat(other)
     except (OSError, ValueError):
         return False
     return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)

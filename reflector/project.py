@@ -94,7 +94,8 @@ class Project:
         With a `ledger_url`, it must not be called as the project's own playbook, which is in the
         same ledger.
         """
-        dataset, outer = checked_dataset(dataset), cls.at(root.absolute(), flags=flags)
+        dataset = checked_dataset(dataset)
+        outer = cls.at(root.absolute(), flags=flags)
         if outer.config.ledger_url and outer.config.playbook == dataset:
             raise Mistake(
                 f"the dataset {dataset!r} is called as the project's own playbook, and ledger_url "

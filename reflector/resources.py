@@ -47,7 +47,8 @@ def install_command(extra: str) -> str:
     ]
     if not needed:
         return f"reinstall {DISTRIBUTION} from its source with the extra {extra!r}"
-    python, packages = shlex.quote(sys.executable or "python"), shlex.join(needed)
+    python = shlex.quote(sys.executable or "python")
+    packages = shlex.join(needed)
     return (
         f"{python} -m pip install {packages}"
         if find_spec("pip")

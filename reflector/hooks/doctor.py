@@ -144,10 +144,8 @@ def _files(project: Project) -> Iterator[Check]:
     if open_ := [
         path for path in (state, project.ledger_file, project.spool_dir) if _is_open_to_others(path)
     ]:
-        names, fix = (
-            shlex.join(map(str, open_)),
-            "takes them, and all below, from everybody but you",
-        )
+        names = shlex.join(map(str, open_))
+        fix = "takes them, and all below, from everybody but you"
         what = f"others may read {names}"
         yield Check(
             "permissions", what, f"chmod -R go= {names}", fix, partial(_close_to_others, open_)
@@ -360,7 +358,8 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     """
     since = datetime.now(UTC) - _UNKNOWN_SINCE
     after = ledger.position_at(since.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
-    tags, last = Counter[str](), ""
+    tags = Counter[str]()
+    last = ""
     for window in ledger.events(types=[SESSION_RECORDED], after=after):
         if counts := unknown_speakers(window.facts):
             tags.update(counts)
@@ -411,7 +410,8 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text, mend = f"{_counted(bullets, 'bullet')} of your own beside the project's", ""
+    text = f"{_counted(bullets, 'bullet')} of your own beside the project's"
+    mend = ""
     if hidden:
         text += (
             f"; not shown here, because the project gave their names to others: {', '.join(hidden)}"
@@ -478,7 +478,8 @@ def _backend(project: Project) -> Iterator[Check]:
 
 def _own_prompt(template: Template, project: Project) -> Check:
     """Return what a template that is not ours means for verdicts."""
-    said, allowed = f"{template.name}: {template.path}", project.config.templates
+    said = f"{template.name}: {template.path}"
+    allowed = project.config.templates
     if template.name != "reflector.txt" or template.asks_for_quotes:
         return Check("prompt", said)
     if template.counts_unquoted(allowed):

@@ -155,7 +155,8 @@ class HookList:
 
         A blank text becomes a document.
         """
-        settings, missing = parsed(text), dict(self.events)
+        settings = parsed(text)
+        missing = dict(self.events)
         hooks = _is(settings.get("hooks", {}), dict, "hooks")
         for event in self.events:
             _is(hooks.get(event, []), list, f"hooks.{event}")
@@ -309,7 +310,8 @@ def _handler(command: str, timeout: int) -> dict[str, Any]:
 
 def _command(handler: dict[str, Any]) -> str:
     """Return a handler's command with its arguments; "" where it has none."""
-    command, arguments = handler.get("command"), handler.get("args")
+    command = handler.get("command")
+    arguments = handler.get("args")
     if not isinstance(command, str):
         return ""
     return shlex.join([command, *map(str, arguments)]) if isinstance(arguments, list) else command
@@ -343,7 +345,8 @@ class SettingsRefused(Exception):
     """A settings file that we leave alone; `what` says which, where and why."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        self.path, self.what = path, f"{path}{reason}"
+        self.path = path
+        self.what = f"{path}{reason}"
         super().__init__(
             f"{self.what}; correct it and run the same command again. Nothing was changed."
         )
@@ -395,7 +398,8 @@ def install_hooks(
     the file cannot be written.
     """
     with _changing(path, within, makes=not dry_run):
-        before, backup = _read(path), backup_path(path)
+        before = _read(path)
+        backup = backup_path(path)
         after = form.install(text := _text(before), command).encode()
         if before != after and not dry_run:
             _back_up(path, form, before)
@@ -415,7 +419,8 @@ def uninstall_hooks(
     OSError where the file cannot be written.
     """
     with _changing(path, within):
-        before, backup = _read(path), backup_path(path)
+        before = _read(path)
+        backup = backup_path(path)
         backup_bytes = _read(backup)
         after = _without_hooks(form, before, backup_bytes)
         if before != after and not dry_run:
@@ -472,7 +477,8 @@ def _back_up(path: Path, form: Form, before: bytes | None) -> None:
     """Keep a file that has none of our hooks yet; what was kept before our first one stays."""
     if before is None:
         return
-    backup, text = backup_path(path), _text(before)
+    backup = backup_path(path)
+    text = _text(before)
     is_made_by_us = _has_own(form, text) and form.uninstall(text).strip() in ("", "{}")
     if not is_made_by_us and not (_has_own(form, text) and backup.exists()):
         files.replace_file(backup, before, stat.S_IMODE(path.stat().st_mode))

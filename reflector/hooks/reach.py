@@ -198,7 +198,8 @@ def _fired(project: Project, agents: list[Agent]) -> Iterator[Check]:
     # A folder without anything of ours gets no state for a hook that fired.
     begin = "" if locate.is_project(project.root.as_posix()) else 'reflector add pat "…", then '
     for event in dict.fromkeys(event for agent in agents for event in agent.events):
-        name, never = f"fired {event}", "never in this project"
+        name = f"fired {event}"
+        never = "never in this project"
         try:
             at = datetime.fromtimestamp((fired / event).stat().st_mtime).astimezone()
             yield Check(name, f"{at:%Y-%m-%d %H:%M %Z}")

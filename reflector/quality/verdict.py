@@ -159,10 +159,12 @@ class _Clause:
 
     def read(self, words: Sequence[str], index: int) -> None:
         """Read a word that is not an opinion."""
-        word, following = words[index], words[index + 1] if index + 1 < len(words) else ""
+        word = words[index]
+        following = words[index + 1] if index + 1 < len(words) else ""
         if word in _TURNS or (word in ("and", "or") and following in _PREDICATES):
             self.denials.clear()
-            self.denied, self.is_wish = None, False
+            self.denied = None
+            self.is_wish = False
         elif word == ",":
             self.denials.clear()
             self.is_wish = False
