@@ -11,9 +11,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
+from reflector.events.event import (
+    BULLET_TAGGED,
+    EVENT_REDACTED,
+    EVIDENCE_RETRACTED,
+    LEDGER_MOVED,
+    MAX_INT,
+    Event,
+)
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of, read
 from reflector.ledger.statements import TABLES, Statements
@@ -166,6 +174,27 @@ class Reader:
         """Return the events whose target is this one, in order."""
         with self._reading() as sql:
             return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
+
+    def retracted(self, *event_ids: str) -> frozenset[str]:
+        """Return the ids of those of these events that are retracted now, each by a retraction of
+        its own that was not retracted in turn.
+        """
+        if not event_ids:
+            return frozenset()
+        query = (
+            "SELECT target_id FROM retraction"
+            " WHERE playbook_id = ? AND active = 1 AND target_id IN ?"
+        )
+        with self._reading() as sql:
+            return frozenset(target_id for (target_id,) in sql.run(query, event_ids).fetchall())
+
+    def retractions(self, event_id: str) -> list[Event]:
+        """Return the retraction of an event, the retraction of that one, and so on, in order: the
+        first takes the event out of the count, the second puts it back.
+        """
+        with self._reading() as sql:
+            line = retraction_line(sql, event_id)
+        return list(takewhile(lambda event: not event.fault, line))
 
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
         """Return the events at these positions, in order; with `unreadable`, those that cannot
@@ -404,6 +433,19 @@ def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Ite
     where = f"{one_of(types)} AND position > ? AND position <= ? ORDER BY position"
     for begin in range(after, upto, AT_ONCE):
         yield from events_where(sql, where, begin, min(begin + AT_ONCE, upto))
+
+
+def retraction_line(sql: Statements, event_id: str) -> list[Event]:
+    """Return the retraction of an event, the retraction of that one, and so on, those that cannot
+    be read as well: an event is retracted once.
+    """
+    line: list[Event] = []
+    retraction = f"target_id = ? AND {whose((EVIDENCE_RETRACTED,))} AND position > ?"
+    position = 0  # a retraction comes after its target: a forged ledger may hold a circle
+    while more := events_where(sql, retraction, event_id, position):
+        line.append(more[0])
+        event_id, position = more[0].event_id, more[0].position
+    return line
 
 
 def line_of(sql: Statements, event_id: str) -> list[Event]:

@@ -22,7 +22,7 @@ from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, translated
 from reflector.ledger.migration import create_triggers
-from reflector.ledger.reader import Reader, events_where
+from reflector.ledger.reader import Reader, events_where, retraction_line
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
@@ -159,7 +159,7 @@ def mend(ledger: Ledger, why: str | None = None) -> list[str]:
         aside = events_where(sql, "position IN ? ORDER BY position", positions)
         gone = [one for one in events_where(sql, _END) if one.type == ev.LEDGER_MOVED]
         aside += [one for one in gone if not one.fault] if why or is_moved else []
-        ends = [_last_of(sql, one) for one in aside]
+        ends = [[event, *retraction_line(sql, event.event_id)][-1] for event in aside]
     if is_moved and aside and not why:
         raise LedgerError(
             f"the {aside[0].type} at position {aside[0].position} of {where} is one to put aside, "
@@ -189,16 +189,6 @@ def _about(type_: str, target: Event, aside: Event | None = None, **data: str) -
         target_id=target.event_id,
         meta=meta,
     )
-
-
-def _last_of(sql: Statements, event: Event) -> Event:
-    """Return an event's retraction, the retraction of that one, and so on: each is retracted
-    once, by anybody.
-    """
-    behind = "target_id = ? AND (type || '') = ? AND position > ?"
-    while found := events_where(sql, behind, event.event_id, ev.EVIDENCE_RETRACTED, event.position):
-        event = found[0]
-    return event
 
 
 def _set_head(ledger: Ledger) -> str:
