@@ -13,7 +13,7 @@ from reflector.ledger.errors import LedgerCorrupt, LedgerUnavailable
 from reflector.ledger.grants import grants
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import ON_CITUS, Postgres, with_setting
+from tests.conftest import Postgres, with_setting
 from tests.road.agent import Agent
 
 from .events import added, changed, history, moved, retracted, window
@@ -114,7 +114,7 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
             with pytest.raises(LedgerUnavailable, match="permission denied"):
                 refused()
         assert list(verify(writer)) == []
-    with Ledger.open(owner if ON_CITUS else url, "another") as another:
+    with Ledger.open(url, "another") as another:
         another.append([added("pat-001")])
     with Ledger.open(owner) as ledger:
         assert list(verify(ledger)) == []
@@ -135,7 +135,7 @@ def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(
         connection.execute("UPDATE alembic_version SET version_num = '0008'")
     Ledger.open(owner).close()
     assert _accepted(url, _REFUSED) == []
-    with Ledger.open(owner if ON_CITUS else url, "another") as another:
+    with Ledger.open(url, "another") as another:
         another.append([added("pat-001")])
 
 
