@@ -47,13 +47,6 @@ def upgrade() -> None:
     }:
         op.add_column("event", sa.Column("recorded_by", sa.Text))
     op.execute(
-        "CREATE TABLE IF NOT EXISTS bullet_status (playbook_id INTEGER NOT NULL, name TEXT NOT "
-        "NULL,"
-        f" position {bigint} NOT NULL, status TEXT NOT NULL, PRIMARY KEY (playbook_id, name, "
-        "position),"
-        f" FOREIGN KEY(playbook_id) REFERENCES playbook (id)){keyed}"
-    )
-    op.execute(
         "CREATE TABLE IF NOT EXISTS cached_usage (playbook_id INTEGER NOT NULL, code_version "
         "INTEGER NOT NULL,"
         f" position {bigint} NOT NULL, state TEXT NOT NULL, PRIMARY KEY (playbook_id),"

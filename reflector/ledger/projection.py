@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record")
+REBUILDABLE: Final = ("bullet", "tag", "session_window", "retraction", "record")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 #: A row of the table of tags, as `TAG_COLUMNS` has it.
@@ -48,7 +48,6 @@ TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
-_STATUS_COLUMNS = ("name", "position", "status")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -76,14 +75,12 @@ class _Waiting:
     """What is to be written, folded, so that each row is written once.
 
     windows    by event id
-    statuses   rows of `bullet_status`
     uncounted  names of bullets whose tags in the table count no more
     counted    how many of `tags` count, by name and verdict
     """
 
     windows: dict[str, _Window] = field(default_factory=dict)
     keys: list[int] = field(default_factory=list)
-    statuses: list[tuple[object, ...]] = field(default_factory=list)
     uncounted: set[str] = field(default_factory=set)
     tags: list[TagRow] = field(default_factory=list)
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -182,7 +179,6 @@ class Projector:
             [(*step, event_id) for event_id, step in now.items() if event_id not in new],
         )
         self._write_bullets()
-        self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
         among = [(name,) for name in sorted(waiting.uncounted)]
         self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), among)
         self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
@@ -266,8 +262,6 @@ class Projector:
         back: list[str] = []
         for name in sorted(names & book.entries.keys()):
             entry, old = book.entries[name], before.get(name)
-            if old is None or entry.status != old.status:
-                self._waiting.statuses.append((name, event.position, entry.status))
             is_other = old is None or (entry.recounted_at, entry.baseline) != (
                 old.recounted_at,
                 old.baseline,

@@ -19,17 +19,15 @@ from reflector.resources import resource_dir
 #: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again
 #: by a rebuild.
 LEDGER_TABLES: Final = (
-    *(
-        "playbook",
-        "event",
-        "bullet",
-        "bullet_status",
-        "tag",
-        "session_window",
-        "retraction",
-        "record",
-    ),
-    *("projection", "cached_usage"),
+    "playbook",
+    "event",
+    "bullet",
+    "tag",
+    "session_window",
+    "retraction",
+    "record",
+    "projection",
+    "cached_usage",
 )
 
 

@@ -23,7 +23,13 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reflector.events.event import REFLECTION_COMPLETED, as_written, identity
+from reflector.events.event import (
+    BULLET_MERGED,
+    BULLET_REMOVED,
+    REFLECTION_COMPLETED,
+    as_written,
+    identity,
+)
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
@@ -60,6 +66,12 @@ _BROKEN = (
     "(SELECT 1 FROM event"
     " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data "
     "LIKE ?)"
+)
+#: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
+#: say that the evidence `follows`. An erased removal may have said so.
+_MERGES = (
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND {one_of((BULLET_MERGED, BULLET_REMOVED))}"  # noqa: S608
+    f" AND position <= ? AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
 _TAGS_OF_SESSIONS = (
     "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, "
@@ -250,10 +262,7 @@ def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
     """Return the bullets that have the evidence of a merged one besides themselves, by its name,
     at a position.
     """
-    merged = (
-        "SELECT 1 FROM bullet_status WHERE playbook_id = ? AND position <= ? AND status = 'merged'"
-    )
-    if sql.run(merged, upto).fetchone() is None:
+    if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
         return {}
     book = fold(between(sql, RARE_TYPES, 0, upto))
     return {name: heirs for name in book.entries if (heirs := frozenset(book.heirs(name)))}

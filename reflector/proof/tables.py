@@ -52,7 +52,6 @@ _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
         ("position", "event_id", "session_id", "state", "attempts", "changed_at"),
     ),
     "record": (1, ("key",)),
-    "bullet_status": (2, ("name", "position", "status")),
     "retraction": (1, ("event_id", "target_id", "active")),
     "bullet": (1, (*ENTRY_COLUMNS, "helpful", "harmful")),
     "projection": (1, ("name", "code_version", "policy_id", "position", "updated_at")),
