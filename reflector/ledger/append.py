@@ -30,7 +30,7 @@ from reflector.events.event import (
 )
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
-from reflector.ledger.counters import IN_FORCE, InForce
+from reflector.ledger.counters import IN_FORCE, IN_FORCE_COLUMNS, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.projection import Projector
@@ -145,6 +145,10 @@ def just_after(time: str) -> str:
 
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
+_HEAD_AND_IN_FORCE = (
+    f"SELECT playbook.position, chain, recorded_at, {IN_FORCE_COLUMNS} FROM playbook"  # noqa: S608
+    " LEFT JOIN projection ON playbook_id = id AND projection.name = ? WHERE id = ?"
+)
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id IN ?"
 
 
@@ -179,24 +183,22 @@ def transaction(
 
 
 def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
+    """Begin a transaction, lock the playbook's head, and look the ids up."""
     head: Sequence[Any]
-    found: Sequence[Sequence[Any]] = ()
-    if not sql.postgres:
-        sql.cursor.execute("BEGIN IMMEDIATE")
-        (head,) = sql.run(_HEAD).fetchall()
-        if event_ids:
-            found = sql.run(_KNOWN, event_ids).fetchall()
-        in_force = sql.run(IN_FORCE, TABLES).fetchone()
-    else:
+    if sql.postgres:
         # All are sent at once. The first waits; what the others see was committed before they ran.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
-        known = sql.run(_KNOWN, event_ids) if event_ids else None
+        known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
         (head,) = locked.fetchall()
-        found = known.fetchall() if known is not None else ()
-    return Writing(
-        sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force
-    )
+    else:
+        sql.cursor.execute("BEGIN IMMEDIATE")
+        (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
+        in_force = head[3:] if head[3] is not None else None
+        known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
+    rows = known_ids.fetchall() if known_ids is not None else ()
+    known = {event_id: (position, data_hash) for event_id, position, data_hash in rows}
+    return Writing(sql, head[0], head[1], head[2], known, in_force)
 
 
 def append(

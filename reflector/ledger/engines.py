@@ -172,32 +172,38 @@ def _write_ahead(cursor: Any) -> str:
 
 
 def _prepare(connection: Any, where: str) -> None:
+    """Set everything that a connection to a SQLite ledger needs. Raises LedgerUnavailable."""
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={sqlite_file.BUSY_TIMEOUT_MS}")
-    names = {
-        row[0]
-        for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    }
-    # A ledger or an empty database. Another program's is refused later, with its journal mode as it
-    # was.
-    if not names or {"playbook", "event"} <= names:
-        cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
-        if not names:  # the change of mode needs no journal beside a file that holds nothing
-            with suppress(sqlite_module().OperationalError):  # another process is just changing it
-                cursor.execute("PRAGMA journal_mode=MEMORY")
-        mode = _write_ahead(cursor)
-        if str(mode).lower() not in {"wal", "memory"}:
-            raise LedgerUnavailable(
-                f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
-                "put it on a local disk, not on a network file system"
-            )
+    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        _make_write_ahead(cursor, where)
     # NORMAL lost acknowledged commits in a power-loss model.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     cursor.close()
+
+
+def _make_write_ahead(cursor: Any, where: str) -> None:
+    """Let a new database, or a ledger that lost it, use a write-ahead log. Raises
+    LedgerUnavailable.
+    """
+    rows = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = {name for (name,) in rows}
+    if tables and not {"playbook", "event"} <= tables:
+        return  # another program's is refused later, with its journal mode as it was
+    cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
+    if not tables:  # the change of mode needs no journal beside a file that holds nothing
+        with suppress(sqlite_module().OperationalError):  # another process is just changing it
+            cursor.execute("PRAGMA journal_mode=MEMORY")
+    mode = _write_ahead(cursor)
+    if mode.lower() not in {"wal", "memory"}:
+        raise LedgerUnavailable(
+            f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
+            "put it on a local disk, not on a network file system"
+        )
 
 
 def _options(url: sa.URL) -> dict[str, Any]:

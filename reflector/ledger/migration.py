@@ -29,7 +29,11 @@ HEAD_REVISION = max(
 )
 #: `made_digest` of each version that was released before this one, oldest first; "" of those
 #: without it.
-EARLIER: Final = ("", "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8")
+EARLIER: Final = (
+    "",
+    "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8",
+    "cc1521d166d6d3decf945e7d2690a8cde6ac2b95702e912a059af24221dfea59",
+)
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
 

@@ -168,7 +168,7 @@ class Projector:
             _WINDOW_COLUMNS,
             [(*row, *now[event_id]) for event_id, row in new.items()],
         )
-        self.sql.insert("record", ("key",), [(key,) for key in waiting.keys], only_new=True)
+        self.sql.insert_new("record", "key", waiting.keys)
         self.sql.change(
             "session_window",
             "state = {state}, attempts = attempts + {attempts}, changed_at = {changed_at}",
