@@ -67,11 +67,18 @@ class Reader:
         self.only_reads = ""
         #: The statements of the snapshot that is asked, None outside of one.
         self._held: Statements | None = None
+        #: The head in that snapshot, once it was asked.
+        self._held_head: Head | None = None
 
     def head(self) -> Head:
         """Return the playbook's head."""
+        if self._held_head is not None:
+            return self._held_head
         with self._reading() as sql:
-            return Head(*sql.run(_HEAD).fetchone())
+            head = Head(*sql.run(_HEAD).fetchone())
+        if self._held is not None:
+            self._held_head = head
+        return head
 
     def may_append(self) -> bool:
         """Whether whoever asks may append: False for a role that may only read, on a server that is
@@ -290,15 +297,9 @@ class Reader:
 
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those of the record keys that a window already holds."""
+        query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'
         with self._reading() as sql:
-            if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
-                return set()
-            return {
-                row[0]
-                for row in sql.run(
-                    ('SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'), keys
-                )
-            }
+            return {key for (key,) in sql.run(query, keys).fetchall()}
 
     def updated_at(self) -> str | None:
         """Return when a bullet or a count last changed: `recorded_at` of that event; None for an
@@ -338,11 +339,14 @@ class Reader:
             yield
             return
         with self.asking() as sql:
-            outer, self._held = self._held, sql
+            outer = self._held
+            self._held = sql
             try:
                 yield
             finally:
                 self._held = outer
+                if outer is None:
+                    self._held_head = None
 
     @contextmanager
     def asking(self) -> Iterator[Statements]:

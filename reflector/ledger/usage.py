@@ -46,6 +46,10 @@ _VERSION: Final = 6
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
+_HEAD_AND_ROW: Final = (
+    "SELECT playbook.position, cached_usage.position, state FROM playbook"
+    " LEFT JOIN cached_usage ON playbook_id = id AND code_version = ? WHERE id = ?"
+)
 _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
@@ -339,10 +343,10 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
     """Return the head's position, and the row's position and state; 0 and the empty state for no
     row that counts.
     """
-    (head,) = sql.run(_HEAD).fetchone()
-    position, state = sql.run(_ROW, _VERSION).fetchone() or (0, "")
+    head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
     # Counting on costs more than counting where most of the events are new.
-    if head // 2 < position <= head and heirs_at(sql, position) == heirs_at(sql, head):
+    is_near = position is not None and head // 2 < position <= head
+    if is_near and heirs_at(sql, position) == heirs_at(sql, head):
         return head, position, json.loads(state)
     return head, 0, EMPTY
 
