@@ -345,7 +345,7 @@ MUTATIONS = [
     ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
-    Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
+    Mutation(USAGE, "head // 2 < position <= head", "position <= head", COUNTED),
     Mutation(
         USAGE,
         "0] <= head and json.loads(row[1]) == _json",
@@ -493,13 +493,24 @@ MUTATIONS = [
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
-    Mutation(PROVEN, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
-    Mutation(PROVEN, ' or "" in (session_id, reflection_id, target_id)', "", VERIFY),
-    Mutation(PROVEN, "if recorded_at < last and", "if False and", ("tests/ledger/test_forged.py",)),
-    Mutation(PROVEN, "if position != end[0]:", "if position < end[0]:", VERIFY),
-    Mutation(PROVEN, "(position and last != end[2])", "False", VERIFY),
-    Mutation(PROVEN, "if anchor not in there:", "if anchor.position > position:", VERIFY),
-    Mutation(PROVEN, "elif event_id not in erased:", "elif False:", VERIFY),
+    Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),
+    Mutation(PROVEN, "if has_empty_field or f", "if f", VERIFY),
+    Mutation(
+        PROVEN, "if event.recorded_at >= before or", "if True or", ("tests/ledger/test_forged.py",)
+    ),
+    Mutation(
+        PROVEN, "if self.position != head.position:", "if self.position < head.position:", VERIFY
+    ),
+    Mutation(PROVEN, "self.position and self._recorded_at != head.recorded_at", "False", VERIFY),
+    Mutation(
+        PROVEN, "if anchor not in self._passed:", "if anchor.position > self.position:", VERIFY
+    ),
+    Mutation(
+        PROVEN,
+        "        if not is_redacted:\n            message",
+        "        if False:\n            message",
+        VERIFY,
+    ),
     Mutation(COMPARED, '"tag", "session_id", "reflection_id"', '"tag", "session_id"', VERIFY),
     Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
     Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),
