@@ -117,7 +117,7 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
     if mend:
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
-            for done in heads.mend(ledger, why):
+            for done in heads.mend_head(ledger, why):
                 note(f"reflector: {done}")
     place.needs_playbook()
     kept = _rebuild(place, project)

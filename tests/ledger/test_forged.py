@@ -18,7 +18,7 @@ from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.proof.heads import mend
+from reflector.proof.heads import mend_head
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
@@ -198,8 +198,8 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
                 r"--mend --why REASON`"
             ),
         ):
-            mend(ledger)
-    mend(ledger, "appended by hand")
+            mend_head(ledger)
+    mend_head(ledger, "appended by hand")
     add_bullet(ledger, "pat", "It goes on again.")
     ledger.rebuild()
     assert list(verify(ledger)) == []
