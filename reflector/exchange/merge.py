@@ -54,7 +54,7 @@ from reflector.exchange.transfer import (
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.projection import rebuild
+from reflector.ledger.projection import fill_tables
 from reflector.ledger.reader import between, line_of, one_of
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
@@ -328,7 +328,7 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     sql.run(_ERASE_REDACTED, sql.id)
     update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
     sql.execute(update, last.position, last.chain, last.recorded_at, sql.id)
-    rebuild(sql)
+    fill_tables(sql)
     return last
 
 
@@ -394,7 +394,7 @@ class _Merging:
     def finish(self) -> None:
         """Append what came of windows and bullets that both judged or changed."""
         if self.erases:
-            rebuild(self.sql)
+            fill_tables(self.sql)
         origin = self.done.head.origin
         twice = agreement.judged_twice(self.sql, origin)
         self._append(twice)

@@ -65,7 +65,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
 
 #: The heads of the other playbooks, and the first and the last event of each.
 _ENDS: Final = (
-    "SELECT p.name, p.origin, p.position, p.chain, p.recorded_at,"  # noqa: S608
+    "SELECT p.position, p.chain, p.name, p.origin, p.recorded_at,"  # noqa: S608
     " last.position, last.chain, last.recorded_at,"
     f" {', '.join(f'first.{column}' for column in Stored._fields)}"
     " FROM playbook AS p"
@@ -82,7 +82,7 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
     playbook of the database.
     """
     for row in sql.execute(_ENDS, but).fetchall():
-        finding = _end_finding(Head(row[2], row[3], *row[:2], row[4]), row[5:8], Stored(*row[8:]))
+        finding = _end_finding(Head(*row[:5]), row[5:8], Stored(*row[8:]))
         if finding is not None:
             yield finding
     if not sql.postgres:  # SQLite finds the rest with its references
