@@ -304,7 +304,7 @@ MUTATIONS = [
     Mutation(APPENDING, "taken[name] = event.position", "pass", APPEND),
     Mutation(
         APPENDING,
-        "        self.position = position\n        self.chain = chain\n        self.recorded_at = recorded_at\n",
+        "        self.chain = chain\n        self.recorded_at = recorded_at\n",
         "",
         APPEND,
     ),

@@ -562,4 +562,6 @@ def grants(place: Place, role: str, to: str | None) -> None:
     if not project.config.ledger_url:
         raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        click.echo("\n".join(granting.grants(opened.engine, role, to or f"reflector_{role}")))
+        click.echo(
+            "\n".join(granting.grant_statements(opened.engine, role, to or f"reflector_{role}"))
+        )

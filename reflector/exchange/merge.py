@@ -55,7 +55,7 @@ from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.projection import fill_tables
-from reflector.ledger.reader import between, line_of, one_of
+from reflector.ledger.reader import between, of_types, redaction_line
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
@@ -74,7 +74,7 @@ _ERASE: Final = (
 )
 _ERASE_REDACTED: Final = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-    f"{one_of((ev.EVENT_REDACTED,))})"
+    f"{of_types((ev.EVENT_REDACTED,))})"
 )
 
 
@@ -648,7 +648,7 @@ def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
 
     Such a redaction is not appended, nor the one of it in a later merge.
     """
-    line = line_of(sql, target_id)
+    line = redaction_line(sql, target_id)
     if len(line) < 2 or line[-1].data is None:
         return False
     left, here = found.kept.get(line[0].event_id), line[-1].data.get("kept", {})

@@ -34,7 +34,7 @@ from reflector.ledger.counters import IN_FORCE, IN_FORCE_COLUMNS, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.projection import Projector
-from reflector.ledger.reader import line_of
+from reflector.ledger.reader import redaction_line
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import Stored
 from reflector.ledger.sqlite_file import file_lock
@@ -284,7 +284,7 @@ def redact(
     """Erase an event's text on an open write transaction; `tx` is the command's. Raises
     NoSuchTarget, LedgerError.
     """
-    line = line_of(writing.sql, event_id)
+    line = redaction_line(writing.sql, event_id)
     if not line:
         raise NoSuchTarget(
             f"event {event_id} is not in the ledger; look its id up with `reflector log`"

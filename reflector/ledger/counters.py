@@ -63,7 +63,10 @@ _FROM_BASELINE: Final = (
 )
 
 ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
-ENTRIES: Final = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
+ENTRIES: Final = (
+    f"SELECT {', '.join(ENTRY_COLUMNS)}"  # noqa: S608
+    " FROM bullet WHERE playbook_id = ?"
+)
 _OF_MERGES = (
     f"{ENTRIES} AND (status = 'merged'"  # noqa: S608
     " OR name IN (SELECT removed_into FROM bullet WHERE playbook_id = ? AND status = 'merged'))"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
-from reflector.ledger.sqlite_file import file_lock, open_file, sqlite_module
+from reflector.ledger.sqlite_file import connect_file, file_lock, sqlite_module
 from reflector.ledger.url import Url, url_of
 from reflector.resources import install_command
 
@@ -139,7 +139,7 @@ class Engine:
             (name,), asked = url.get_dialect()().create_connect_args(url)
             options = {**asked, **options}
         if self.url.is_file:
-            connection = open_file(Path(self.url.database), **options)
+            connection = connect_file(Path(self.url.database), **options)
         else:
             connection = sqlite_module().connect(name, **options)
         try:
@@ -343,7 +343,7 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
             pragma.execute("PRAGMA foreign_keys=ON")
 
 
-def sweep(engine: Engine) -> None:
+def rewrite_file(engine: Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no
     write-ahead log. Raises LedgerLocked if another process still reads an older state, which SQLite
     keeps for it.

@@ -42,7 +42,7 @@ NO_ROLES: Final = (
 )
 
 
-def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
+def grant_statements(engine: Engine, role: str, to: str) -> Iterator[str]:
     """Yield the statements that make a role of the server a ledger's reader, writer or owner.
     Raises LedgerUnavailable for an engine without roles, LedgerError.
     """

@@ -220,7 +220,7 @@ def schema(dialect: str) -> dict[str, str]:
     statements = [
         part.strip() for part in text.format(**_WORDS[dialect]).split(";\n") if part.strip()
     ]
-    return {_CREATED.match(statement)[1]: statement for statement in statements}  # type: ignore[index]
+    return {_CREATED.findall(statement)[0]: statement for statement in statements}
 
 
 @cache

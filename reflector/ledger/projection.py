@@ -31,7 +31,7 @@ from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
-from reflector.ledger.reader import history_page, one_of
+from reflector.ledger.reader import history_page, of_types
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.bullet import DEFAULT, is_counting
 
@@ -260,7 +260,7 @@ class Projector:
         since = {str((event.data or {}).get("since")) for event in recounts}
         query = (
             "SELECT event_id, position FROM event"  # noqa: S608
-            f" WHERE playbook_id = ? AND event_id IN ? AND {one_of(BASELINE_TYPES)}"
+            f" WHERE playbook_id = ? AND event_id IN ? AND {of_types(BASELINE_TYPES)}"
         )
         at = dict(self.sql.run(query, since).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
@@ -291,13 +291,17 @@ class Projector:
             self._write_waiting()
             self.counters.forget()
             self.counters.recount(recounted)
+        for name in undone:
+            self._reconsider_tags_of(name)
+
+    def _reconsider_tags_of(self, name: str) -> None:
+        """Decide again which tags of a bullet are active."""
         query = (
             "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND "
             "tag <> 0"
         )
-        for name in undone:
-            for position, reflection_id in self.sql.run(query, name).fetchall():
-                self._reconsider_tags(reflection_id, only=position)
+        for position, reflection_id in self.sql.run(query, name).fetchall():
+            self._reconsider_tags(reflection_id, only=position)
 
     def _merged_into(self, names: Collection[str]) -> set[str]:
         """Return the bullets that were merged into these, having looked them up."""

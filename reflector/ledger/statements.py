@@ -155,7 +155,7 @@ class Statements:
                     copy.write_row((self.id, *row))
             return
         if self.postgres:
-            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
+            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
         self._run_for(f"INSERT INTO {into} {values}", rows)

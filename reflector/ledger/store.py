@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import reflector.ledger
 from reflector.events.event import drawn
-from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
+from reflector.ledger.engines import Engine, open_engine, rewrite_file, write_transaction
 from reflector.ledger.errors import (
     LedgerCorrupt,
     LedgerMoved,
@@ -253,7 +253,7 @@ class Ledger(Reader):
             if any(answer.added for answer in answers):
                 fill_tables(writing.sql)
         with translated(self.engine.url.shown):
-            sweep(self.engine)
+            rewrite_file(self.engine)
         self.drop_erased()
         return answers
 

@@ -33,7 +33,7 @@ from reflector.events.event import (
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, one_of, whose
+from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, of_types, whose
 from reflector.ledger.statements import Statements
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _BROKEN = (
 #: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
 #: say that the evidence `follows`. An erased removal may have said so.
 _MERGES = (
-    f"SELECT 1 FROM event WHERE playbook_id = ? AND {one_of((BULLET_MERGED, BULLET_REMOVED))}"  # noqa: S608
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND {of_types((BULLET_MERGED, BULLET_REMOVED))}"  # noqa: S608
     f" AND position <= ? AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
 _TAGS_OF_SESSIONS = (
@@ -307,7 +307,7 @@ def told_texts(ledger: Reader) -> int:
     """Return how many texts were told, each resume and compaction with its own. Raises
     LedgerError.
     """
-    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
+    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {of_types(TELLING_TYPES)}"  # noqa: S608
     with ledger.asking() as sql:
         return int(sql.run(query).fetchone()[0])
 

@@ -21,7 +21,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
-from reflector.ledger.reader import events_where, kept_of, one_of
+from reflector.ledger.reader import events_where, kept_of, of_types
 from reflector.ledger.rows import Anchor, Head, Stored, event_of
 from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.ledger.store import Ledger
@@ -275,7 +275,7 @@ class Walk:
         self._passed.add(Anchor(0, self._chain))
         rows = self.sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()
         self._erased = {target_id for (target_id,) in rows}
-        retractions = f"{one_of((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?"
+        retractions = f"{of_types((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?"
         for event in events_where(self.sql, retractions, f'{{"{ev.ASIDE}":%'):
             self._set_aside.add(event.meta.get(ev.ASIDE))
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.ledger.errors import LedgerCorrupt, LedgerUnavailable
-from reflector.ledger.grants import grants
+from reflector.ledger.grants import grant_statements
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
@@ -35,7 +35,7 @@ def server(postgres: Postgres) -> Iterator[tuple[str, Login]]:
             with psycopg.connect(url, autocommit=True) as owner:
                 owner.execute(f"CREATE ROLE {name} LOGIN")
                 made.append(name)
-                for statement in grants(ledger.engine, role, name):
+                for statement in grant_statements(ledger.engine, role, name):
                     owner.execute(statement)
             return sa.make_url(url).set(username=name).render_as_string(hide_password=False)
 
@@ -236,4 +236,4 @@ def test_a_file_has_no_roles() -> None:
         Ledger.open("sqlite://") as ledger,
         pytest.raises(LedgerUnavailable, match="which has no roles"),
     ):
-        list(grants(ledger.engine, "reader", "me"))
+        list(grant_statements(ledger.engine, "reader", "me"))
