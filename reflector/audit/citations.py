@@ -6,7 +6,7 @@ bullet once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from reflector.ledger.usage import MARKS, TREND, usage_at
 from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
 
@@ -88,14 +89,14 @@ class Observed(NamedTuple):
         return round(self.helpful / total, 6) if total else None
 
 
-def observed(ledger: Ledger, past: Past | None, used: Mapping[str, Use]) -> dict[str, Observed]:
+def observed(rows: Iterable[BulletRow], past: Past, used: Mapping[str, Use]) -> dict[str, Observed]:
     """Return what sessions showed of each bullet: its counters without their baselines, and no more
-    of them than sessions called it helpful or harmful. Raises LedgerError.
+    of them than sessions called it helpful or harmful. `past` was read after the rows, so it has
+    each of them. Raises LedgerError.
     """
-    rows, found = (past or ledger).rows(), {}
-    then = past or Past(ledger)  # read behind the rows, so it knows each of them
+    found = {}
     for row in rows:
-        up, down = then.baseline(row.name)
+        up, down = past.baseline(row.name)
         helpful, harmful = max(0, row.helpful - up), max(0, row.harmful - down)
         most = used[row.name].decided if row.name in used else 0
         shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
@@ -129,7 +130,9 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
            removed; 0 for never
     """
     tally = usage_at(ledger)
-    shown = observed(ledger, None, use(ledger, tally=tally))
+    rows = ledger.rows()
+    past = Past(ledger)
+    shown = observed(rows, past, use(ledger, past, tally=tally))
     found = []
     for one in ledger.bullets():
         of, reason = tally.bullets[one.name], ""

@@ -18,7 +18,7 @@ from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import COMPLETION_TYPES
 from reflector.ledger.as_of import Past
-from reflector.ledger.reader import between, one_of
+from reflector.ledger.reader import between, of_types
 from reflector.playbook.bullet import COUNTINGS, Counting
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def double_counts(
 
 _COMPLETIONS: Final = (
     "SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-    f"{one_of(COMPLETION_TYPES)}"
+    f"{of_types(COMPLETION_TYPES)}"
     " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
 

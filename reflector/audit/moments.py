@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from reflector.events import event as ev
 from reflector.events.event import written
 from reflector.events.registry import WINDOW_TYPES
-from reflector.ledger.reader import one_of
+from reflector.ledger.reader import of_types
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         return []
     reflections = (
         "SELECT reflection_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        f"{one_of([ev.REFLECTION_COMPLETED])}"
+        f"{of_types([ev.REFLECTION_COMPLETED])}"
         " AND substr(reflection_id, 1, ?) = ? ORDER BY position LIMIT ?"
     )
     # Ids are hex digits, so this is a range of their index in the order of every language.

@@ -23,7 +23,7 @@ from reflector.events import event as ev
 from reflector.events.registry import STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
-from reflector.ledger.reader import one_of
+from reflector.ledger.reader import of_types
 from reflector.ledger.usage import answers_at
 from reflector.prices import spent_on
 
@@ -131,7 +131,7 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
     query = (
         "SELECT session_id, max(event_id), max(occurred_at) FROM event WHERE playbook_id = ? AND "  # noqa: S608
         "position <= ?"
-        f" AND {one_of(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER "
+        f" AND {of_types(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER "
         "BY 3 DESC"
     )
     with ledger.asking() as sql:

@@ -17,7 +17,7 @@ from reflector import authorship
 from reflector.changes.undo import CHANGING, NothingToUndo, undone
 from reflector.events import event as ev
 from reflector.events.event import ASIDE, MERGED, Event, identity, tx_of
-from reflector.ledger.reader import events_where, one_of
+from reflector.ledger.reader import events_where, of_types
 from reflector.ledger.store import Ledger
 
 #: The actor of bullets that a file brings, by a command or at the first look at a project's
@@ -34,7 +34,7 @@ _NO_HOME: Final = (
     "without a home folder, reflector cannot tell which acts are yours; name one by its position "
     "in `reflector log`"
 )
-_VERDICTS: Final = f"{one_of((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
+_VERDICTS: Final = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 
 
 class NotByItself(NothingToUndo):

@@ -291,11 +291,11 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 return
-            before = spool.seen(project, ledger)
-            if spool.was_seen(project, before):
-                with ledger.snapshot():
+            with ledger.snapshot():
+                before = spool.seen(project, ledger)
+                if spool.was_seen(project, before):
                     yield ledger
-                return
+                    return
         from reflector.sessions.drain import refresh
 
         notes = refresh(project)

@@ -117,7 +117,7 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
     if mend:
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
-            for done in heads.mend(ledger, why):
+            for done in heads.mend_head(ledger, why):
                 note(f"reflector: {done}")
     place.needs_playbook()
     kept = _rebuild(place, project)
@@ -562,4 +562,6 @@ def grants(place: Place, role: str, to: str | None) -> None:
     if not project.config.ledger_url:
         raise click.UsageError(f"{project.ledger_file} {granting.NO_ROLES}")
     with project.open_ledger() as opened:
-        click.echo("\n".join(granting.grants(opened.engine, role, to or f"reflector_{role}")))
+        click.echo(
+            "\n".join(granting.grant_statements(opened.engine, role, to or f"reflector_{role}"))
+        )

@@ -67,6 +67,7 @@ class Uses(NamedTuple):
     `reflector check` found.
     """
 
+    rows: list[BulletRow]
     used: Mapping[str, Use]
     told: set[str] | None
     standing: Standing
@@ -78,12 +79,15 @@ class Uses(NamedTuple):
     def of(cls, asked: Question, name: str | None = None) -> Uses:
         """Return what is known of all bullets, or of one, now or then."""
         from reflector.audit.citations import observed, use
+        from reflector.ledger.as_of import Past
         from reflector.ledger.usage import usage_at
         from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
         tally = usage_at(asked.ledger, asked.upto)
-        used = use(asked.ledger, asked.then, name, tally)
+        rows = asked.playbook.rows()
+        past = asked.then or Past(asked.ledger)
+        used = use(asked.ledger, past, name, tally)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
         standing = ranks(tally, project.config)
@@ -97,7 +101,7 @@ class Uses(NamedTuple):
             if found is not None
             else {}
         )
-        return cls(used, told, standing, observed(asked.ledger, asked.then, used), found, results)
+        return cls(rows, used, told, standing, observed(rows, past, used), found, results)
 
     def json(self, row: BulletRow) -> ListedJson:
         """Return a bullet as `list --json` has it."""
@@ -188,7 +192,7 @@ def list_(
     gives way to others. `reflector ledger policy` puts another counting policy in force.
     """
     uses = Uses.of(asked)
-    every = asked.playbook.rows()
+    every = uses.rows
     if counting is not None:
         every = _recounted(asked, every, counting)
     known = [uses.json(row) for row in every if everything or row.status == "live"]

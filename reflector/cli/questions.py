@@ -215,9 +215,9 @@ def blame(asked: Question, name: str) -> None:
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
-    if share := worth(
-        row, observed(asked.ledger, asked.then, use(asked.ledger, asked.then, name))[name]
-    ):
+    past = asked.then or Past(asked.ledger)
+    observed_uses = observed([row], past, use(asked.ledger, past, name))
+    if share := worth(row, observed_uses[name]):
         click.echo(share)
     if steps:
         click.echo()

@@ -40,7 +40,7 @@ from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, name
 from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
-from reflector.ledger.reader import events_where, history_page, one_of, whose
+from reflector.ledger.reader import events_where, history_page, of_types, whose
 from reflector.ledger.statements import Statements
 from reflector.playbook.change import SETS
 
@@ -233,11 +233,11 @@ _COUNTED = (
 #: A person's verdicts are reflections of their own, which take the place of others one citation at
 #: a time.
 _COMPLETED_BY_JUDGES = (
-    f"{one_of((ev.REFLECTION_COMPLETED,))} AND actor <> '{ev.HUMAN}' AND {_NOT_RETRACTED} ORDER "
+    f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor <> '{ev.HUMAN}' AND {_NOT_RETRACTED} ORDER "
     "BY position"
 )
 _COMPLETED_BY_HAND = (
-    f"{one_of((ev.REFLECTION_COMPLETED,))} AND actor = '{ev.HUMAN}' ORDER BY position"
+    f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = '{ev.HUMAN}' ORDER BY position"
 )
 _OF_SESSIONS = (
     f"{whose((ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED))} AND session_id IN "

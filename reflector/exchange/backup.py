@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from reflector.files import absolute, named_folder, sync_folder
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
-from reflector.ledger.sqlite_copy import copy, opened, settle
+from reflector.ledger.sqlite_copy import copy_database, open_database, settle_database
 from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import Url, sqlite_url, url_of
@@ -62,10 +62,10 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
     before = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
-        copy(source, staged)
+        copy_database(source, staged)
         anchor = Anchor(before.position, before.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
-        settle(staged)
+        settle_database(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would
         # replace it.
         os.link(staged, to)
@@ -95,14 +95,14 @@ def restore(
             f"{backup_file} is not a file; name a backup that `reflector ledger backup` made"
         )
     with _staged(present) as staged:
-        copy(backup_file, staged, mode="ro")
+        copy_database(backup_file, staged, mode="ro")
         end = _proven(
             staged, (f"the backup {backup_file} is not sound and was not restored"), playbook
         )
         if written is not None:
             with Ledger.open_file(staged, playbook, keeps_copy=False) as ledger:
                 ledger.set_checkpoint(written[0], 0, written[1])
-        settle(staged)
+        settle_database(staged)
         with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)
             if not force and (lost := _lost(present, staged, readable=readable)):
@@ -113,7 +113,7 @@ def restore(
                 raise LedgerError(f"the ledger {present} {what}")
             kept = _keep(present, readable=readable)
             if readable:
-                with opened(staged) as source, opened(present) as target:
+                with open_database(staged) as source, open_database(present) as target:
                     source.backup(target)
             else:
                 staged.replace(present)
@@ -125,7 +125,7 @@ def _lost(present: Path, staged: Path, *, readable: bool) -> str:
     """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
         return "cannot be read, so it is unknown which events" if _holds_anything(present) else ""
-    with opened(staged) as then, opened(present) as now:
+    with open_database(staged) as then, open_database(present) as now:
         for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
             if position and then.execute(_CHAIN_AT, (name, origin, position)).fetchone() != (
                 chain,
@@ -139,8 +139,8 @@ def _keep(present: Path, *, readable: bool) -> Path | None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     kept = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
-        copy(present, kept)
-        settle(kept)
+        copy_database(present, kept)
+        settle_database(kept)
         return kept
     for suffix in ("-wal", "-shm", "-journal", ""):
         with suppress(FileNotFoundError):
@@ -154,7 +154,7 @@ def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
         raise LedgerCorrupt(
             f"{what}: it holds no ledger; name a file that `reflector ledger backup` made"
         )
-    with opened(staged) as connection:
+    with open_database(staged) as connection:
         ends = {
             name: Anchor(position, chain)
             for name, _, position, chain in connection.execute(_PLAYBOOKS)
@@ -183,7 +183,7 @@ def _is_ledger(path: Path) -> bool:
     if not _holds_anything(path):
         return False
     try:
-        with opened(path) as connection:
+        with open_database(path) as connection:
             found = connection.execute(
                 "SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')"
             ).fetchall()

@@ -54,8 +54,8 @@ from reflector.exchange.transfer import (
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.projection import rebuild
-from reflector.ledger.reader import between, line_of, one_of
+from reflector.ledger.projection import fill_tables
+from reflector.ledger.reader import between, of_types, redaction_line
 from reflector.ledger.redaction import texts_of
 from reflector.ledger.rows import Head, Stored
 from reflector.ledger.statements import Statements
@@ -74,7 +74,7 @@ _ERASE: Final = (
 )
 _ERASE_REDACTED: Final = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-    f"{one_of((ev.EVENT_REDACTED,))})"
+    f"{of_types((ev.EVENT_REDACTED,))})"
 )
 
 
@@ -328,7 +328,7 @@ def _grown(sql: Statements, rest: Iterator[Checked]) -> Stored:
     sql.run(_ERASE_REDACTED, sql.id)
     update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
     sql.execute(update, last.position, last.chain, last.recorded_at, sql.id)
-    rebuild(sql)
+    fill_tables(sql)
     return last
 
 
@@ -394,7 +394,7 @@ class _Merging:
     def finish(self) -> None:
         """Append what came of windows and bullets that both judged or changed."""
         if self.erases:
-            rebuild(self.sql)
+            fill_tables(self.sql)
         origin = self.done.head.origin
         twice = agreement.judged_twice(self.sql, origin)
         self._append(twice)
@@ -648,7 +648,7 @@ def _brings_back(sql: Statements, target_id: str, found: Survey) -> bool:
 
     Such a redaction is not appended, nor the one of it in a later merge.
     """
-    line = line_of(sql, target_id)
+    line = redaction_line(sql, target_id)
     if len(line) < 2 or line[-1].data is None:
         return False
     left, here = found.kept.get(line[0].event_id), line[-1].data.get("kept", {})

@@ -30,7 +30,7 @@ from reflector.events.registry import EVENT_TYPES, ONCE_PER_TARGET
 from reflector.ledger.append import Prepared, check_facts, check_fields, prepare
 from reflector.ledger.canonical import NotCanonical, genesis, next_chain, plain, sealed
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerError, translated
-from reflector.ledger.projection import rebuild
+from reflector.ledger.projection import fill_tables
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Head, Stored, object_in
 from reflector.ledger.statements import Statements
@@ -396,7 +396,7 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
         )
         recorded_at = last.recorded_at if last is not None else writing.recorded_at
         sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
-        rebuild(sql)
+        fill_tables(sql)
     return ledger.head()
 
 

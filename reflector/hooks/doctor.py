@@ -31,7 +31,7 @@ from reflector.hooks.reach import Check, checks_of_hooks, missing_program
 from reflector.judges.prompts import PLACEHOLDERS, Template, TemplateError, find_template
 from reflector.judges.registry import described
 from reflector.ledger.errors import LedgerError
-from reflector.ledger.migration import HEAD_REVISION, is_citus, on_citus, refused_by_citus
+from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_file import SOUND_SQLITE, sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
@@ -255,8 +255,6 @@ def _ledger(project: Project) -> Iterator[Check]:
 
 
 def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
-    if ledger.engine.dialect == "postgresql":
-        yield from _server(ledger)
     head = ledger.head()
     yield Check(
         "ledger",
@@ -306,38 +304,6 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
     yield from _speakers(ledger)
     if not is_said and not refused:
         yield from _bullets(ledger, project)
-
-
-def _server(ledger: Ledger) -> Iterator[Check]:
-    """Yield where a Citus keeps the ledger, or why it would refuse triggers."""
-    with ledger.asking() as sql:
-
-        def ask(query: str) -> object:
-            return sql.execute(query).fetchone()
-
-        on = is_citus(ask)
-        places, reason = (on_citus(ask), refused_by_citus(ask)) if on else ([], None)
-    if len(places) > 1:
-        text = (
-            f"its tables are divided into {len(places)} shards, where triggers do not find the "
-            "events"
-        )
-        yield Check(
-            "citus",
-            text,
-            "reflector ledger copy URL, into a schema of its own (docs/team.md)",
-            is_error=True,
-        )
-    elif reason:
-        what, _, way_out = reason.partition("; ")
-        yield Check("citus", what, way_out, is_error=True)
-    elif on:
-        where = (
-            f"on {places[0]}"
-            if places
-            else ("on the coordinator, for their schema is not distributed")
-        )
-        yield Check("citus", f"the tables are {where}; citus.enable_unsafe_triggers is on")
 
 
 def _windows(ledger: Ledger, project: Project) -> Check:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
-from reflector.ledger.reader import AT_ONCE, between, events_where, one_of, whose
+from reflector.ledger.reader import AT_ONCE, between, events_where, of_types, whose
 from reflector.prices import spent_on
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _homes(steps: Iterable[Event]) -> dict[str, tuple[int, Key]]:
 def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:
     query = (
         "SELECT event_id, session_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        f"{one_of(WINDOW_TYPES)} AND {_BETWEEN}"
+        f"{of_types(WINDOW_TYPES)} AND {_BETWEEN}"
     )
     rows = sql.run(query, after, upto).fetchall()
     sessions = {session for _, session in rows if session}

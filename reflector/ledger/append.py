@@ -30,11 +30,11 @@ from reflector.events.event import (
 )
 from reflector.events.registry import EVENT_TYPES, new_bullets
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
-from reflector.ledger.counters import IN_FORCE, InForce
+from reflector.ledger.counters import IN_FORCE, IN_FORCE_COLUMNS, InForce
 from reflector.ledger.engines import Engine, patience
 from reflector.ledger.errors import Conflict, LedgerCorrupt, LedgerError, NoSuchTarget
 from reflector.ledger.projection import Projector
-from reflector.ledger.reader import line_of
+from reflector.ledger.reader import redaction_line
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import Stored
 from reflector.ledger.sqlite_file import file_lock
@@ -101,18 +101,20 @@ def check_facts(event: NewEvent, facts: Mapping[str, Any], *, foreign: bool = Fa
     looked at, which people and models word, and what `verify` reads. A `foreign` event is a file's,
     which may come from anybody.
     """
-    one = EVENT_TYPES[event.type]
-    if one.target is not None and one.target.required and event.target_id is None:
+    event_type = EVENT_TYPES[event.type]
+    needs_target = event_type.target is not None and event_type.target.required
+    if needs_target and event.target_id is None:
         raise LedgerError(f"{event.type}: target_id is missing; name the event that it is about")
     if event.type == ev.REFLECTION_COMPLETED:
-        wanted = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
-        if event.reflection_id is None or event.event_id != wanted:
+        own_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+        if event.reflection_id is None or event.event_id != own_id:
             # The tables find a reflection's completion by this id, from any of its tags.
             raise LedgerError(
                 f"{event.type}: event_id {event.event_id!r} is not the identity of the reflection "
                 f"{event.reflection_id!r}; make it with identity({event.type!r}, reflection_id)"
             )
-    fault = one.fault(facts) if foreign or one.checked else one.unreadable(facts)
+    is_checked = foreign or event_type.checked
+    fault = event_type.fault(facts) if is_checked else event_type.unreadable(facts)
     if fault is not None:
         raise LedgerError(f"{event.type}: {fault}")
 
@@ -145,6 +147,10 @@ def just_after(time: str) -> str:
 
 
 _HEAD = "SELECT position, chain, recorded_at FROM playbook WHERE id = ?"
+_HEAD_AND_IN_FORCE = (
+    f"SELECT playbook.position, chain, recorded_at, {IN_FORCE_COLUMNS} FROM playbook"  # noqa: S608
+    " LEFT JOIN projection ON playbook_id = id AND projection.name = ? WHERE id = ?"
+)
 _KNOWN = "SELECT event_id, position, data_hash FROM event WHERE playbook_id = ? AND event_id IN ?"
 
 
@@ -160,6 +166,15 @@ class Writing:
     recorded_at: str
     known: dict[str, tuple[int, str]]
     in_force: InForce
+
+    def move_head(self, position: int, chain: str, recorded_at: str) -> None:
+        """Let the head stand at the last event that was appended."""
+        update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
+        self.sql.execute(update, position, chain, recorded_at, self.sql.id)
+        self.position = position
+        self.chain = chain
+        self.recorded_at = recorded_at
+        self.in_force = None
 
 
 @contextmanager
@@ -179,24 +194,22 @@ def transaction(
 
 
 def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
+    """Begin a transaction, lock the playbook's head, and look the ids up."""
     head: Sequence[Any]
-    found: Sequence[Sequence[Any]] = ()
-    if not sql.postgres:
-        sql.cursor.execute("BEGIN IMMEDIATE")
-        (head,) = sql.run(_HEAD).fetchall()
-        if event_ids:
-            found = sql.run(_KNOWN, event_ids).fetchall()
-        in_force = sql.run(IN_FORCE, TABLES).fetchone()
-    else:
+    if sql.postgres:
         # All are sent at once. The first waits; what the others see was committed before they ran.
         locked = sql.run(f"{_HEAD} AND {patience()} <> '' FOR UPDATE")
-        known = sql.run(_KNOWN, event_ids) if event_ids else None
+        known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
         (head,) = locked.fetchall()
-        found = known.fetchall() if known is not None else ()
-    return Writing(
-        sql, head[0], head[1], head[2], {row[0]: (row[1], row[2]) for row in found}, in_force
-    )
+    else:
+        sql.cursor.execute("BEGIN IMMEDIATE")
+        (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
+        in_force = head[3:] if head[3] is not None else None
+        known_ids = sql.run(_KNOWN, event_ids) if event_ids else None
+    rows = known_ids.fetchall() if known_ids is not None else ()
+    known = {event_id: (position, data_hash) for event_id, position, data_hash in rows}
+    return Writing(sql, head[0], head[1], head[2], known, in_force)
 
 
 def append(
@@ -205,35 +218,24 @@ def append(
     """Append prepared events on an open write transaction; of `merged` ones a new bullet may have a
     name that is taken, and changes nothing. Raises Conflict, LedgerCorrupt.
     """
-    sql, known = writing.sql, writing.known
-    position, chain = writing.position, writing.chain
-    if not CHAIN.fullmatch(chain):
+    if not CHAIN.fullmatch(writing.chain):
         raise LedgerCorrupt(
-            f"the head's chain {chain[:80]!r} is not a hash, and nothing was appended; run "
+            f"the head's chain {writing.chain[:80]!r} is not a hash, and nothing was appended; run "
             "`reflector verify`, then "
             "`reflector rebuild --mend`"
         )
+    known = writing.known
+    position = writing.position
+    chain = writing.chain
     recorded_at = later_than(writing.recorded_at)
     answers: list[Appended] = []
     rows: list[Stored] = []
     projected: list[Event] = []
-    for item in prepared:
-        event = item.event
-        if (first := known.get(event.event_id)) is not None:
-            if first[1] != item.data_hash:
-                what = (
-                    f"is already at position {first[0]} with other data; nothing was appended. "
-                    "See it with "
-                    f"`reflector show {event.event_id}`"
-                    if first[0] <= writing.position
-                    else (
-                        "comes twice in one append, with other data; nothing was appended. Give "
-                        "each an id of its own"
-                    )
-                )
-                raise Conflict(
-                    (f"event {event.event_id} ({event.type}) {what}"), event.event_id, first[0]
-                )
+    for sound in prepared:
+        event = sound.event
+        first = known.get(event.event_id)
+        if first is not None:
+            _refuse_other_data(sound, first, writing.position)
             answers.append(Appended(event.event_id, first[0], added=False))
             continue
         position += 1
@@ -242,23 +244,38 @@ def append(
             *(event.occurred_at or recorded_at, recorded_at, event.actor),
             *(event.session_id, event.reflection_id, event.target_id),
         )
-        chain = next_chain(chain, header, item.data_hash, item.meta_hash)
-        stored = Stored(*header, item.data, item.data_hash, item.meta, chain)
-        rows.append(stored)
-        known[event.event_id] = (position, item.data_hash)
+        chain = next_chain(chain, header, sound.data_hash, sound.meta_hash)
+        rows.append(Stored(*header, sound.data, sound.data_hash, sound.meta, chain))
+        known[event.event_id] = (position, sound.data_hash)
         answers.append(Appended(event.event_id, position, added=True))
-        projected.append(Event(*header, item.facts, item.data_hash, event.meta, chain))
+        projected.append(Event(*header, sound.facts, sound.data_hash, event.meta, chain))
     if rows:
         if not merged:
-            _refuse_taken_names(sql, projected)
-        sql.insert("event", Stored._fields, rows)
-        projector = Projector(sql, writing.in_force)
-        projector.project(projected)
-        writing.in_force = None
-        update = "UPDATE playbook SET position = ?, chain = ?, recorded_at = ? WHERE id = ?"
-        sql.execute(update, position, chain, recorded_at, sql.id)
-        writing.position, writing.chain, writing.recorded_at = position, chain, recorded_at
+            _refuse_taken_names(writing.sql, projected)
+        writing.sql.insert("event", Stored._fields, rows)
+        Projector(writing.sql, writing.in_force).project(projected)
+        writing.move_head(position, chain, recorded_at)
     return answers
+
+
+def _refuse_other_data(sound: Prepared, first: tuple[int, str], end: int) -> None:
+    """Raise Conflict for an event with an id that is known, at (position, data hash), with other
+    data; `end` is the position of the last event before this append.
+    """
+    position, data_hash = first
+    if data_hash == sound.data_hash:
+        return
+    event = sound.event
+    reason = (
+        "comes twice in one append, with other data; nothing was appended. Give each an id of its "
+        "own"
+    )
+    if position <= end:
+        reason = (
+            f"is already at position {position} with other data; nothing was appended. See it with "
+            f"`reflector show {event.event_id}`"
+        )
+    raise Conflict(f"event {event.event_id} ({event.type}) {reason}", event.event_id, position)
 
 
 def redact(
@@ -267,7 +284,7 @@ def redact(
     """Erase an event's text on an open write transaction; `tx` is the command's. Raises
     NoSuchTarget, LedgerError.
     """
-    line = line_of(writing.sql, event_id)
+    line = redaction_line(writing.sql, event_id)
     if not line:
         raise NoSuchTarget(
             f"event {event_id} is not in the ledger; look its id up with `reflector log`"
@@ -312,21 +329,19 @@ def assert_counters(
 
 
 def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
-    new = [
-        (event, bullet["name"])
-        for event in events
-        for bullet in new_bullets(event.type, event.data or {})
-    ]
+    new = []
+    for event in events:
+        new += [(event, bullet["name"]) for bullet in new_bullets(event.type, event.data or {})]
     if not new:
         return
     query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"
     taken = dict(sql.run(query, [name for _, name in new]).fetchall())
     for event, name in new:
         if name in taken:
-            what = (
+            message = (
                 f"the bullet {name} exists since position {taken[name]}, and names are never "
                 "reused; nothing was "
                 "appended. Add it under a name that was never given out"
             )
-            raise Conflict(what, event.event_id, taken[name])
+            raise Conflict(message, event.event_id, taken[name])
         taken[name] = event.position

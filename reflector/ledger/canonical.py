@@ -40,8 +40,8 @@ def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
     decimals, so that every engine and language reads the same. Raises `NotCanonical` for other
     types, non-string keys, integers beyond 2**53 - 1, NaN and infinities.
     """
-    result: Mapping[str, Any] = _plain(value, "", 0)
-    return result
+    canonical: Mapping[str, Any] = _plain(value, "", 0)
+    return canonical
 
 
 def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
@@ -60,6 +60,9 @@ def sealed(value: Mapping[str, Any]) -> tuple[str, str]:
 def _plain(value: Any, path: str, depth: int) -> Any:
     """Return the value with floats written as strings; the very same object where nothing had to
     change.
+
+    One function with a branch a type, and not one a type, because it runs for each value that is
+    appended: a call for a text would cost more than its branch.
     """
     kind = type(value)
     if kind is str or value is None or kind is bool:
@@ -76,24 +79,23 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if kind is dict or isinstance(value, Mapping):
         changed: dict[str, Any] = {}
-        for key, item in value.items():
+        for key, member in value.items():
             if type(key) is not str:
                 raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
-            of = type(item)
+            member_kind = type(member)
             # Most values are these; skipping the call for them halves the cost of a small event.
-            if (
-                of is str
-                or item is None
-                or of is bool
-                or (of is int and -MAX_INT <= item <= MAX_INT)
-            ):
+            if member_kind is str or member is None or member_kind is bool:
                 continue
-            plain = _plain(item, f"{path}.{key}" if path else key, depth + 1)
-            if plain is not item:
-                changed[key] = plain
-        return {**value, **changed} if changed or kind is not dict else value
+            if member_kind is int and -MAX_INT <= member <= MAX_INT:
+                continue
+            plain_member = _plain(member, f"{path}.{key}" if path else key, depth + 1)
+            if plain_member is not member:
+                changed[key] = plain_member
+        if not changed and kind is dict:
+            return value
+        return {**value, **changed}
     if kind is list or isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+        return [_plain(part, f"{path}[{index}]", depth + 1) for index, part in enumerate(value)]
     raise NotCanonical(f"{path or 'value'}: {kind.__name__} has no canonical form")
 
 
@@ -125,6 +127,7 @@ def next_chain(
 
 def leaf(header: tuple[str | int | None, ...], data_hash: str, meta_hash: str) -> bytes:
     """Return what the chain takes of one event, wherever it stands; see `next_chain`."""
+    # One format over names: a join over the fields takes a quarter longer, for each event.
     (
         position,
         event_id,

@@ -28,15 +28,15 @@ MEMBERS: Final[dict[Counting, str]] = {
     "once_per_session": "count(DISTINCT session_id) + count(*) - count(session_id)",
 }
 
-#: The policy in force, whether any bullet was merged, and whether a retraction is active: one
-#: question, since every append asks it. Its other value is `TABLES`.
-IN_FORCE: Final = (
-    "SELECT policy_id, EXISTS (SELECT 1 FROM bullet WHERE bullet.playbook_id = "
-    "projection.playbook_id"
-    " AND bullet.status = 'merged'), EXISTS (SELECT 1 FROM retraction WHERE"
-    " retraction.playbook_id = projection.playbook_id AND active = 1)"
-    " FROM projection WHERE playbook_id = ? AND name = ?"
+#: The policy in force, whether any bullet was merged, and whether a retraction is active.
+IN_FORCE_COLUMNS: Final = (
+    "policy_id, EXISTS (SELECT 1 FROM bullet"
+    " WHERE bullet.playbook_id = projection.playbook_id AND bullet.status = 'merged'),"
+    " EXISTS (SELECT 1 FROM retraction"
+    " WHERE retraction.playbook_id = projection.playbook_id AND active = 1)"
 )
+#: One question for all of these, since every append asks it. Its other value is `TABLES`.
+IN_FORCE: Final = f"SELECT {IN_FORCE_COLUMNS} FROM projection WHERE playbook_id = ? AND name = ?"  # noqa: S608
 #: The answer to it; None where there is no row.
 InForce = Sequence[Any] | None
 #: How many tags count for each heir: those of the members of its family, each member's behind a
@@ -63,7 +63,10 @@ _FROM_BASELINE: Final = (
 )
 
 ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
-ENTRIES: Final = f"SELECT {', '.join(ENTRY_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608  the code's own names
+ENTRIES: Final = (
+    f"SELECT {', '.join(ENTRY_COLUMNS)}"  # noqa: S608
+    " FROM bullet WHERE playbook_id = ?"
+)
 _OF_MERGES = (
     f"{ENTRIES} AND (status = 'merged'"  # noqa: S608
     " OR name IN (SELECT removed_into FROM bullet WHERE playbook_id = ? AND status = 'merged'))"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
-from reflector.ledger.sqlite_file import file_lock, open_file, sqlite_module
+from reflector.ledger.sqlite_file import connect_file, file_lock, sqlite_module
 from reflector.ledger.url import Url, url_of
 from reflector.resources import install_command
 
@@ -139,7 +139,7 @@ class Engine:
             (name,), asked = url.get_dialect()().create_connect_args(url)
             options = {**asked, **options}
         if self.url.is_file:
-            connection = open_file(Path(self.url.database), **options)
+            connection = connect_file(Path(self.url.database), **options)
         else:
             connection = sqlite_module().connect(name, **options)
         try:
@@ -172,32 +172,38 @@ def _write_ahead(cursor: Any) -> str:
 
 
 def _prepare(connection: Any, where: str) -> None:
+    """Set everything that a connection to a SQLite ledger needs. Raises LedgerUnavailable."""
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={sqlite_file.BUSY_TIMEOUT_MS}")
-    names = {
-        row[0]
-        for row in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    }
-    # A ledger or an empty database. Another program's is refused later, with its journal mode as it
-    # was.
-    if not names or {"playbook", "event"} <= names:
-        cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
-        if not names:  # the change of mode needs no journal beside a file that holds nothing
-            with suppress(sqlite_module().OperationalError):  # another process is just changing it
-                cursor.execute("PRAGMA journal_mode=MEMORY")
-        mode = _write_ahead(cursor)
-        if str(mode).lower() not in {"wal", "memory"}:
-            raise LedgerUnavailable(
-                f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
-                "put it on a local disk, not on a network file system"
-            )
+    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        _make_write_ahead(cursor, where)
     # NORMAL lost acknowledged commits in a power-loss model.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
     cursor.close()
+
+
+def _make_write_ahead(cursor: Any, where: str) -> None:
+    """Let a new database, or a ledger that lost it, use a write-ahead log. Raises
+    LedgerUnavailable.
+    """
+    rows = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = {name for (name,) in rows}
+    if tables and not {"playbook", "event"} <= tables:
+        return  # another program's is refused later, with its journal mode as it was
+    cursor.execute(f"PRAGMA page_size={_PAGE_SIZE}")  # of a new file; it cannot change later
+    if not tables:  # the change of mode needs no journal beside a file that holds nothing
+        with suppress(sqlite_module().OperationalError):  # another process is just changing it
+            cursor.execute("PRAGMA journal_mode=MEMORY")
+    mode = _write_ahead(cursor)
+    if mode.lower() not in {"wal", "memory"}:
+        raise LedgerUnavailable(
+            f"the ledger {where} cannot use write-ahead logging (journal mode {mode}); "
+            "put it on a local disk, not on a network file system"
+        )
 
 
 def _options(url: sa.URL) -> dict[str, Any]:
@@ -337,7 +343,7 @@ def migration_transaction(engine: Engine) -> Iterator[sa.Connection]:
             pragma.execute("PRAGMA foreign_keys=ON")
 
 
-def sweep(engine: Engine) -> None:
+def rewrite_file(engine: Engine) -> None:
     """Rewrite a SQLite ledger's file, so that what was erased is in no free page and in no
     write-ahead log. Raises LedgerLocked if another process still reads an older state, which SQLite
     keeps for it.

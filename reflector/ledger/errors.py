@@ -84,19 +84,15 @@ def translated(where: str) -> Iterator[None]:
         raise
     except (UnicodeDecodeError, JSONDecodeError, binascii.Error) as error:
         # What the ledger holds, or a driver that words an error with a part of the damaged schema.
-        raise _meant("11", str(error), "", where) from error
+        raise _meant("11", str(error), where) from error
     except Exception as error:
         met = getattr(error, "orig", None) or error  # SQLAlchemy wraps what it met
         package = _package(met)
         if package not in (*_DRIVERS, "sqlalchemy"):
             raise
         text = (str(met).strip().splitlines() or [type(met).__name__])[0]
-        if package == "psycopg":
-            context = getattr(getattr(met, "diag", None), "context", None) or ""
-            raise _meant(_code_of(met), text, context, where) from error
-        raise _meant(
-            str((getattr(met, "sqlite_errorcode", None) or 0) & 0xFF), text, "", where
-        ) from error
+        code = _code_of(met) if package == "psycopg" else str(_sqlite_code(met))
+        raise _meant(code, text, where) from error
 
 
 _DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
@@ -111,7 +107,12 @@ def is_out_of_reach(error: BaseException) -> bool:
     """Return whether SQLite's error says that a file could not be reached, and nothing of what
     the file holds.
     """
-    return ((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF) in _PASSES
+    return _sqlite_code(error) in _PASSES
+
+
+def _sqlite_code(error: BaseException) -> int:
+    """Return SQLite's primary result code of an error, 0 for an error that has none."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _package(error: BaseException) -> str:
@@ -120,65 +121,30 @@ def _package(error: BaseException) -> str:
     return next((name for name in packages if name in _DRIVERS), packages[0])
 
 
-def _meant(code: str, text: str, context: str, where: str) -> LedgerError:
-    """Return the error that a code, the words behind it and their context mean."""
+def _meant(code: str, text: str, where: str) -> LedgerError:
+    """Return the error that a code and the words after it mean."""
     for pattern, kind, says in _MEANINGS:
-        if found := re.match(pattern, f"{code} {text}\n{context}", re.IGNORECASE):
-            return kind(
-                says.format(where=f"the ledger {where}", text=text, code=code, **found.groupdict())
-            )
+        if re.match(pattern, f"{code} {text}", re.IGNORECASE):
+            return kind(says.format(where=f"the ledger {where}", text=text, code=code))
     raise AssertionError("the last pattern fits everything")
 
 
 #: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and
-#: PostgreSQL's. Where a worker of Citus refuses one, only its words come back: those of our
-#: triggers, and the names of constraints.
-_REFUSED: Final = (
-    "(?:19 |P0001|23...|XX000(?=.*(?:append-only|event_target_once|event_target_exists|unique))).*"
-)
+#: PostgreSQL's.
+_REFUSED: Final = "(?:19 |P0001|23...).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
-_WAIT: Final = (
-    "({text}); start that server or wait until it is back, then run the same command again"
-)
 HEAD_MISPLACED: Final = (
     "the head of the playbook in {where} does not stand at its last event, and nothing was "
     "appended; find out who "
     "moved it with `reflector verify`, then run `reflector rebuild --mend`"
 )
-#: What codes, words and their context mean; the first that fits. SQLite's primary result codes have
+#: What codes and words mean; the first that fits. SQLite's primary result codes have
 #: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's
-#: manual, appendix A), and its words, but for those of our triggers, come in its language. Citus,
-#: which speaks English alone, has general codes for what it meets, and names a worker in its words
-#: or in the context of what came from there.
+#: manual, appendix A), and its words, but for those of our triggers, come in its language.
 _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
     (
-        r"(?:(?:XX000|58030).*(?:to COPY to shard|connection|EOF detected)|08|57P)(?:.|\n)*"
-        r"(?:remote node (?:\S+@)?|to COPY to shard \d+ on |connections to the node |executing "
-        r"command on )"
-        r"(?P<worker>\S+:\d+)",
-        LedgerAway,
-        f"{{where}} needs the Citus server {{worker}}, which does not answer {_WAIT}",
-    ),
-    (
-        "XX000 could not commit transaction for shard",
-        LedgerAway,
-        f"{{where}} lost a server of its Citus {_WAIT}",
-    ),
-    (
-        r'XX000 .*unrecognized RTE kind: 7|42P01 .*"event_\d+"',
-        LedgerUnavailable,
-        "the triggers of {where} name other tables than Citus has ({text}), and nothing was "
-        "appended; let the owner of "
-        "the ledger run `reflector rebuild --mend`",
-    ),
-    (
-        r"XX000 .*nextval\(sequence\) calls in worker nodes",
-        LedgerUnavailable,
-        "{where} begins no playbook on a worker of Citus ({text}); name the coordinator in the URL",
-    ),
-    (
-        "RF001|XX000 .*a minute ahead",
+        "RF001",
         LedgerUnavailable,
         (
             "{where} takes no event of another time ({text}); correct the clock of this machine, "

@@ -32,13 +32,8 @@ _CHANGED: Final = {
     "projection": ("policy_id", "position", "state_hash", "updated_at"),
     "cached_usage": ("code_version", "position", "state"),
 }
-#: The schema and the role, quoted where they have to be, and the sequence that numbers playbooks
-#: where it is not the column's own: on Citus (revision 0007).
-_ASKED: Final = (
-    "SELECT quote_ident(current_schema()), quote_ident(%s), (SELECT 'playbook_id_seq' FROM "
-    "pg_attribute"
-    " WHERE attrelid = to_regclass('playbook') AND attname = 'id' AND atthasdef)"
-)
+#: The schema and the role, quoted if necessary.
+_NAMES: Final = "SELECT quote_ident(current_schema()), quote_ident(%s)"
 #: What a SQLite ledger's file is told about, behind its path.
 NO_ROLES: Final = (
     "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and "
@@ -47,21 +42,19 @@ NO_ROLES: Final = (
 )
 
 
-def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
+def grant_statements(engine: Engine, role: str, to: str) -> Iterator[str]:
     """Yield the statements that make a role of the server a ledger's reader, writer or owner.
     Raises LedgerUnavailable for an engine without roles, LedgerError.
     """
     if engine.dialect == "sqlite":
         raise LedgerUnavailable(f"{engine.url.shown} {NO_ROLES}")
     with translated(engine.url.shown), engine.connection() as connection:
-        schema, name, numbers = connection.execute(_ASKED, [to]).fetchone()
+        schema, name = connection.execute(_NAMES, [to]).fetchone()
     tables = [f"{schema}.{table}" for table in _TABLES]
     readable = ", ".join([*tables, *(f"{schema}.{view}" for view in VIEWS)])
     if role == "owner":
         yield f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {name};"
         yield from (f"ALTER TABLE {table} OWNER TO {name};" for table in tables)
-        if numbers:
-            yield f"ALTER SEQUENCE {schema}.{numbers} OWNER TO {name};"
         yield from (f"ALTER VIEW {schema}.{view} OWNER TO {name};" for view in VIEWS)
         functions = re.findall(
             r"CREATE OR REPLACE FUNCTION (\w+)",
@@ -85,5 +78,3 @@ def grants(engine: Engine, role: str, to: str) -> Iterator[str]:
         yield f"GRANT INSERT (name, {', '.join(_HEAD)}) ON {schema}.playbook TO {name};"
         for table, columns in _CHANGED.items():
             yield f"GRANT UPDATE ({', '.join(columns)}) ON {schema}.{table} TO {name};"
-        if numbers:
-            yield f"GRANT USAGE ON SEQUENCE {schema}.{numbers} TO {name};"

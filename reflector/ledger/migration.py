@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
-from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable
+from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.resources import resource_dir
 
@@ -30,7 +29,11 @@ HEAD_REVISION = max(
 )
 #: `made_digest` of each version that was released before this one, oldest first; "" of those
 #: without it.
-EARLIER: Final = ("", "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8")
+EARLIER: Final = (
+    "",
+    "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8",
+    "cc1521d166d6d3decf945e7d2690a8cde6ac2b95702e912a059af24221dfea59",
+)
 #: In order of creation: the later ones read `repeated`, which is not documented for queries.
 VIEWS = ("repeated", "bullets", "tags", "reflections", "sessions")
 
@@ -64,18 +67,11 @@ _WORDS = {
         "numbered": "",
     },
 }
-#: How Citus numbers playbooks: a table that is on a worker has no identity column, but it may have
-#: a default.
-NUMBERED: Final = "CREATE SEQUENCE IF NOT EXISTS playbook_id_seq AS INTEGER"
-_BY_SEQUENCE: Final = " DEFAULT nextval('playbook_id_seq')"
 #: The name of the table or index that a statement creates.
 _CREATED: Final = re.compile(r"CREATE (?:UNIQUE )?\w+ (\w+)")
 
 #: Alembic keeps the migration that runs in variables of the process.
 _ALEMBIC = threading.Lock()
-
-#: Asks a database for the first row of an answer, None where it has none.
-Ask = Callable[[str], Any]
 
 
 class Upgraded(NamedTuple):
@@ -203,10 +199,7 @@ def _revision(engine: Engine, driver: Any) -> str | None:
 
 def _create(driver: Any, dialect: str) -> None:
     """Make a new ledger on an open write transaction."""
-    on_workers = dialect == "postgresql" and is_citus(_asks(driver))
-    if on_workers:
-        driver.execute(NUMBERED)
-    for statement in schema(dialect, by_sequence=on_workers).values():
+    for statement in schema(dialect).values():
         driver.execute(statement)
     driver.execute(VERSION)
     driver.execute(f"INSERT INTO alembic_version VALUES ('{HEAD_REVISION}')")  # noqa: S608
@@ -218,15 +211,16 @@ def _create(driver: Any, dialect: str) -> None:
     create_views(driver, dialect)
 
 
-def schema(dialect: str, *, by_sequence: bool = False) -> dict[str, str]:
-    """Return the statement that makes each table and index of a new ledger, by its name, in order;
-    `by_sequence` says how a PostgreSQL numbers playbooks.
+def schema(dialect: str) -> dict[str, str]:
+    """Return the statement that makes each table and index of a new ledger, by name, in order of
+    creation.
     """
     text = (resource_dir("migrations") / "schema.sql").read_text(encoding="utf-8")
-    words = _WORDS[dialect] | ({"numbered": _BY_SEQUENCE} if by_sequence else {})
     text = with_types(re.sub(r"^--.*\n", "", text, flags=re.MULTILINE))
-    statements = [part.strip() for part in text.format(**words).split(";\n") if part.strip()]
-    return {_CREATED.match(statement)[1]: statement for statement in statements}  # type: ignore[index]
+    statements = [
+        part.strip() for part in text.format(**_WORDS[dialect]).split(";\n") if part.strip()
+    ]
+    return {_CREATED.findall(statement)[0]: statement for statement in statements}
 
 
 @cache
@@ -240,10 +234,6 @@ def made_digest() -> str:
         for text in (*triggers(dialect).values(), *(view_sql(dialect, name) for name in VIEWS))
     )
     return sha256(" ".join("\n".join(texts).split()).encode()).hexdigest()
-
-
-def _asks(driver: Any) -> Ask:
-    return lambda query: driver.execute(query).fetchone()
 
 
 def upgrade(connection: sa.Connection) -> None:
@@ -260,85 +250,19 @@ def upgrade(connection: sa.Connection) -> None:
         command.upgrade(config, "head")
 
 
-def triggers(dialect: str, schema: str = "public", event: str = "event") -> dict[str, str]:
+def triggers(dialect: str, schema: str = "public") -> dict[str, str]:
     """Return the SQL of each trigger that an engine must have, by trigger name, in order of
-    creation.
-
-    A function of PostgreSQL's finds tables in `schema` (an identifier, quoted where it has to be)
-    and in no other, and the events in the table `event`.
+    creation. A function of PostgreSQL finds tables in `schema` (an identifier, quoted if necessary)
+    and in no other.
     """
     files = sorted((resource_dir("migrations") / "triggers" / dialect).glob("*.sql"))
     texts = {path.stem: with_types(path.read_text(encoding="utf-8")) for path in files}
-    return {
-        name: text.replace("{schema}", schema).replace("{event}", event)
-        for name, text in texts.items()
-    }
+    return {name: text.replace("{schema}", schema) for name, text in texts.items()}
 
 
-def triggers_of(dialect: str, ask: Ask) -> tuple[dict[str, str], str]:
-    """Return the SQL of each trigger of a ledger, and its schema on PostgreSQL, quoted where it
-    has to be.
-    """
-    if dialect == "sqlite":
-        return triggers("sqlite"), ""
-    schema = str(ask("SELECT quote_ident(current_schema())")[0])
-    return triggers("postgresql", schema, event_table(ask)), schema
-
-
-def is_citus(ask: Ask) -> bool:
-    """Return whether a PostgreSQL distributes tables among workers."""
-    return ask("SELECT 1 FROM pg_extension WHERE extname = 'citus'") is not None
-
-
-def on_citus(ask: Ask) -> list[str]:
-    """Return the server (host:port) of each part of the events' table on Citus: one for a schema
-    that is on a worker, none for tables that are the coordinator's own.
-    """
-    return list(ask(_PLACES)[0] or ())
-
-
-def event_table(ask: Ask) -> str:
-    """Return the events' table as a trigger has to name it. On Citus triggers run where the rows
-    are, and the table has the number of its shard in its name there, on whichever worker it is. A
-    schema's tables have one shard each.
-
-    So one text of a trigger serves both: a text for Citus alone would have to ask for the name at
-    every row, by dynamic SQL, and would be one more to keep equal.
-    """
-    shards = (
-        "SELECT min(shardid) FROM pg_dist_shard WHERE logicalrelid = to_regclass('event') "
-        "HAVING count(*) = 1"
-    )
-    found = ask(shards) if is_citus(ask) else None
-    return f"event_{found[0]}" if found else "event"
-
-
-_PLACES = (
-    "SELECT array_agg(nodename || ':' || nodeport ORDER BY shardid) FROM pg_dist_shard"
-    " JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)"
-    " WHERE logicalrelid = to_regclass('event') AND noderole = 'primary'"
-)
-#: The servers of a Citus that answer and take no triggers, beginning with the one that is asked.
-_REFUSING = (
-    "SELECT concat_ws(', ', CASE WHEN current_setting('citus.enable_unsafe_triggers') <> 'on' "
-    "THEN 'this server' END,"
-    " (SELECT string_agg(nodename || ':' || nodeport, ', ' ORDER BY nodeid) FROM pg_dist_node"
-    " JOIN run_command_on_all_nodes('SHOW citus.enable_unsafe_triggers') USING (nodeid)"
-    " WHERE success AND result <> 'on'))"
-)
-
-
-def refused_by_citus(ask: Ask) -> str:
-    """Return why a Citus would refuse a ledger's triggers, with the way out; "" where nothing
-    does.
-    """
-    if is_citus(ask) and (servers := ask(_REFUSING)[0]):
-        return (
-            "Citus refuses triggers on tables of its workers, for citus.enable_unsafe_triggers "
-            f"is off on {servers}; "
-            "set it to on in the configuration of the coordinator and of each worker"
-        )
-    return ""
+def current_schema(connection: Any) -> str:
+    """Return the name of the schema that a connection to PostgreSQL is in, quoted if necessary."""
+    return str(connection.execute("SELECT quote_ident(current_schema())").fetchone()[0])
 
 
 def drop_triggers(driver: Any, dialect: str) -> None:
@@ -350,17 +274,12 @@ def drop_triggers(driver: Any, dialect: str) -> None:
 
 def create_triggers(driver: Any, dialect: str) -> None:
     """Drop and create every trigger, so that each is the one of this code."""
-    ask = _asks(driver)
-    if dialect == "postgresql" and (reason := refused_by_citus(ask)):
-        raise LedgerUnavailable(reason)
     drop_triggers(driver, dialect)
-    ours, _ = triggers_of(dialect, ask)
-    for sql in ours.values():
-        # One by one, for Citus passes each on to its workers.
-        for statement in (
-            [sql] if dialect == "sqlite" else re.split(r"(?<=;)\n(?=DROP|CREATE)", sql)
-        ):
-            driver.execute(statement)
+    schema = ""
+    if dialect == "postgresql":
+        schema = current_schema(driver)
+    for statements in triggers(dialect, schema).values():
+        driver.execute(statements)
 
 
 def view_sql(dialect: str, name: str) -> str:

@@ -31,7 +31,7 @@ from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
 from reflector.events.state import MAX_TAGS, Entry, Playbook, verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
-from reflector.ledger.reader import history_page, one_of
+from reflector.ledger.reader import history_page, of_types
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
 from reflector.playbook.bullet import DEFAULT, is_counting
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE: Final = ("bullet", "bullet_status", "tag", "session_window", "retraction", "record")
+REBUILDABLE: Final = ("bullet", "tag", "session_window", "retraction", "record")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 #: A row of the table of tags, as `TAG_COLUMNS` has it.
@@ -48,7 +48,15 @@ TagRow = tuple[int, str, int, str | None, str | None, int]
 TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active")
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
-_STATUS_COLUMNS = ("name", "position", "status")
+#: (position, name, position of the baseline, own retraction) of tags that are verdicts.
+_RETRACTIONS_OF_TAGS: Final = (
+    "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id FROM tag"
+    " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
+    " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
+    " LEFT JOIN retraction ON retraction.playbook_id = tag.playbook_id"
+    " AND retraction.target_id = event.event_id AND retraction.active = 1"
+    " WHERE tag.playbook_id = ? AND tag.tag <> 0"
+)
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -68,7 +76,9 @@ class _Window:
         may still be judged.
         """
         if self.state != "completed":
-            self.state, self.attempts, self.changed_at = state, self.attempts + attempts, changed_at
+            self.state = state
+            self.attempts += attempts
+            self.changed_at = changed_at
 
 
 @dataclass(slots=True)
@@ -76,14 +86,12 @@ class _Waiting:
     """What is to be written, folded, so that each row is written once.
 
     windows    by event id
-    statuses   rows of `bullet_status`
     uncounted  names of bullets whose tags in the table count no more
     counted    how many of `tags` count, by name and verdict
     """
 
     windows: dict[str, _Window] = field(default_factory=dict)
     keys: list[int] = field(default_factory=list)
-    statuses: list[tuple[object, ...]] = field(default_factory=list)
     uncounted: set[str] = field(default_factory=set)
     tags: list[TagRow] = field(default_factory=list)
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -103,50 +111,54 @@ class Projector:
 
     def project(self, events: Sequence[Event]) -> None:
         """Fold events into the tables, in order; one that cannot be read changes nothing."""
-        events = [event for event in events if not event.fault]
+        readable = [event for event in events if not event.fault]
         updated_at = None
-        self._read_bullets(events)
-        for event in events:
-            type_, data = event.type, event.data if event.data is not None else {}
-            if type_ == ev.BULLET_TAGGED:
-                if self._tagged(event, data):
-                    updated_at = event.recorded_at
-                continue
-            effect = effect_of(type_)
-            if effect is None or isinstance(effect, ChangesNothing):
-                continue
-            if effect.changes:
-                updated_at = event.recorded_at
-            if isinstance(effect, RecordsWindow):
-                self._opened(event, data)
-            elif isinstance(effect, MovesWindow):
-                if state := effect.state_by(data):
-                    self._moved(event, state, effect.attempts)
-            elif isinstance(effect, Retracts):
-                self._retracted(event)
-            elif isinstance(effect, AdoptsPolicy):
-                self._adopted(data)
+        self._read_bullets(readable)
+        for event in readable:
+            data = event.data if event.data is not None else {}
+            if event.type == ev.BULLET_TAGGED:
+                changes = self._tag(event, data)
             else:
-                self._change_bullets(event, effect, data)
+                effect = effect_of(event.type)
+                changes = effect is not None and effect.changes
+                self._apply(event, effect, data)
+            if changes:
+                updated_at = event.recorded_at
         self._write_waiting()
         if updated_at is not None:
             sql = "UPDATE projection SET updated_at = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, updated_at, self.sql.id, TABLES)
 
-    def _tagged(self, event: Event, data: Mapping[str, Any]) -> bool:
+    def _apply(self, event: Event, effect: Effect | None, data: Mapping[str, Any]) -> None:
+        """Fold the effect of an event that is not a tag into what waits, or into the tables."""
+        match effect:
+            case None | ChangesNothing():
+                return
+            case RecordsWindow():
+                self._open_window(event, data)
+            case MovesWindow():
+                if state := effect.state_by(data):
+                    self._move_window(event, state, effect.attempts)
+            case Retracts():
+                self._retract(event)
+            case AdoptsPolicy():
+                self._adopt_policy(data)
+            case _:
+                self._change_bullets(event, effect, data)
+
+    def _tag(self, event: Event, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
-        judged = verdict(data)
+        name_and_tag = verdict(data)
         waiting = self._waiting
-        if judged is None:
+        if name_and_tag is None:
             name = storable(data.get("name"))
             waiting.tags.append((event.position, name, 0, event.session_id, event.reflection_id, 0))
             return False
         active = 0 if self.counters.has_retractions() and self._is_covered(event) else 1
-        waiting.tags.append(
-            (event.position, *judged, event.session_id, event.reflection_id, active)
-        )
+        whose = (event.session_id, event.reflection_id)
+        waiting.tags.append((event.position, *name_and_tag, *whose, active))
         if active:
-            waiting.counted[judged] = waiting.counted.get(judged, 0) + 1
+            waiting.counted[name_and_tag] = waiting.counted.get(name_and_tag, 0) + 1
         return True
 
     def _is_covered(self, event: Event) -> bool:
@@ -161,17 +173,26 @@ class Projector:
     def _write_waiting(self) -> None:
         """Write what waits. Its bullets come before its tags, as their events do."""
         waiting, self._waiting = self._waiting, _Waiting()
-        now = {
-            event_id: (one.state, one.attempts, one.changed_at)
-            for event_id, one in waiting.windows.items()
-        }
-        new = {event_id: one.row for event_id, one in waiting.windows.items() if one.row}
-        self.sql.insert(
-            "session_window",
-            _WINDOW_COLUMNS,
-            [(*row, *now[event_id]) for event_id, row in new.items()],
-        )
-        self.sql.insert("record", ("key",), [(key,) for key in waiting.keys], only_new=True)
+        self._write_windows(waiting.windows)
+        self.sql.insert_new("record", "key", waiting.keys)
+        self._write_bullets()
+        names = [(name,) for name in sorted(waiting.uncounted)]
+        self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), names)
+        self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
+        if waiting.counted:
+            self.counters.increase(waiting.counted)
+
+    def _write_windows(self, windows: Mapping[str, _Window]) -> None:
+        """Insert the new windows, and move those that are in the table."""
+        opened: list[tuple[object, ...]] = []
+        moved: list[tuple[object, ...]] = []
+        for event_id, window in windows.items():
+            step = (window.state, window.attempts, window.changed_at)
+            if window.row:
+                opened.append((*window.row, *step))
+            else:
+                moved.append((*step, event_id))
+        self.sql.insert("session_window", _WINDOW_COLUMNS, opened)
         self.sql.change(
             "session_window",
             "state = {state}, attempts = attempts + {attempts}, changed_at = {changed_at}",
@@ -179,34 +200,24 @@ class Projector:
             "{event_id})"
             " AND state <> 'completed'",
             _STATE_COLUMNS,
-            [(*step, event_id) for event_id, step in now.items() if event_id not in new],
+            moved,
         )
-        self._write_bullets()
-        self.sql.insert("bullet_status", _STATUS_COLUMNS, waiting.statuses)
-        among = [(name,) for name in sorted(waiting.uncounted)]
-        self.sql.change("tag", "active = 0", "name = {name} AND active = 1", ("name",), among)
-        self.sql.insert("tag", TAG_COLUMNS, waiting.tags)
-        if waiting.counted:
-            self.counters.increase(waiting.counted)
 
     def _write_bullets(self) -> None:
         """Write the difference between the bullets and their rows."""
-        stored, self._stored = self._stored, dict(self._book.entries)
+        stored = self._stored
+        self._stored = dict(self._book.entries)
         new = [entry for name, entry in self._stored.items() if name not in stored]
         rows = [(*astuple(entry), *entry.baseline) for entry in new]
         self.sql.insert("bullet", (*ENTRY_COLUMNS, "helpful", "harmful"), rows)
         changes: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
         for name, old in stored.items():
             entry = self._stored[name]
-            if entry != old:
-                changed = tuple(
-                    column
-                    for column in ENTRY_COLUMNS
-                    if getattr(entry, column) != getattr(old, column)
-                )
-                changes.setdefault(changed, []).append(
-                    (*(getattr(entry, column) for column in changed), name)
-                )
+            if entry == old:
+                continue
+            pairs = zip(ENTRY_COLUMNS, astuple(entry), astuple(old), strict=True)
+            changed = {column: value for column, value, before in pairs if value != before}
+            changes.setdefault(tuple(changed), []).append((*changed.values(), name))
         for columns, rows in changes.items():
             sets = ", ".join(f"{column} = {{{column}}}" for column in columns)
             self.sql.change("bullet", sets, "name = {name}", (*columns, "name"), rows)
@@ -220,13 +231,13 @@ class Projector:
             " WHERE playbook_id = ? AND event_id = ?",
             ev.identity(ev.REFLECTION_COMPLETED, reflection_id or ""),
         ).fetchone()
-        return (
-            (row[0], self._covered([event_id for event_id in row[1:] if event_id]))
-            if row
-            else (0, False)
-        )
+        if row is None:
+            return 0, False
+        position, *event_ids = row
+        targets = [event_id for event_id in event_ids if event_id]
+        return position, self._is_any_retracted(targets)
 
-    def _covered(self, targets: list[str]) -> bool:
+    def _is_any_retracted(self, targets: list[str]) -> bool:
         query = (
             "SELECT 1 FROM retraction WHERE playbook_id = ? AND active = 1 AND target_id IN ? "
             "LIMIT 1"
@@ -245,62 +256,62 @@ class Projector:
             (last,) = self.sql.run(
                 "SELECT coalesce(max(ordinal), 0) FROM bullet WHERE playbook_id = ?"
             ).fetchone()
-        since = {
-            str((one.data or {}).get("since")) for one in events if one.type == ev.BULLET_RECOUNTED
-        }
+        recounts = [event for event in events if event.type == ev.BULLET_RECOUNTED]
+        since = {str((event.data or {}).get("since")) for event in recounts}
         query = (
-            "SELECT event_id, position FROM event WHERE playbook_id = ? AND event_id IN ? AND "  # noqa: S608
-            f"{one_of(BASELINE_TYPES)}"
+            "SELECT event_id, position FROM event"  # noqa: S608
+            f" WHERE playbook_id = ? AND event_id IN ? AND {of_types(BASELINE_TYPES)}"
         )
         at = dict(self.sql.run(query, since).fetchall()) if since else {}
         self._book = Playbook(entries=dict(self._stored), last_ordinal=last, baselines_at=at)
 
     def _change_bullets(self, event: Event, effect: Effect, data: Mapping[str, Any]) -> None:
         """Fold the effect into the bullets that the event names."""
-        names, book = names_in(event.type, data), self._book
+        book = self._book
+        names = names_in(event.type, data)
         if isinstance(effect, UndoesMerge):
             names |= self._merged_into(names)
         before = {name: book.entries[name] for name in names if name in book.entries}
         effect.apply(book, event, data)
-        again: list[str] = []
-        back: list[str] = []
+        recounted: list[str] = []
+        undone: list[str] = []  # a count set by hand was undone: tags before it may count again
         for name in sorted(names & book.entries.keys()):
             entry, old = book.entries[name], before.get(name)
-            if old is None or entry.status != old.status:
-                self._waiting.statuses.append((name, event.position, entry.status))
-            is_other = old is None or (entry.recounted_at, entry.baseline) != (
-                old.recounted_at,
-                old.baseline,
-            )
-            if is_other:
+            is_recounted = old is not None and _count_begin(entry) != _count_begin(old)
+            if old is None or is_recounted:
                 # What was tagged before is not part of its count.
                 self._uncount(name)
-            if old is not None and is_other:
-                again.append(name)
-                back += [name] * (entry.recounted_at < event.position)
+            if is_recounted:
+                recounted.append(name)
+                if entry.recounted_at < event.position:
+                    undone.append(name)
             if old is not None and entry.heir != old.heir:
-                again += [name, *([old.heir] if old.heir else [])]
-        if again:
+                recounted += [name, *([old.heir] if old.heir else [])]
+        if recounted:
             self._write_waiting()
             self.counters.forget()
-            self.counters.recount(again)
+            self.counters.recount(recounted)
+        for name in undone:
+            self._reconsider_tags_of(name)
+
+    def _reconsider_tags_of(self, name: str) -> None:
+        """Decide again which tags of a bullet are active."""
         query = (
             "SELECT position, reflection_id FROM tag WHERE playbook_id = ? AND name = ? AND "
             "tag <> 0"
         )
-        for name in back:  # where a count set by hand was undone, tags before it may count again
-            for position, reflection_id in self.sql.run(query, name).fetchall():
-                self._reconsider_tags(reflection_id, only=position)
+        for position, reflection_id in self.sql.run(query, name).fetchall():
+            self._reconsider_tags(reflection_id, only=position)
 
     def _merged_into(self, names: Collection[str]) -> set[str]:
         """Return the bullets that were merged into these, having looked them up."""
         self._write_waiting()
-        found = self._entries("removed_into", names, " AND status = 'merged'")
-        for name, entry in found.items():
+        sources = self._entries("removed_into", names, " AND status = 'merged'")
+        for name, entry in sources.items():
             if name not in self._stored:
                 self._stored[name] = entry
                 self._book.put(entry)
-        return set(found)
+        return set(sources)
 
     def _entries(self, column: str, names: Collection[str], more: str = "") -> dict[str, Entry]:
         """Return the bullets that have one of these names in a column, in order of creation."""
@@ -316,7 +327,7 @@ class Projector:
             for tag in (1, -1):
                 waiting.counted.pop((name, tag), None)
 
-    def _opened(self, event: Event, data: Mapping[str, Any]) -> None:
+    def _open_window(self, event: Event, data: Mapping[str, Any]) -> None:
         row = (event.position, event.event_id, event.session_id)
         self._waiting.windows[event.event_id] = _Window("pending", 0, event.recorded_at, row)
         if event.type == ev.SESSION_RECORDED:
@@ -324,14 +335,14 @@ class Projector:
             for keys in (window.get("keys"), window.get("twins")):
                 self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
 
-    def _moved(self, event: Event, state: str, attempts: int) -> None:
+    def _move_window(self, event: Event, state: str, attempts: int) -> None:
         windows, target = self._waiting.windows, event.target_id
         if target in windows:
             windows[target].move(state, attempts, event.recorded_at)
         elif target is not None:
             windows[target] = _Window(state, attempts, event.recorded_at)
 
-    def _retracted(self, event: Event) -> None:
+    def _retract(self, event: Event) -> None:
         target = event.target_id
         if target is None:
             return
@@ -343,17 +354,25 @@ class Projector:
             event.event_id,
             target,
         )
-        # A retraction of a retraction: each is retracted once, so the way down to the evidence is a
-        # line.
-        active, met = 1, {event.event_id}
+        self._reconsider(self._turn_retractions(event.event_id, target))
+
+    def _turn_retractions(self, event_id: str, target: str) -> str:
+        """Turn off the retraction that a new one retracts, turn on the one that this retracts, and
+        so on; return the evidence at the end. Each is retracted once, so the way there is a line.
+        """
+        active = 1
+        passed = {event_id}  # a forged ledger may hold a circle
         query = "SELECT target_id FROM retraction WHERE playbook_id = ? AND event_id = ?"
-        while target not in met and (row := self.sql.run(query, target).fetchone()) is not None:
-            met.add(target)  # a forged ledger may hold a circle
+        update = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
+        while target not in passed:
+            row = self.sql.run(query, target).fetchone()
+            if row is None:
+                break
+            passed.add(target)
             active = 1 - active
-            sql = "UPDATE retraction SET active = ? WHERE playbook_id = ? AND event_id = ?"
-            self.sql.execute(sql, active, self.sql.id, target)
-            target = row[0]
-        self._reconsider(target)
+            self.sql.execute(update, active, self.sql.id, target)
+            (target,) = row
+        return target
 
     def _reconsider(self, target: str) -> None:
         """Decide again which tags under an event (a window, a reflection or one tag) are active."""
@@ -380,49 +399,39 @@ class Projector:
                 self._reconsider_tags(of_window)
 
     def _reconsider_tags(self, reflection_id: str | None, only: int | None = None) -> None:
-        after, whole = self._completion(reflection_id)
-        # A reflection's tags follow its completion, so this is a range of the key and no index is
-        # needed.
-        where = (
-            "tag.position = ?"
-            if only is not None
-            else ("tag.position BETWEEN ? AND ? AND tag.reflection_id = ?")
-        )
-        values = (only,) if only is not None else (after + 1, after + MAX_TAGS, reflection_id)
-        rows = self.sql.run(
-            "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id "  # noqa: S608
-            "FROM tag"
-            " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
-            " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
-            " LEFT JOIN retraction ON retraction.playbook_id = tag.playbook_id"
-            " AND retraction.target_id = event.event_id AND retraction.active = 1"
-            f" WHERE tag.playbook_id = ? AND tag.tag <> 0 AND {where}",
-            *values,
-        ).fetchall()
-        changes = [
-            (
-                int(
-                    at > recounted_at
-                    and by is None
-                    and not (whole and after < at <= after + MAX_TAGS)
-                ),
-                at,
-            )
-            for at, _, recounted_at, by in rows
-        ]
+        after, is_covered = self._completion(reflection_id)
+        last = after + MAX_TAGS
+        where = "tag.position = ?"
+        values: tuple[object, ...] = (only,)
+        if only is None:
+            # A reflection's tags follow its completion, so this is a range of the key and no index
+            # is needed.
+            where = "tag.position BETWEEN ? AND ? AND tag.reflection_id = ?"
+            values = (after + 1, last, reflection_id)
+        rows = self.sql.run(f"{_RETRACTIONS_OF_TAGS} AND {where}", *values).fetchall()
+        changes = []
+        for position, _, recounted_at, retraction_id in rows:
+            is_covered_too = is_covered and after < position <= last
+            is_retracted = retraction_id is not None or is_covered_too
+            changes.append((int(position > recounted_at and not is_retracted), position))
         if changes:
             self.sql.change(
                 "tag", "active = {active}", "position = {position}", ("active", "position"), changes
             )
             self.counters.recount({name for _, name, _, _ in rows})
 
-    def _adopted(self, data: Mapping[str, Any]) -> None:
+    def _adopt_policy(self, data: Mapping[str, Any]) -> None:
         if is_counting(data.get("counting")):
             self._write_waiting()  # it counts rows
             sql = "UPDATE projection SET policy_id = ? WHERE playbook_id = ? AND name = ?"
             self.sql.execute(sql, data["counting"], self.sql.id, TABLES)
             self.counters.forget()
             self.counters.recount(None)
+
+
+def _count_begin(entry: Entry) -> tuple[object, ...]:
+    """Return where and with which counts a bullet's own count begins."""
+    return entry.recounted_at, entry.baseline
 
 
 def storable(name: object) -> str:
@@ -435,37 +444,34 @@ def odd_checkpoints(sql: Statements) -> list[str]:
     only the form of its checkpoint can be looked at.
     """
     query = (
-        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection "
-        "WHERE playbook_id = ?"
-        " AND name <> ?"
+        "SELECT name, code_version, policy_id, position, state_hash, updated_at FROM projection"
+        " WHERE playbook_id = ? AND name <> ?"
     )
     (end,) = sql.run(
         "SELECT coalesce(max(position), 0) FROM event WHERE playbook_id = ?"
     ).fetchone()
-    return [
-        name
-        for name, version, policy, position, state_hash, updated_at in sql.run(
-            query, TABLES
-        ).fetchall()
-        if (policy, updated_at) != ("", None)
-        or not (
-            0 < version <= CODE_VERSION and 0 <= position <= end and _HASH.fullmatch(state_hash)
-        )
-    ]
+    odd = []
+    for name, version, *values in sql.run(query, TABLES).fetchall():
+        policy, position, state_hash, updated_at = values
+        is_possible = 0 < version <= CODE_VERSION and 0 <= position <= end
+        is_of_a_file = (policy, updated_at) == ("", None) and _HASH.fullmatch(state_hash)
+        if not (is_possible and is_of_a_file):
+            odd.append(name)
+    return odd
 
 
-def rebuild(sql: Statements, progress: Progress | None = None) -> None:
+def fill_tables(sql: Statements, progress: Progress | None = None) -> None:
     """Empty the tables and fill them again from all events, within the caller's write transaction:
     readers see the old rows until it commits, and a rebuild that is killed leaves them.
     """
     for table in (*REBUILDABLE, "cached_usage"):
         sql.run(f"DELETE FROM {table} WHERE playbook_id = ?")  # noqa: S608
-    made = sql.run(
+    row = sql.run(
         "SELECT state_hash FROM projection WHERE playbook_id = ? AND name = ?", TABLES
     ).fetchone()
-    for odd in odd_checkpoints(sql):
-        sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", odd)
-    set_checkpoint(sql, TABLES, DEFAULT, 0, made[0] if made else "")
+    for name in odd_checkpoints(sql):
+        sql.run("DELETE FROM projection WHERE playbook_id = ? AND name = ?", name)
+    set_checkpoint(sql, TABLES, DEFAULT, 0, row[0] if row else "")
     filled = "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND name = ?"
     sql.execute(filled, CODE_VERSION, sql.id, TABLES)
     position = 0

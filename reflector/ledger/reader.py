@@ -11,11 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
+from reflector.events.event import (
+    BULLET_TAGGED,
+    EVENT_REDACTED,
+    EVIDENCE_RETRACTED,
+    LEDGER_MOVED,
+    MAX_INT,
+    Event,
+)
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
-from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of, read
+from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of, read_data
 from reflector.ledger.statements import TABLES, Statements
 from reflector.playbook.names import SECTIONS
 
@@ -41,6 +49,10 @@ _REDACTIONS = (
     f" WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG}"
 )
 
+_HAS_TYPE = (
+    "SELECT 1 FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG} LIMIT 1"
+)
 _MAY_APPEND = (
     "SELECT current_setting('transaction_read_only') = 'off' AND "
     "has_table_privilege('event', 'INSERT')"
@@ -59,11 +71,18 @@ class Reader:
         self.only_reads = ""
         #: The statements of the snapshot that is asked, None outside of one.
         self._held: Statements | None = None
+        #: The head in that snapshot, once it was asked.
+        self._held_head: Head | None = None
 
     def head(self) -> Head:
         """Return the playbook's head."""
+        if self._held_head is not None:
+            return self._held_head
         with self._reading() as sql:
-            return Head(*sql.run(_HEAD).fetchone())
+            head = Head(*sql.run(_HEAD).fetchone())
+        if self._held is not None:
+            self._held_head = head
+        return head
 
     def may_append(self) -> bool:
         """Whether whoever asks may append: False for a role that may only read, on a server that is
@@ -91,10 +110,10 @@ class Reader:
             "playbook_id) AND type = ?"
         )
         with self._reading() as sql:
-            found = _readable(events_where(sql, last, LEDGER_MOVED))
-        if not found:
+            events = _readable(events_where(sql, last, LEDGER_MOVED))
+        if not events:
             return None
-        to = (found[0].data or {}).get("to")
+        to = (events[0].data or {}).get("to")
         return LedgerMoved(
             f"the playbook {self.name!r} moved from {self.engine.url.shown} to {to}, and nothing "
             "was appended here; "
@@ -145,17 +164,12 @@ class Reader:
 
     def event(self, event_id: str) -> Event | None:
         """Return an event by its id; None where there is none that can be read."""
-        found = self.having([event_id])
-        return found[0] if found else None
+        return next(iter(self.having([event_id])), None)
 
     def has(self, type_: str) -> bool:
         """Return whether there is an event of a type, which must not be that of tags."""
         with self._reading() as sql:
-            found = sql.run(
-                (f"SELECT 1 FROM event WHERE playbook_id = ? AND type = ? AND {NOT_A_TAG} LIMIT 1"),  # noqa: S608
-                type_,
-            )
-            return found.fetchone() is not None
+            return sql.run(_HAS_TYPE, type_).fetchone() is not None
 
     def having(self, event_ids: Collection[str]) -> list[Event]:
         """Those of these events that the ledger has, in order."""
@@ -167,25 +181,46 @@ class Reader:
         with self._reading() as sql:
             return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
 
+    def retracted(self, *event_ids: str) -> frozenset[str]:
+        """Return the ids of those of these events that are retracted now, each by a retraction of
+        its own that was not retracted in turn.
+        """
+        if not event_ids:
+            return frozenset()
+        query = (
+            "SELECT target_id FROM retraction"
+            " WHERE playbook_id = ? AND active = 1 AND target_id IN ?"
+        )
+        with self._reading() as sql:
+            return frozenset(target_id for (target_id,) in sql.run(query, event_ids).fetchall())
+
+    def retractions(self, event_id: str) -> list[Event]:
+        """Return the retraction of an event, the retraction of that one, and so on, in order: the
+        first takes the event out of the count, the second puts it back.
+        """
+        with self._reading() as sql:
+            line = retraction_line(sql, event_id)
+        return list(takewhile(lambda event: not event.fault, line))
+
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
         """Return the events at these positions, in order; with `unreadable`, those that cannot
         be read as well.
         """
         with self._reading() as sql:
-            found = events_where(sql, "position IN ? ORDER BY position", positions)
-        return found if unreadable else _readable(found)
+            events = events_where(sql, "position IN ? ORDER BY position", positions)
+        return events if unreadable else _readable(events)
 
     def all_at(self, positions: Collection[int]) -> dict[int, Event]:
         """Return the event at each of these positions, which a table names. Raises LedgerCorrupt
         where one cannot be read or is gone.
         """
-        found = {event.position: event for event in self.at(positions)}
-        if gone := sorted(set(positions) - found.keys()):
+        events = {event.position: event for event in self.at(positions)}
+        if missing := sorted(set(positions) - events.keys()):
             raise LedgerCorrupt(
-                f"a table names the event at position {gone[0]}, which cannot be read; run "
+                f"a table names the event at position {missing[0]}, which cannot be read; run "
                 "`reflector verify`"
             )
-        return found
+        return events
 
     def position_at(self, time: str) -> int:
         """Return the last position recorded at or before a time (ISO 8601 in UTC, as the ledger
@@ -215,14 +250,14 @@ class Reader:
     def _rows(self, condition: str, *values: object) -> list[BulletRow]:
         with self._reading() as sql:
             rows = sql.run(f"{_BULLETS} AND {condition} ORDER BY ordinal", *values).fetchall()
-        found = [BulletRow(*row) for row in rows]
-        if odd := [bullet for bullet in found if bullet.section not in SECTIONS]:
-            raise LedgerCorrupt(
-                f"the table of bullets has {odd[0].name} in a section {odd[0].section!r}, which "
-                "does not exist; "
-                "run `reflector rebuild`, then `reflector verify`"
-            )
-        return found
+        bullets = [BulletRow(*row) for row in rows]
+        for bullet in bullets:
+            if bullet.section not in SECTIONS:
+                raise LedgerCorrupt(
+                    f"the table of bullets has {bullet.name} in a section {bullet.section!r}, "
+                    "which does not exist; run `reflector rebuild`, then `reflector verify`"
+                )
+        return bullets
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""
@@ -261,15 +296,9 @@ class Reader:
 
     def seen(self, keys: Sequence[int]) -> set[int]:
         """Return those of the record keys that a window already holds."""
+        query = 'SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'
         with self._reading() as sql:
-            if not sql.run("SELECT 1 FROM record WHERE playbook_id = ? LIMIT 1").fetchone():
-                return set()
-            return {
-                row[0]
-                for row in sql.run(
-                    ('SELECT "key" FROM record WHERE playbook_id = ? AND "key" IN ?'), keys
-                )
-            }
+            return {key for (key,) in sql.run(query, keys).fetchall()}
 
     def updated_at(self) -> str | None:
         """Return when a bullet or a count last changed: `recorded_at` of that event; None for an
@@ -309,11 +338,14 @@ class Reader:
             yield
             return
         with self.asking() as sql:
-            outer, self._held = self._held, sql
+            outer = self._held
+            self._held = sql
             try:
                 yield
             finally:
                 self._held = outer
+                if outer is None:
+                    self._held_head = None
 
     @contextmanager
     def asking(self) -> Iterator[Statements]:
@@ -383,7 +415,7 @@ def events_where(sql: Statements, where: str, *values: object) -> list[Event]:
     return [event_of(row, kept.get(row[1])) for row in rows]
 
 
-def one_of(types: Sequence[str]) -> str:
+def of_types(types: Sequence[str]) -> str:
     """Return the condition that an event is of one of these types, by the index of the types
     that are rare.
     """
@@ -401,12 +433,25 @@ def between(sql: Statements, types: Sequence[str], after: int, upto: int) -> Ite
     """Yield the events of rare types between two positions, in order, those that cannot be read
     as well.
     """
-    where = f"{one_of(types)} AND position > ? AND position <= ? ORDER BY position"
+    where = f"{of_types(types)} AND position > ? AND position <= ? ORDER BY position"
     for begin in range(after, upto, AT_ONCE):
         yield from events_where(sql, where, begin, min(begin + AT_ONCE, upto))
 
 
-def line_of(sql: Statements, event_id: str) -> list[Event]:
+def retraction_line(sql: Statements, event_id: str) -> list[Event]:
+    """Return the retraction of an event, the retraction of that one, and so on, those that cannot
+    be read as well: an event is retracted once.
+    """
+    line: list[Event] = []
+    retraction = f"target_id = ? AND {whose((EVIDENCE_RETRACTED,))} AND position > ?"
+    position = 0  # a retraction comes after its target: a forged ledger may hold a circle
+    while more := events_where(sql, retraction, event_id, position):
+        line.append(more[0])
+        event_id, position = more[0].event_id, more[0].position
+    return line
+
+
+def redaction_line(sql: Statements, event_id: str) -> list[Event]:
     """An event and the redactions of it so far, oldest first; the same line for each of them. []
     for no event.
     """
@@ -439,15 +484,11 @@ def kept_of(sql: Statements, erased: Collection[str]) -> dict[str, Mapping[str, 
     from reflector.ledger.redaction import what_is_left
 
     by_target: dict[str, tuple[str, Mapping[str, Any] | None]] = {}
-    wanted = erased
-    while wanted:
-        rows = sql.run(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, wanted).fetchall()
-        by_target |= {
-            target: (event_id, read(EVENT_REDACTED, *said)[0]) for target, event_id, *said in rows
-        }
-        wanted = [
-            event_id
-            for _, event_id, _, text, _ in rows
-            if text is None and event_id not in by_target
-        ]
+    unread: Collection[str] = erased
+    while unread:
+        rows = sql.run(f"{_REDACTIONS} AND target_id IN ?", EVENT_REDACTED, unread).fetchall()
+        for target_id, event_id, *columns in rows:
+            by_target[target_id] = (event_id, read_data(EVENT_REDACTED, *columns)[0])
+        erased_in_turn = [row[1] for row in rows if row[3] is None]
+        unread = [event_id for event_id in erased_in_turn if event_id not in by_target]
     return {target: what_is_left(target, by_target) for target in erased}

@@ -97,11 +97,11 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
     """Return an event from the columns of its fields, in their order; `kept` replaces data that
     was redacted.
     """
-    data, fault = read(row[2], row[5], row[10], row[12], kept)
+    data, fault = read_data(row[2], row[5], row[10], row[12], kept)
     return Event(*row[:10], data, row[11], _meta(row[12])[0], *row[13:], fault)  # type: ignore[call-arg]
 
 
-def read(
+def read_data(
     type_: str, recorded_at: str, text: str | None, meta: str, kept: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any] | None, str]:
     """Return the data of an event and "", or None and why the event cannot be read.

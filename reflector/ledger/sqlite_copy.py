@@ -45,7 +45,7 @@ class Before(NamedTuple):
 
 
 @contextmanager
-def opened(path: Path, mode: str = "rw") -> Iterator[Any]:
+def open_database(path: Path, mode: str = "rw") -> Iterator[Any]:
     """A connection to an existing database file; errors inside name the file that was opened
     last.
     """
@@ -59,18 +59,18 @@ def opened(path: Path, mode: str = "rw") -> Iterator[Any]:
         yield connection
 
 
-def copy(source: Path, to: Path, mode: str = "rw") -> None:
+def copy_database(source: Path, to: Path, mode: str = "rw") -> None:
     """Copy a database into a new file of its owner's: one state of it, without the free pages,
     which could still hold an erased text. Raises LedgerError, OSError.
     """
     to.touch(mode=0o600, exist_ok=False)
-    with opened(source, mode) as connection:
+    with open_database(source, mode) as connection:
         connection.execute("VACUUM INTO ?", (str(to),))
 
 
-def settle(path: Path) -> None:
+def settle_database(path: Path) -> None:
     """Bring a database into its one file, on disk."""
-    with opened(path) as connection:
+    with open_database(path) as connection:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -92,8 +92,8 @@ def keep_before_upgrade(ledger: Path, revision: str) -> Path:
         with folder_of(ledger) as folder:
             try:
                 _remove_staged(folder, staged.name)
-                copy(ledger, staged)
-                settle(staged)
+                copy_database(ledger, staged)
+                settle_database(staged)
                 folder.replace(staged.name, kept.name)
             finally:
                 _remove_staged(folder, staged.name)
@@ -162,7 +162,7 @@ def _looking(copied: Path) -> Iterator[Any]:
     """A connection that only reads a copy, and trusts nothing of it: a repository may have
     brought the file.
     """
-    with opened(copied, "ro") as connection:
+    with open_database(copied, "ro") as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         if connection.execute(_TABLES).fetchone() != (2,):
             raise LedgerUnavailable(f"{copied} is not a ledger of reflector")

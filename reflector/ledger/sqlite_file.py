@@ -98,7 +98,7 @@ def claim_file(path: Path) -> None:
         _make(folder, path)
 
 
-def open_file(path: Path, **options: Any) -> Any:
+def connect_file(path: Path, **options: Any) -> Any:
     """Return a driver's connection to a database file, which is made where it is missing. Raises
     LedgerUnavailable, OSError, and the driver's errors.
     """

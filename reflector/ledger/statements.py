@@ -19,17 +19,15 @@ from reflector.resources import resource_dir
 #: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again
 #: by a rebuild.
 LEDGER_TABLES: Final = (
-    *(
-        "playbook",
-        "event",
-        "bullet",
-        "bullet_status",
-        "tag",
-        "session_window",
-        "retraction",
-        "record",
-    ),
-    *("projection", "cached_usage"),
+    "playbook",
+    "event",
+    "bullet",
+    "tag",
+    "session_window",
+    "retraction",
+    "record",
+    "projection",
+    "cached_usage",
 )
 
 
@@ -140,12 +138,8 @@ class Statements:
         table: str,
         columns: tuple[str, ...],
         rows: Sequence[tuple[object, ...]],
-        *,
-        only_new: bool = False,
     ) -> None:
-        """Insert rows of these columns into the playbook; `only_new`: those that collide with
-        none that is there.
-        """
+        """Insert rows of these columns into the playbook."""
         if not rows:
             return
         names = ", ".join(f'"{column}"' for column in columns)
@@ -153,7 +147,6 @@ class Statements:
         # In a pipeline, where statements are sent without waiting for answers, COPY is refused.
         if (
             self.postgres
-            and not only_new
             and len(rows) >= COPIED
             and not self.cursor.connection.info.pipeline_status
         ):
@@ -162,11 +155,23 @@ class Statements:
                     copy.write_row((self.id, *row))
             return
         if self.postgres:
-            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608  names are the code's own
+            values = f"SELECT {self.id:d}, * FROM unnest({_arrays(columns)})"  # noqa: S608
         else:
             values = f"VALUES ({self.id:d}{', ?' * len(columns)})"
-        self._run_for(
-            (f"INSERT INTO {into} {values}{' ON CONFLICT DO NOTHING' if only_new else ''}"), rows
+        self._run_for(f"INSERT INTO {into} {values}", rows)
+
+    def insert_new(self, table: str, column: str, values: Sequence[int]) -> None:
+        """Insert a row of one number for each of these values that the playbook does not have."""
+        if not values:
+            return
+        if self.postgres:
+            source = "SELECT %s, unnest(%b::bigint[])"
+        else:
+            # `true` keeps ON CONFLICT from being read as the condition of a join
+            source = "SELECT ?, value FROM json_each(?) WHERE true"
+        self.cursor.execute(
+            f'INSERT INTO {table} (playbook_id, "{column}") {source} ON CONFLICT DO NOTHING',
+            (self.id, self._many(values)),
         )
 
     def _run_for(self, sql: str, rows: Sequence[tuple[object, ...]]) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import reflector.ledger
 from reflector.events.event import drawn
-from reflector.ledger.engines import Engine, open_engine, sweep, write_transaction
+from reflector.ledger.engines import Engine, open_engine, rewrite_file, write_transaction
 from reflector.ledger.errors import (
     LedgerCorrupt,
     LedgerMoved,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from reflector.events.event import Appended, NewEvent
     from reflector.ledger.append import Writing
+    from reflector.ledger.migration import Upgraded
     from reflector.ledger.projection import Progress
     from reflector.ledger.redaction import Takes
 
@@ -84,16 +85,9 @@ class Ledger(Reader):
                 if engine.url.is_file:
                     claim_file(Path(engine.url.database))
                 upgraded = ensure_current(engine, keeps_copy=keeps_copy)
-                playbook_id, code_version, made = _playbook(engine, playbook)
-                if (code_version or 0) > CODE_VERSION and not mends:
-                    raise LedgerTooNew(
-                        f"the tables of playbook {playbook!r} were written by a newer reflector "
-                        "(version "
-                        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the "
-                        "ledger was left as it "
-                        "is), or, where nobody has a newer one, let the owner run `reflector "
-                        "rebuild --mend`"
-                    )
+                known = _playbook(engine, playbook)
+            if not mends:
+                _refuse_newer_tables(playbook, known.code_version)
         except OSError as error:
             engine.close()
             raise LedgerUnavailable(
@@ -104,30 +98,39 @@ class Ledger(Reader):
         except BaseException:
             engine.close()
             raise
-        ledger = cls(engine, playbook_id, playbook)
-        is_older = code_version is None or code_version < CODE_VERSION
-        # on a server they are the owner's
-        has_earlier_triggers = made in EARLIER and engine.dialect == "sqlite"
-        kept = upgraded.kept if upgraded is not None else None
+        ledger = cls(engine, known.playbook_id, playbook)
         try:
-            if upgraded is None and keeps_copy and (is_older or has_earlier_triggers):
-                kept = ledger._copied_before()
+            ledger._bring_up_to_date(known, upgraded, keeps_copy=keeps_copy)
         except BaseException:
             engine.close()
             raise
+        return ledger
+
+    def _bring_up_to_date(
+        self, known: _Known, upgraded: Upgraded | None, *, keeps_copy: bool
+    ) -> None:
+        """Fill tables of an older version again and replace its triggers, with a copy from before
+        either; say that the ledger was upgraded. Raises a LedgerError.
+        """
+        is_older = known.code_version is None or known.code_version < CODE_VERSION
+        # on a server they are the owner's
+        has_earlier_triggers = known.digest in EARLIER and self.engine.dialect == "sqlite"
+        revision = HEAD_REVISION
+        kept = None
+        if upgraded is not None:
+            revision, kept = upgraded
+        elif keeps_copy and (is_older or has_earlier_triggers):
+            kept = self._copied_before()
         if is_older and kept is None:
             reflector.ledger.tell(
-                f"the tables of {engine.url.shown} are filled again, once after an upgrade"
+                f"the tables of {self.engine.url.shown} are filled again, once after an upgrade"
             )
         if is_older:
-            ledger.rebuild()
+            self.rebuild()
         if has_earlier_triggers:
-            ledger.mend_triggers()
+            self.mend_triggers()
         if kept is not None:
-            reflector.ledger.tell(
-                _upgraded(kept, upgraded.revision if upgraded is not None else HEAD_REVISION)
-            )
-        return ledger
+            reflector.ledger.tell(_upgraded(kept, revision))
 
     def _copied_before(self) -> Path | None:
         """Copy a SQLite ledger before its tables or triggers are made anew, and return the copy;
@@ -140,9 +143,11 @@ class Ledger(Reader):
             return None
         with translated(self.engine.url.shown), write_transaction(self.engine):
             head = self.head()
+            if not head.position:
+                return None
             before = before_upgrade(Path(self.engine.url.database))
-            ends = (head.origin, head.position, head.chain)
-            if not head.position or (before is not None and has_head(before.file, self.name, ends)):
+            end = (head.origin, head.position, head.chain)
+            if before is not None and has_head(before.file, self.name, end):
                 return None
             return copied_before(self.engine)
 
@@ -238,7 +243,7 @@ class Ledger(Reader):
         NoSuchTarget, LedgerError for an event without text.
         """
         from reflector.ledger.append import redact
-        from reflector.ledger.projection import rebuild
+        from reflector.ledger.projection import fill_tables
 
         with self.writing() as writing:
             tx = self.draw()
@@ -246,9 +251,9 @@ class Ledger(Reader):
                 redact(writing, event_id, reason, actor, takes, tx) for event_id in event_ids
             ]
             if any(answer.added for answer in answers):
-                rebuild(writing.sql)
+                fill_tables(writing.sql)
         with translated(self.engine.url.shown):
-            sweep(self.engine)
+            rewrite_file(self.engine)
         self.drop_erased()
         return answers
 
@@ -292,10 +297,10 @@ class Ledger(Reader):
         Appends nothing and calls no backend. Readers see the old rows until the commit; writers
         wait. `progress` is called with the position reached, page by page. Raises LedgerError.
         """
-        from reflector.ledger.projection import rebuild
+        from reflector.ledger.projection import fill_tables
 
         with self.writing() as writing:
-            rebuild(writing.sql, progress)
+            fill_tables(writing.sql, progress)
 
     def set_checkpoint(self, name: str, position: int, state_hash: str) -> None:
         """Remember that a named projection was written at a position, with this hash."""
@@ -350,17 +355,33 @@ def _upgraded(kept: Path, revision: str) -> str:
     return f"the ledger was upgraded{steps}; {back}"
 
 
-#: A playbook's id, the code version of its tables, and the digest of the triggers and views that
-#: were made for them.
-_Found = tuple[int, int | None, str | None]
+class _Known(NamedTuple):
+    """A playbook's id, the code version of its tables, and the digest of the triggers and views
+    that were made for them.
+    """
+
+    playbook_id: int
+    code_version: int | None
+    digest: str | None
 
 
-def _playbook(engine: Engine, name: str) -> _Found:
+def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
+    """Raise LedgerTooNew for tables that a newer version of the code filled."""
+    if code_version is None or code_version <= CODE_VERSION:
+        return
+    raise LedgerTooNew(
+        f"the tables of playbook {playbook!r} were written by a newer reflector (version "
+        f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was left "
+        "as it is), or, where nobody has a newer one, let the owner run `reflector rebuild --mend`"
+    )
+
+
+def _playbook(engine: Engine, name: str) -> _Known:
     """Return a playbook, which is created where it is missing."""
     with engine.connection() as connection:
-        found = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
-    if found is not None:
-        return found
+        known = _find_playbook(Statements(connection.cursor(), engine.dialect, 0), name)
+    if known is not None:
+        return known
     import secrets
 
     from reflector.ledger.append import utc_now
@@ -370,8 +391,9 @@ def _playbook(engine: Engine, name: str) -> _Found:
     origin = secrets.token_hex(16)
     with write_transaction(engine) as connection:
         sql = Statements(connection.cursor(), engine.dialect, 0)
-        if (found := _find_playbook(sql, name)) is not None:  # another process has just made it
-            return found
+        known = _find_playbook(sql, name)
+        if known is not None:  # another process has just made it
+            return known
         if sql.execute(OWNERLESS.format(table="event")).fetchone() is not None:
             # The new one could be given the number of the other, and its events.
             raise LedgerCorrupt(
@@ -381,25 +403,26 @@ def _playbook(engine: Engine, name: str) -> _Found:
             )
         # The number is the database's. On a server, who comes second waits for the first at the
         # name alone.
-        made = sql.execute(
+        inserted = sql.execute(
             "INSERT INTO playbook (name, origin, position, chain, recorded_at) VALUES (?, ?, 0, "
             "?, ?)"
             " ON CONFLICT (name) DO NOTHING",
             *(name, origin, genesis(name, origin), utc_now()),
         ).rowcount
-        found = _find_playbook(sql, name)
-        if found is None:
+        known = _find_playbook(sql, name)
+        if known is None:
             raise LedgerUnavailable(
                 f"{engine.url.shown} does not show the playbook {name!r} to its user; grant it, "
                 "or name another "
                 "playbook with `playbook`"
             )
-        if made:
-            sql.id, found = found[0], (found[0], CODE_VERSION, made_digest())
-            set_checkpoint(sql, TABLES, DEFAULT, 0, found[2] or "")
-        return found
+        if inserted:
+            sql.id = known.playbook_id
+            known = _Known(sql.id, CODE_VERSION, made_digest())
+            set_checkpoint(sql, TABLES, DEFAULT, 0, made_digest())
+        return known
 
 
-def _find_playbook(sql: Statements, name: str) -> _Found | None:
+def _find_playbook(sql: Statements, name: str) -> _Known | None:
     row = sql.execute(_FIND, TABLES, name).fetchone()
-    return tuple(row) if row is not None else None
+    return _Known(*row) if row is not None else None

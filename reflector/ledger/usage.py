@@ -23,11 +23,17 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reflector.events.event import REFLECTION_COMPLETED, as_written, identity
+from reflector.events.event import (
+    BULLET_MERGED,
+    BULLET_REMOVED,
+    REFLECTION_COMPLETED,
+    as_written,
+    identity,
+)
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerError, translated
-from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, one_of, whose
+from reflector.ledger.reader import AT_ONCE, Reader, between, events_where, of_types, whose
 from reflector.ledger.statements import Statements
 
 if TYPE_CHECKING:
@@ -40,6 +46,10 @@ _VERSION: Final = 6
 #: So many events are counted at each question sooner than the row is written for them.
 _STEP: Final = 1000
 _ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
+_HEAD_AND_ROW: Final = (
+    "SELECT playbook.position, cached_usage.position, state FROM playbook"
+    " LEFT JOIN cached_usage ON playbook_id = id AND code_version = ? WHERE id = ?"
+)
 _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
@@ -60,6 +70,12 @@ _BROKEN = (
     "(SELECT 1 FROM event"
     " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data "
     "LIKE ?)"
+)
+#: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
+#: say that the evidence `follows`. An erased removal may have said so.
+_MERGES = (
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND {of_types((BULLET_MERGED, BULLET_REMOVED))}"  # noqa: S608
+    f" AND position <= ? AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
 _TAGS_OF_SESSIONS = (
     "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, "
@@ -250,10 +266,7 @@ def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
     """Return the bullets that have the evidence of a merged one besides themselves, by its name,
     at a position.
     """
-    merged = (
-        "SELECT 1 FROM bullet_status WHERE playbook_id = ? AND position <= ? AND status = 'merged'"
-    )
-    if sql.run(merged, upto).fetchone() is None:
+    if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
         return {}
     book = fold(between(sql, RARE_TYPES, 0, upto))
     return {name: heirs for name in book.entries if (heirs := frozenset(book.heirs(name)))}
@@ -294,7 +307,7 @@ def told_texts(ledger: Reader) -> int:
     """Return how many texts were told, each resume and compaction with its own. Raises
     LedgerError.
     """
-    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {one_of(TELLING_TYPES)}"  # noqa: S608
+    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {of_types(TELLING_TYPES)}"  # noqa: S608
     with ledger.asking() as sql:
         return int(sql.run(query).fetchone()[0])
 
@@ -330,10 +343,10 @@ def _known(sql: Statements) -> tuple[int, int, list[Any]]:
     """Return the head's position, and the row's position and state; 0 and the empty state for no
     row that counts.
     """
-    (head,) = sql.run(_HEAD).fetchone()
-    position, state = sql.run(_ROW, _VERSION).fetchone() or (0, "")
+    head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
     # Counting on costs more than counting where most of the events are new.
-    if head // 2 < position <= head and heirs_at(sql, position) == heirs_at(sql, head):
+    is_near = position is not None and head // 2 < position <= head
+    if is_near and heirs_at(sql, position) == heirs_at(sql, head):
         return head, position, json.loads(state)
     return head, 0, EMPTY
 

@@ -1,5 +1,5 @@
-"""The head of a ledger: how it is published, read back as an anchor, and mended: set back where
-somebody moved it, and led on behind events that change nothing.
+"""The head of a ledger: publishing it, reading it back as an anchor, and repairing it: setting it
+back after somebody moved it, and putting events aside that change nothing.
 
 Invariant: a head is one line, `POSITION:CHAIN`, and a file of them is one a line, so that `>>`
 keeps a record of many. Anything else in a file is refused, never ignored: an anchor that was not
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,10 +23,11 @@ from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, translated
 from reflector.ledger.migration import create_triggers
-from reflector.ledger.reader import Reader, events_where
+from reflector.ledger.reader import Reader, events_where, retraction_line
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Finding
 from reflector.proof.reading import SET_ASIDE
 from reflector.proof.verify import verify
 
@@ -58,10 +60,11 @@ def head_at(ledger: Reader, position: int) -> Head:
     head = ledger.head()
     if position == 0:
         return replace(head, position=0, chain=genesis(head.playbook, head.origin))
-    found = ledger.at([position])
-    if not found:
+    events = ledger.at([position])
+    if not events:
         raise NoAnchor(f"position {position} is not in the ledger, which ends at {head.position}")
-    return replace(head, position=position, chain=found[0].chain, recorded_at=found[0].recorded_at)
+    (event,) = events
+    return replace(head, position=position, chain=event.chain, recorded_at=event.recorded_at)
 
 
 def is_head(text: str) -> bool:
@@ -98,10 +101,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _anchor(line: str) -> Anchor:
-    found = _HEAD.fullmatch(line)
-    if found is None:
+    head = _HEAD.fullmatch(line)
+    if head is None:
         raise NoAnchor(f"{line[:100]!r} is not POSITION:CHAIN as `reflector ledger head` prints it")
-    return Anchor(int(found["position"]), found["chain"])
+    return Anchor(int(head["position"]), head["chain"])
 
 
 def published(project: Path, spec: str, limit: int) -> bytes:
@@ -112,16 +115,18 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     """
     from reflector.git import GitUnavailable, ask_git  # most anchors are heads and files
 
-    names = [spec] if ":" in spec else [f"{spec}:./{usual}" for usual in USUAL_PATHS]
+    names = [spec] if ":" in spec else [f"{spec}:./{path}" for path in USUAL_PATHS]
+    is_of_git = spec.isprintable() and spec and not spec.startswith("-")
     try:
-        for name in names if spec and spec.isprintable() and not spec.startswith("-") else ():
-            if (ask_git(project, "cat-file", "-t", name) or b"").strip() == b"blob":
-                if (size := int(ask_git(project, "cat-file", "-s", name) or 0)) > limit:
-                    raise NoAnchor(
-                        f"it has {size:,} bytes, more than the {limit:,} that a file "
-                        "of heads may have"
-                    )
-                return ask_git(project, "cat-file", "blob", name) or b""
+        for name in names if is_of_git else ():
+            if (ask_git(project, "cat-file", "-t", name) or b"").strip() != b"blob":
+                continue
+            size = int(ask_git(project, "cat-file", "-s", name) or 0)
+            if size > limit:
+                raise NoAnchor(
+                    f"it has {size:,} bytes, more than the {limit:,} that a file of heads may have"
+                )
+            return ask_git(project, "cat-file", "blob", name) or b""
     except GitUnavailable as error:
         raise NoAnchor(f"{_NEITHER}, and no ref can be looked up: {error}") from error
     raise NoAnchor(
@@ -131,81 +136,100 @@ def published(project: Path, spec: str, limit: int) -> bytes:
     )
 
 
-def mend(ledger: Ledger, why: str | None = None) -> list[str]:
-    """Set a head that was moved to the last event, rebuild the tables, and put aside what changes
-    nothing; return what was done, in words.
+def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
+    """Return the repairs that were made, in words: a head that was moved is set to the last event,
+    the tables are rebuilt, and events that change nothing are put aside.
 
-    Put aside, with a reason, is each event that cannot be read, and a last one that says that the
-    playbook went elsewhere. Where any event is not what was appended, nothing changes: a new head
-    must not make a history look sound that the chain does not prove. The trigger that lets the head
-    only move forward is down meanwhile, which on a server is the owner's right. Raises
-    LedgerCorrupt where the events are not sound, LedgerError where a reason is missing.
+    Put aside, with a reason, is each event that cannot be read, and a last one that moves the
+    playbook elsewhere. Where any event is not what was appended, nothing changes: a new head must
+    not make a history look sound that the chain does not prove. The trigger that lets the head only
+    move forward is down meanwhile, which on a server is the owner's right.
+
+    Raises:
+        LedgerCorrupt: the events are not sound.
+        LedgerError: a reason is missing.
     """
-    found, done, where = list(verify(ledger)), list[str](), ledger.engine.url.shown
-    is_moved = any(one.code == "head" for one in found)
-    worse = [
-        one
-        for one in found
-        if one.code in {"chain", "order", "data", "database"} and one.remedy != SET_ASIDE
-    ]
-    if worse and (is_moved or why):
-        raise LedgerCorrupt(
-            f"the events of {where} are not what was appended ({worse[0].message}), so the head "
-            "was left as it is; "
-            f"{worse[0].remedy}"
-        )
-    with ledger.asking() as sql:
-        positions = {one.position for one in found if one.remedy == SET_ASIDE}
-        aside = events_where(sql, "position IN ? ORDER BY position", positions)
-        gone = [one for one in events_where(sql, _END) if one.type == ev.LEDGER_MOVED]
-        aside += [one for one in gone if not one.fault] if why or is_moved else []
-        ends = [_last_of(sql, one) for one in aside]
-    if is_moved and aside and not why:
+    findings = list(verify(ledger))
+    place = ledger.engine.url.shown
+    is_moved = any(finding.code == "head" for finding in findings)
+    if is_moved or why:
+        _refuse_unsound(findings, place)
+    put_aside = _events_to_put_aside(ledger, findings, with_move=bool(why) or is_moved)
+    if is_moved and put_aside and not why:
+        first = put_aside[0]
         raise LedgerError(
-            f"the {aside[0].type} at position {aside[0].position} of {where} is one to put aside, "
+            f"the {first.type} at position {first.position} of {place} is one to put aside, "
             "so the head was left "
             "as it is; say why with `reflector rebuild --mend --why REASON`"
         )
+    repairs = []
     if is_moved:
-        done.append(_set_head(ledger))
-    if aside and why:
-        events = [_about(ev.LEDGER_ARRIVED, one, at=where) for one in gone]
-        events += [
-            _about(ev.EVIDENCE_RETRACTED, end, one, reason=why)
-            for one, end in zip(aside, ends, strict=True)
-        ]
-        ledger.append(events)
-        done += [f"the {one.type} at position {one.position} is put aside" for one in aside]
-    return done
+        repairs.append(_set_head(ledger))
+    if put_aside and why:
+        ledger.append(_putting_aside(ledger, put_aside, why))
+        for event in put_aside:
+            repairs.append(f"the {event.type} at position {event.position} is put aside")
+    return repairs
 
 
-def _about(type_: str, target: Event, aside: Event | None = None, **data: str) -> NewEvent:
-    meta = {ev.ASIDE: aside.event_id} if aside is not None else {}
-    return NewEvent(
-        type_,
-        identity(type_, target.event_id),
-        data,
-        ev.HUMAN,
-        target_id=target.event_id,
-        meta=meta,
-    )
+def _refuse_unsound(findings: Iterable[Finding], place: str) -> None:
+    """Raise LedgerCorrupt for a finding of an event that no putting aside removes."""
+    for finding in findings:
+        is_of_events = finding.code in {"chain", "order", "data", "database"}
+        if is_of_events and finding.remedy != SET_ASIDE:
+            raise LedgerCorrupt(
+                f"the events of {place} are not what was appended ({finding.message}), so the head "
+                f"was left as it is; {finding.remedy}"
+            )
 
 
-def _last_of(sql: Statements, event: Event) -> Event:
-    """Return an event's retraction, the retraction of that one, and so on: each is retracted
-    once, by anybody.
+def _events_to_put_aside(
+    ledger: Ledger, findings: Iterable[Finding], *, with_move: bool
+) -> list[Event]:
+    """Return the events that are found to change nothing; `with_move`, a last one that moves the
+    playbook elsewhere too.
     """
-    behind = "target_id = ? AND (type || '') = ? AND position > ?"
-    while found := events_where(sql, behind, event.event_id, ev.EVIDENCE_RETRACTED, event.position):
-        event = found[0]
-    return event
+    positions = {finding.position for finding in findings if finding.remedy == SET_ASIDE}
+    with ledger.asking() as sql:
+        events = events_where(sql, "position IN ? ORDER BY position", positions)
+        if with_move:
+            events += [event for event in _last_moves(sql) if not event.fault]
+    return events
+
+
+def _last_moves(sql: Statements) -> list[Event]:
+    """Return the last event if it moves the playbook elsewhere, also if it cannot be read."""
+    return [event for event in events_where(sql, _END) if event.type == ev.LEDGER_MOVED]
+
+
+def _putting_aside(ledger: Ledger, put_aside: Sequence[Event], why: str) -> list[NewEvent]:
+    """Return the events that put others aside: a playbook that went elsewhere arrives here, and
+    each one is retracted, behind its retractions so far.
+    """
+    place = ledger.engine.url.shown
+    with ledger.asking() as sql:
+        events = [_about(ev.LEDGER_ARRIVED, event, {"at": place}) for event in _last_moves(sql)]
+        for event in put_aside:
+            end = [event, *retraction_line(sql, event.event_id)][-1]
+            meta = {ev.ASIDE: event.event_id}
+            events.append(_about(ev.EVIDENCE_RETRACTED, end, {"reason": why}, meta))
+    return events
+
+
+def _about(
+    type_: str, target: Event, data: dict[str, str], meta: dict[str, str] | None = None
+) -> NewEvent:
+    """Return a person's event about another one."""
+    event_id = identity(type_, target.event_id)
+    return NewEvent(type_, event_id, data, ev.HUMAN, target_id=target.event_id, meta=meta or {})
 
 
 def _set_head(ledger: Ledger) -> str:
-    stood = ledger.head()
+    moved_head = ledger.head()
     with translated(ledger.engine.url.shown), write_transaction(ledger.engine) as driver:
         sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
-        last = sql.run(_LAST).fetchone() or (0, genesis(stood.playbook, stood.origin), utc_now())
+        begin = (0, genesis(moved_head.playbook, moved_head.origin), utc_now())
+        last = sql.run(_LAST).fetchone() or begin
         sql.execute(
             f"DROP TRIGGER IF EXISTS playbook_head_moves_on{' ON playbook' if sql.postgres else ''}"
         )
@@ -217,6 +241,6 @@ def _set_head(ledger: Ledger) -> str:
         create_triggers(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
-        f"the head stood at {stood.position:,} ({stood.recorded_at}) and stands at the last "
-        f"event again, {last[0]:,}"
+        f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and stands at the "
+        f"last event again, {last[0]:,}"
     )

@@ -75,10 +75,8 @@ def unreadable(error: Exception) -> bool:
     """Return whether an error says that a database holds what no ledger does, and not that it
     cannot be reached.
     """
+    if isinstance(error, MALFORMED):
+        return True
     words = str(error).lower()
     code = getattr(error, "sqlstate", None) or ""
-    return (
-        isinstance(error, MALFORMED)
-        or code.startswith(_VALUES)
-        or any(word in words for word in _UNREADABLE)
-    )
+    return code.startswith(_VALUES) or any(word in words for word in _UNREADABLE)

@@ -8,15 +8,13 @@ Triggers and views are compared with their files.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from reflector.ledger import migration
-from reflector.ledger.errors import LedgerAway
-from reflector.ledger.migration import VIEWS, triggers_of, view_sql
+from reflector.ledger.migration import VIEWS, view_sql
 from reflector.ledger.statements import LEDGER_TABLES, Statements
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
@@ -69,24 +67,9 @@ def wrong_triggers(sql: Statements) -> dict[str, tuple[str, str]]:
     the ledger's, by name: a look at the schema, no event is read.
     """
 
-    def ask(query: str) -> Any:
-        return sql.execute(query).fetchone()
-
-    ours, schema = triggers_of("postgresql" if sql.postgres else "sqlite", ask)
-    wrong = _differing_triggers(ours, _standing_triggers(sql), schema)
-    if sql.postgres and (event := migration.event_table(ask)) != "event":
-        # Those of a worker fire. Citus puts a statement's there only when it moves the shard, and
-        # refuses TRUNCATE of a shard itself.
-        standing = _worker_triggers(sql, schema, event)
-        there = {
-            name: text for name, text in ours.items() if name in standing or "FOR EACH ROW" in text
-        }
-        found = _differing_triggers(there, standing, schema).items()
-        wrong = {
-            name: (what if what == _STRANGE else f"{what} on its worker", table)
-            for name, (what, table) in found
-        } | wrong
-    return wrong
+    schema = migration.current_schema(sql) if sql.postgres else ""
+    ours = migration.triggers("postgresql" if sql.postgres else "sqlite", schema)
+    return _differing_triggers(ours, _standing_triggers(sql), schema)
 
 
 def _differing_triggers(
@@ -117,7 +100,7 @@ _TRIGGERS: Final = (
     "SELECT t.tgname, pg_get_triggerdef(t.oid, true) AS statement, p.prosrc, p.proconfig, c.relname"
     " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
     " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = "
-    "{schema}::regnamespace"
+    "current_schema()::regnamespace"
 )
 
 
@@ -127,37 +110,12 @@ def _standing_triggers(sql: Statements) -> dict[str, _Trigger]:
             "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall()
         return {name: _Trigger(table, _squeezed(statement)) for name, table, statement in rows}
-    rows = sql.execute(_TRIGGERS.format(schema="current_schema()")).fetchall()
+    rows = sql.execute(_TRIGGERS).fetchall()
     return {
         name: _Trigger(table, _squeezed(statement), _squeezed(body), settings)
         for name, statement, body, settings, table in rows
         if table in LEDGER_TABLES
     }
-
-
-def _worker_triggers(sql: Statements, schema: str, event: str) -> dict[str, _Trigger]:
-    """Return the triggers of a ledger's shards, which have the shard's number in their names, under
-    those of ours. Raises LedgerAway if the worker does not answer.
-    """
-    quoted = "'" + schema.replace("'", "''") + "'"
-    command = f"SELECT json_agg(found) FROM ({_TRIGGERS.format(schema=quoted)}) AS found"  # noqa: S608  quoted above
-    query = "SELECT success, result FROM run_command_on_placements('event', ?)"
-    answers, told = sql.execute(query, command).fetchone()
-    if not answers:
-        raise LedgerAway(
-            f"the worker that holds the table {event} does not answer ({told}); "
-            "start it, then try again"
-        )
-    standing = {}
-    for one in json.loads(told or "[]") or ():
-        table, _, number = one["relname"].rpartition("_")
-        if number.isdigit():
-            statement = one["statement"].replace(f"{schema}.", "").replace(f"_{number} ", " ")
-            name = one["tgname"].removesuffix(f"_{number}")
-            standing[name] = _Trigger(
-                table, _squeezed(statement), _squeezed(one["prosrc"]), one["proconfig"]
-            )
-    return standing
 
 
 def _squeezed(sql: str | None) -> str:
@@ -231,9 +189,8 @@ def _server_findings(sql: Statements) -> Iterator[Finding]:
     least = len(made)
     with suppress(Error), savepoint(sql):
         run = sql.cursor.connection.execute
-        numbered = migration.is_citus(lambda query: run(query).fetchone())
         views = [view_sql("postgresql", name) for name in VIEWS]
-        for statement in (*migration.schema("postgresql", by_sequence=numbered).values(), *views):
+        for statement in (*migration.schema("postgresql").values(), *views):
             run(re.sub("CREATE (TABLE|VIEW)", r"CREATE TEMPORARY \1", statement, count=1))
         made = _parts(sql, "pg_my_temp_schema()")
     for part, description in made.items():

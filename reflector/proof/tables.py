@@ -21,7 +21,7 @@ from reflector.events.event import Event
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.migration import EARLIER, made_digest, schema
 from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
-from reflector.ledger.reader import one_of
+from reflector.ledger.reader import of_types
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import TABLES, Statements, set_checkpoint
 from reflector.ledger.usage import is_sound
@@ -42,7 +42,7 @@ _EVENTS: Final = (
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
-_COUNT_AGAIN: Final = one_of((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
+_COUNT_AGAIN: Final = of_types((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
 _COUNTS_AGAIN: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
@@ -52,7 +52,6 @@ _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
         ("position", "event_id", "session_id", "state", "attempts", "changed_at"),
     ),
     "record": (1, ("key",)),
-    "bullet_status": (2, ("name", "position", "status")),
     "retraction": (1, ("event_id", "target_id", "active")),
     "bullet": (1, (*ENTRY_COLUMNS, "helpful", "harmful")),
     "projection": (1, ("name", "code_version", "policy_id", "position", "updated_at")),

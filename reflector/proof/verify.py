@@ -21,7 +21,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
-from reflector.ledger.reader import events_where, kept_of, one_of
+from reflector.ledger.reader import events_where, kept_of, of_types
 from reflector.ledger.rows import Anchor, Head, Stored, event_of
 from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
 from reflector.ledger.store import Ledger
@@ -51,8 +51,8 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as beside, ledger.asking() as sql:
-        damage = beside.submit(_damage, ledger.engine)
+    with ThreadPoolExecutor(1) as executor, ledger.asking() as sql:
+        damage = executor.submit(_damage, ledger.engine)
         yield from _readable(sql, schema_findings(sql), "the schema")
         walk = Walk(sql, anchors)
         yield from _readable(sql, walk.findings(), "the history", walk)
@@ -63,13 +63,12 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
         yield from damage.result()
 
 
+#: The heads of the other playbooks, and the first and the last event of each.
 _ENDS: Final = (
-    (  # noqa: S608
-        "SELECT p.name, p.origin, p.position, p.chain, p.recorded_at, last.position, last.chain, "
-        "last.recorded_at, "
-    )
-    + ", ".join(f"first.{column}" for column in Stored._fields)
-    + " FROM playbook AS p"
+    "SELECT p.position, p.chain, p.name, p.origin, p.recorded_at,"  # noqa: S608
+    " last.position, last.chain, last.recorded_at,"
+    f" {', '.join(f'first.{column}' for column in Stored._fields)}"
+    " FROM playbook AS p"
     " LEFT JOIN event AS first ON first.playbook_id = p.id AND first.position = 1"
     " LEFT JOIN event AS last ON last.playbook_id = p.id"
     " AND last.position = (SELECT max(position) FROM event WHERE playbook_id = p.id)"
@@ -83,28 +82,37 @@ def _other_playbooks(sql: Statements, but: int) -> Iterator[Finding]:
     playbook of the database.
     """
     for row in sql.execute(_ENDS, but).fetchall():
-        (name, origin, *head), last, first = row[:5], tuple(row[5:8]), Stored(*row[8:])
-        begins = chain = genesis(name, origin)
-        is_empty, has_first = last[0] is None, first.position is not None
-        if has_first:
-            begins = next_chain(chain, first[:10], first.data_hash, digest(first.meta))
-        found = (0, chain, head[2]) if is_empty else last
-        if found != tuple(head) or has_first is is_empty:
-            what = f"the playbook {name!r} has its head at {head[0]}, its events end at {found[0]}"
-            yield Finding("head", None, what, RESTORE)
-        elif has_first and begins != first.chain:
-            what = f"the playbook {name!r} did not begin under this name and origin"
-            yield Finding(
-                "head", None, (f"{what}: it was renamed, or its first event was changed"), RESTORE
-            )
+        finding = _end_finding(Head(*row[:5]), row[5:8], Stored(*row[8:]))
+        if finding is not None:
+            yield finding
     if not sql.postgres:  # SQLite finds the rest with its references
         return
-    for table in LEDGER_TABLES:
-        if (
-            table != "playbook"
-            and sql.execute(OWNERLESS.format(table=table)).fetchone() is not None
-        ):
+    for table in LEDGER_TABLES[1:]:
+        if sql.execute(OWNERLESS.format(table=table)).fetchone() is not None:
             yield Finding("reference", None, f"a row of {table} belongs to no playbook", RESTORE)
+
+
+def _end_finding(head: Head, last: Sequence[Any], first: Stored) -> Finding | None:
+    """Return what is wrong with another playbook's head, by (position, chain, time) of its last
+    event and by its first one; their fields are None if it has no event.
+    """
+    begin = genesis(head.playbook, head.origin)
+    is_empty = last[0] is None
+    has_first = first.position is not None
+    end = (0, begin, head.recorded_at) if is_empty else tuple(last)
+    playbook = f"the playbook {head.playbook!r}"
+    if has_first is is_empty or end != (head.position, head.chain, head.recorded_at):
+        message = f"{playbook} has its head at {head.position}, its events end at {end[0]}"
+        return Finding("head", None, message, RESTORE)
+    if has_first:
+        chain = next_chain(begin, first[:10], first.data_hash, digest(first.meta))
+        if chain != first.chain:
+            message = (
+                f"{playbook} did not begin under this name and origin: it was renamed, or its "
+                "first event was changed"
+            )
+            return Finding("head", None, message, RESTORE)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +142,16 @@ def verify_opening(
             with suppress(LedgerCorrupt):  # a finding says the same
                 head = ledger.head()
     except LedgerCorrupt as error:
-        what, _, way_out = str(error).partition("; ")
-        findings.append(
-            Finding("database", None, what, way_out if isinstance(error, LedgerGone) else RESTORE)
-        )
+        message, _, way_out = str(error).partition("; ")
+        remedy = way_out if isinstance(error, LedgerGone) else RESTORE
+        findings.append(Finding("database", None, message, remedy))
     return Verified(tuple(findings), head)
 
 
 def _readable(
-    sql: Statements, findings: Iterator[Finding], what: str, walk: Walk | None = None
+    sql: Statements, findings: Iterator[Finding], source: str, walk: Walk | None = None
 ) -> Iterator[Finding]:
-    """Yield the findings, and one more where their source, which `what` names, cannot be read to
-    its end.
-    """
+    """Yield the findings, and one more if their source cannot be read to its end."""
     with savepoint(sql):
         try:
             yield from findings
@@ -154,10 +159,9 @@ def _readable(
             if not unreadable(error):
                 raise
             position = walk.unreadable_from() if walk is not None else None
-            what = f"{what} from position {position} on" if position is not None else what
-            yield Finding(
-                "data", position, (f"{what} cannot be read ({_first_line(error)})"), RESTORE
-            )
+            place = f" from position {position} on" if position is not None else ""
+            message = f"{source}{place} cannot be read ({_first_line(error)})"
+            yield Finding("data", position, message, RESTORE)
 
 
 def _first_line(error: Exception) -> str:
@@ -165,32 +169,34 @@ def _first_line(error: Exception) -> str:
 
 
 def _damage(engine: Engine) -> list[Finding]:
-    """Return what SQLite finds in its own file; a database in memory is this process's own."""
+    """Return everything wrong that SQLite finds in its own file; a database in memory is this
+    process's own.
+    """
     if engine.dialect != "sqlite" or engine.url.in_memory:
         return []
-    found = []
+    findings = []
     with engine.connection() as connection:
         try:
             for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
-                    found.append(
-                        Finding("database", None, (f"SQLite finds damage: {line}"), _RESTORE_FILE)
-                    )
+                    message = f"SQLite finds damage: {line}"
+                    findings.append(Finding("database", None, message, _RESTORE_FILE))
             for row in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-                what = f"a row of {row[0]} points to a {row[2]} that is gone"
-                found.append(Finding("reference", None, what, _RESTORE_FILE))
+                message = f"a row of {row[0]} points to a {row[2]} that is gone"
+                findings.append(Finding("reference", None, message, _RESTORE_FILE))
         except Exception as error:
             if not unreadable(error):
                 raise
-            what = f"SQLite cannot read its file to the end ({_first_line(error)})"
-            found.append(Finding("database", None, what, _RESTORE_FILE))
-    return found
+            message = f"SQLite cannot read its file to the end ({_first_line(error)})"
+            findings.append(Finding("database", None, message, _RESTORE_FILE))
+    return findings
 
 
 _RESTORE_FILE = "restore a backup of the ledger"
 
 
 _COLUMNS: Final = ", ".join(Stored._fields)
+_HEAD: Final = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _TARGETS: Final = (
     "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
     # The literal lets the planner take the index of the rare types; without it every event is read
@@ -209,118 +215,175 @@ class Walk:
         self.anchors = anchors
         #: The position of the event that is looked at.
         self.position = 0
-        #: The event before, if the playbook moved to another ledger with it.
-        self._moved: str | None = None
         #: The tables as the events make them, where all of them can be read.
         self.rebuilt: Rebuilt | None = None
+        #: Of the event before: its chain as stored and as computed, its time, its meta and the
+        #: hash of that, and its id if the playbook moved to another ledger with it.
+        self._chain = ""
+        self._link = b""
+        self._recorded_at = ""
+        self._meta = "{}"
+        self._meta_hash = digest("{}")
+        self._moved: str | None = None
+        #: The ids of the events that were erased, and of those that were put aside.
+        self._erased: set[str] = set()
+        self._set_aside: set[Any] = set()
+        self._anchored_positions = {anchor.position for anchor in anchors}
+        self._passed: set[Anchor] = set()
 
     def findings(self) -> Iterator[Finding]:
         """Yield every finding of the events, of the head, of the anchors and of the rows that
-        stand beside events.
+        belong to events.
         """
-        sql = self.sql
-        folding = Rebuilt(sql)
-        head = sql.run(
-            "SELECT name, origin, position, chain, recorded_at FROM playbook WHERE id = ?"
-        ).fetchone()
-        if head is None:
+        row = self.sql.run(_HEAD).fetchone()
+        if row is None:
             yield Finding("head", None, "the playbook's row is gone", RESTORE)
             return
-        name, origin, *end = head
-        chain, position, last = genesis(name, origin), 0, ""
-        link, there = bytes.fromhex(chain.removeprefix(PREFIX)), {Anchor(0, chain)}
-        wanted = {anchor.position for anchor in self.anchors}
-        erased = {row[0] for row in sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()}
-        put = events_where(
-            sql, f"{one_of((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?", f'{{"{ev.ASIDE}":%'
+        head = Head(*row)
+        self._begin(head)
+        tables = Rebuilt(self.sql)
+        can_be_folded = True
+        checks = (
+            self._check_order,
+            self._check_move,
+            self._check_erasure,
+            self._check_data,
+            self._check_chain,
+            self._check_time,
         )
-        aside = {one.meta.get(ev.ASIDE) for one in put}
-        before, meta_hash = "{}", digest("{}")
-        unfit = False
-        for row in stream(sql, "event", _COLUMNS):
-            (
-                at,
-                event_id,
-                type_,
-                _,
-                _,
-                recorded_at,
-                _,
-                session_id,
-                reflection_id,
-                target_id,
-                data,
-                of,
-                meta,
-                chain,
-            ) = row
-            if at != position + 1:
-                yield Finding("order", at, f"position {at} follows {position}", RESTORE)
-            self.position = position = at
-            if self._moved is not None and (type_, target_id) != (ev.LEDGER_ARRIVED, self._moved):
-                what = f"this {type_} was appended after the playbook had moved to another ledger"
-                yield Finding("move", position, what, RESTORE)
-            self._moved = None
-            if data is None or (erased and event_id in erased):
-                yield from self._erased(row, erased)
-            is_tag = type_ == ev.BULLET_TAGGED
-            if data is not None and (_digest_of_tag(data) if is_tag else digest(data)) != of:
-                yield Finding(
-                    "data",
-                    position,
-                    f"the data of this {type_} is not what was appended",
-                    RESTORE,
-                )
-            if meta != before:  # most events have the meta of the event before
-                before, meta_hash = meta, digest(meta)
-            link = sha256(b"\x03" + link + leaf(row[:10], of, meta_hash)).digest()
-            is_hash = isinstance(chain, str) and CHAIN.fullmatch(chain) is not None
-            # An absent field is hashed as an empty text, which no field is.
-            if (
-                not is_hash
-                or f"{PREFIX}{link.hex()}" != chain
-                or "" in (session_id, reflection_id, target_id)
-            ):
-                yield Finding(
-                    "chain", position, (f"this {type_} or the event before it was changed"), RESTORE
-                )
-                link = bytes.fromhex(chain.removeprefix(PREFIX)) if is_hash else link
-            if recorded_at < last and event_id not in aside:
-                what = f"recorded at {recorded_at}, before its predecessor ({last})"
-                yield Finding("order", position, what, SET_ASIDE)
-            last = recorded_at
-            if position in wanted:
-                there.add(Anchor(position, f"{PREFIX}{link.hex()}"))
+        for row in stream(self.sql, "event", _COLUMNS):
+            event = Stored._make(row)
+            for check in checks:
+                finding = check(event)
+                if finding is not None:
+                    yield finding
             try:
-                yield from self._read(row, folding, aside)
+                yield from self._fold(event, tables)
             except MALFORMED as error:
-                unfit = True
-                yield Finding(
-                    "data",
-                    position,
-                    f"the data of this {type_} cannot be read ({error!r})",
-                    RESTORE,
-                )
-        if position != end[0]:
-            yield Finding(
-                "head",
-                position,
-                f"the events end at {position}, the head says {end[0]}",
-                MEND_HEAD,
-            )
-        elif chain != end[1] or (position and last != end[2]):
-            yield Finding(
-                "head", position, ("the head's chain or time is not the last event's"), MEND_HEAD
-            )
+                can_be_folded = False
+                message = f"the data of this {event.type} cannot be read ({error!r})"
+                yield Finding("data", event.position, message, RESTORE)
+        yield from self._check_head(head)
+        yield from self._check_anchors()
+        if can_be_folded:
+            self.rebuilt = tables
+
+    def _begin(self, head: Head) -> None:
+        """Stand before the first event, knowing which events were erased and which put aside."""
+        self._chain = genesis(head.playbook, head.origin)
+        self._link = _bytes_of(self._chain)
+        self._passed.add(Anchor(0, self._chain))
+        rows = self.sql.run(_TARGETS, ev.EVENT_REDACTED).fetchall()
+        self._erased = {target_id for (target_id,) in rows}
+        retractions = f"{of_types((ev.EVIDENCE_RETRACTED,))} AND meta LIKE ?"
+        for event in events_where(self.sql, retractions, f'{{"{ev.ASIDE}":%'):
+            self._set_aside.add(event.meta.get(ev.ASIDE))
+
+    def _check_order(self, event: Stored) -> Finding | None:
+        before = self.position
+        self.position = event.position
+        if event.position == before + 1:
+            return None
+        message = f"position {event.position} follows {before}"
+        return Finding("order", event.position, message, RESTORE)
+
+    def _check_move(self, event: Stored) -> Finding | None:
+        moved = self._moved
+        self._moved = None
+        if moved is None or (event.type, event.target_id) == (ev.LEDGER_ARRIVED, moved):
+            return None
+        message = f"this {event.type} was appended after the playbook had moved to another ledger"
+        return Finding("move", event.position, message, RESTORE)
+
+    def _check_erasure(self, event: Stored) -> Finding | None:
+        is_redacted = event.event_id in self._erased
+        if event.data is not None:
+            if not is_redacted:
+                return None
+            message = f"the text of this {event.type} is back, though it was redacted"
+            return Finding("redaction", event.position, message, _AGAIN)
+        if not is_redacted:
+            message = "the data was erased without an event.redacted"
+            return Finding("redaction", event.position, message, RESTORE)
+        if event.type in EVENT_TYPES and EVENT_TYPES[event.type].all_prose:
+            return None
+        if kept_of(self.sql, [event.event_id])[event.event_id] is not None:
+            return None
+        message = f"the facts of this {event.type} were erased with its text"
+        return Finding("redaction", event.position, message, RESTORE)
+
+    def _check_data(self, event: Stored) -> Finding | None:
+        if event.data is None:
+            return None
+        digest_of = _digest_of_tag if event.type == ev.BULLET_TAGGED else digest
+        if digest_of(event.data) == event.data_hash:
+            return None
+        message = f"the data of this {event.type} is not what was appended"
+        return Finding("data", event.position, message, RESTORE)
+
+    def _check_chain(self, event: Stored) -> Finding | None:
+        """Compute the link of the chain, from which a changed event is told."""
+        if event.meta != self._meta:  # most events have the meta of the event before
+            self._meta = event.meta
+            self._meta_hash = digest(event.meta)
+        header = leaf(event[:10], event.data_hash, self._meta_hash)
+        self._link = sha256(b"\x03" + self._link + header).digest()
+        self._chain = event.chain
+        # An absent field is hashed as an empty text, which no field is.
+        has_empty_field = "" in (event.session_id, event.reflection_id, event.target_id)
+        finding = None
+        if has_empty_field or f"{PREFIX}{self._link.hex()}" != event.chain:
+            message = f"this {event.type} or the event before it was changed"
+            finding = Finding("chain", event.position, message, RESTORE)
+            if isinstance(event.chain, str) and CHAIN.fullmatch(event.chain) is not None:
+                self._link = _bytes_of(event.chain)  # so that the next event can be told sound
+        if event.position in self._anchored_positions:
+            self._passed.add(Anchor(event.position, f"{PREFIX}{self._link.hex()}"))
+        return finding
+
+    def _check_time(self, event: Stored) -> Finding | None:
+        before = self._recorded_at
+        self._recorded_at = event.recorded_at
+        if event.recorded_at >= before or event.event_id in self._set_aside:
+            return None
+        message = f"recorded at {event.recorded_at}, before its predecessor ({before})"
+        return Finding("order", event.position, message, SET_ASIDE)
+
+    def _fold(self, stored: Stored, tables: Rebuilt) -> Iterator[Finding]:
+        """Read the data of an event, and fold it; yield everything wrong. Raises for a row that no
+        event has.
+        """
+        kept = None
+        if stored.data is None:
+            kept = kept_of(self.sql, [stored.event_id])[stored.event_id]
+        event = event_of((*stored, None), kept)
+        wrong_assertion = tables.take(event)
+        if wrong_assertion is not None:
+            yield wrong_assertion
+        if event.type == ev.LEDGER_MOVED and not event.fault:
+            self._moved = event.event_id
+        if event.fault and event.event_id not in self._set_aside:
+            message = f"this {event.type} cannot be read, so it changes nothing: {event.fault}"
+            yield Finding("data", event.position, message, SET_ASIDE)
+
+    def _check_head(self, head: Head) -> Iterator[Finding]:
+        if self.position != head.position:
+            message = f"the events end at {self.position}, the head says {head.position}"
+            yield Finding("head", self.position, message, MEND_HEAD)
+            return
+        is_other_time = self.position and self._recorded_at != head.recorded_at
+        if self._chain != head.chain or is_other_time:
+            message = "the head's chain or time is not the last event's"
+            yield Finding("head", self.position, message, MEND_HEAD)
+
+    def _check_anchors(self) -> Iterator[Finding]:
         for anchor in dict.fromkeys(self.anchors):
-            if anchor not in there:
-                what = (
+            if anchor not in self._passed:
+                message = (
                     f"the published head {anchor.position} is not in this history, which ends "
-                    f"at {position}"
+                    f"at {self.position}"
                 )
-                yield Finding("anchor", anchor.position, what, RESTORE)
-        if not unfit:
-            self.rebuilt = folding
+                yield Finding("anchor", anchor.position, message, RESTORE)
 
     def unreadable_from(self) -> int | None:
         """Return the position of the first event that SQLite cannot give; None if it is unknown.
@@ -338,43 +401,9 @@ class Walk:
                 return position
         return None
 
-    def _read(self, row: tuple[Any, ...], folding: Rebuilt, aside: set[Any]) -> Iterator[Finding]:
-        """Read the data of an event, and fold it; yield what is wrong. Raises for a row that no
-        event has.
-        """
-        event = event_of(
-            (*row, None), kept_of(self.sql, [row[1]])[row[1]] if row[10] is None else None
-        )
-        if wrong := folding.take(event):
-            yield wrong
-        if event.type == ev.LEDGER_MOVED and not event.fault:
-            self._moved = event.event_id
-        if event.fault and event.event_id not in aside:
-            what = f"this {event.type} cannot be read, so it changes nothing: {event.fault}"
-            yield Finding("data", event.position, what, SET_ASIDE)
 
-    def _erased(self, row: tuple[Any, ...], erased: set[str]) -> Iterator[Finding]:
-        position, event_id, type_ = row[:3]
-        if row[10] is not None:
-            yield Finding(
-                "redaction",
-                position,
-                f"the text of this {type_} is back, though it was redacted",
-                _AGAIN,
-            )
-        elif event_id not in erased:
-            yield Finding(
-                "redaction", position, ("the data was erased without an event.redacted"), RESTORE
-            )
-        elif type_ in EVENT_TYPES and EVENT_TYPES[type_].all_prose:
-            return
-        elif kept_of(self.sql, [event_id])[event_id] is None:
-            yield Finding(
-                "redaction",
-                position,
-                f"the facts of this {type_} were erased with its text",
-                RESTORE,
-            )
+def _bytes_of(chain: str) -> bytes:
+    return bytes.fromhex(chain.removeprefix(PREFIX))
 
 
 _AGAIN = "find out who put it back; restore a backup from after the redaction"

@@ -84,8 +84,9 @@ def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_dec
     ledger.append([changed(ev.BULLET_RECOUNTED, "pat-003", 1, helpful=1, harmful=0)])
     for number, (one, tag) in enumerate(zip(seen, ("helpful", "helpful", "neutral"), strict=True)):
         ledger.append(reflected(f"r{number}", one, ("pat-003", tag)))
-    for past in (None, Past(ledger)):
-        assert observed(ledger, past, use(ledger, past))["pat-003"] == (1, 0)
+    past = Past(ledger)
+    for rows in (ledger.rows(), past.rows()):
+        assert observed(rows, past, use(ledger, past))["pat-003"] == (1, 0)
 
 
 def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:

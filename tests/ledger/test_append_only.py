@@ -10,7 +10,6 @@ from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import ON_CITUS
 
 from . import sql
 from .events import added, arrived, history, imported, moved, redacted, reflected, retracted, window
@@ -23,13 +22,6 @@ _COLUMNS = (
 
 ON_A_SERVER = pytest.mark.parametrize(
     "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
-)
-NO_COPIES_ON_CITUS = pytest.mark.skipif(
-    ON_CITUS,
-    reason=(
-        "Citus 13.2 plans no INSERT … SELECT into a table with a default of its own; no code "
-        "of ours sends one"
-    ),
 )
 
 
@@ -144,7 +136,6 @@ def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(tol
         connection.execute("UPDATE playbook SET position = position - 1")
 
 
-@NO_COPIES_ON_CITUS
 @ON_A_SERVER
 def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
@@ -207,7 +198,6 @@ def test_the_server_says_who_recorded_an_event_and_refuses_another_word(told: Le
 _BEHIND = "(SELECT max(position) FROM event)"
 
 
-@NO_COPIES_ON_CITUS
 @ON_A_SERVER
 def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(told: Ledger) -> None:
     """Whoever brings several at once is looked at once, and no row of theirs stays behind."""
@@ -332,7 +322,6 @@ def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arr
     assert list(verify(told)) == []
 
 
-@NO_COPIES_ON_CITUS
 def test_an_event_that_a_forger_puts_behind_a_move_is_found(told: Ledger) -> None:
     told.append([moved()])
     with sql.triggers_off(told) as connection:

@@ -18,12 +18,12 @@ from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.rows import Stored
 from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.proof.heads import mend
+from reflector.proof.heads import mend_head
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
 
 from . import sql
-from .events import add_bullet, added, history, retracted
+from .events import add_bullet, history, retracted, window
 
 _BULLET: dict[str, Any] = {
     "name": "pat-050",
@@ -130,7 +130,7 @@ def test_the_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) 
 def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) -> None:
     ledger.append(history())
     ahead = ledger.head().position + 1
-    sql.run(ledger, f"INSERT INTO bullet_status VALUES (1, 'pat-003', {ahead}, 'live')")
+    sql.run(ledger, f"INSERT INTO session_window VALUES (1, {ahead}, 'x', NULL, 'pending', 0, '')")
     with pytest.raises(
         LedgerCorrupt,
         match=(
@@ -138,9 +138,9 @@ def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) 
             r"`reflector rebuild`"
         ),
     ):
-        ledger.append([added("pat-003")])
+        ledger.append([window(3, "s3")])
     ledger.rebuild()
-    ledger.append([added("pat-003")])
+    ledger.append([window(3, "s3")])
     assert list(verify(ledger)) == []
 
 
@@ -198,8 +198,8 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
                 r"--mend --why REASON`"
             ),
         ):
-            mend(ledger)
-    mend(ledger, "appended by hand")
+            mend_head(ledger)
+    mend_head(ledger, "appended by hand")
     add_bullet(ledger, "pat", "It goes on again.")
     ledger.rebuild()
     assert list(verify(ledger)) == []

@@ -14,7 +14,7 @@ from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
-from tests.conftest import ON_CITUS, Postgres
+from tests.conftest import Postgres
 
 from . import sql
 from .events import added
@@ -66,7 +66,6 @@ def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(
 
 
 @pytest.mark.postgres
-@pytest.mark.skipif(ON_CITUS, reason="it is the dump of a plain server, in the schema public")
 def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url:
         with psycopg.connect(url, autocommit=True) as older:

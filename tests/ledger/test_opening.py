@@ -117,9 +117,9 @@ _LOCK = (
         ),
         (_sql(_ENDLESS), LedgerCorrupt, "has a view in the place of the table projection"),
         (
-            _sql("DROP TABLE bullet_status"),
+            _sql("DROP TABLE cached_usage"),
             LedgerCorrupt,
-            "lacks the table bullet_status of its revision",
+            "lacks the table cached_usage of its revision",
         ),
         (
             _other_program,

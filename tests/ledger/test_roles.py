@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from reflector.ledger.errors import LedgerCorrupt, LedgerUnavailable
-from reflector.ledger.grants import grants
+from reflector.ledger.grants import grant_statements
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
-from tests.conftest import ON_CITUS, Postgres, with_setting
+from tests.conftest import Postgres, with_setting
 from tests.road.agent import Agent
 
 from .events import added, changed, history, moved, retracted, window
@@ -35,7 +35,7 @@ def server(postgres: Postgres) -> Iterator[tuple[str, Login]]:
             with psycopg.connect(url, autocommit=True) as owner:
                 owner.execute(f"CREATE ROLE {name} LOGIN")
                 made.append(name)
-                for statement in grants(ledger.engine, role, name):
+                for statement in grant_statements(ledger.engine, role, name):
                     owner.execute(statement)
             return sa.make_url(url).set(username=name).render_as_string(hide_password=False)
 
@@ -114,7 +114,7 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
             with pytest.raises(LedgerUnavailable, match="permission denied"):
                 refused()
         assert list(verify(writer)) == []
-    with Ledger.open(owner if ON_CITUS else url, "another") as another:
+    with Ledger.open(url, "another") as another:
         another.append([added("pat-001")])
     with Ledger.open(owner) as ledger:
         assert list(verify(ledger)) == []
@@ -135,7 +135,7 @@ def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(
         connection.execute("UPDATE alembic_version SET version_num = '0008'")
     Ledger.open(owner).close()
     assert _accepted(url, _REFUSED) == []
-    with Ledger.open(owner if ON_CITUS else url, "another") as another:
+    with Ledger.open(url, "another") as another:
         another.append([added("pat-001")])
 
 
@@ -236,4 +236,4 @@ def test_a_file_has_no_roles() -> None:
         Ledger.open("sqlite://") as ledger,
         pytest.raises(LedgerUnavailable, match="which has no roles"),
     ):
-        list(grants(ledger.engine, "reader", "me"))
+        list(grant_statements(ledger.engine, "reader", "me"))

@@ -17,7 +17,7 @@ from reflector.ledger.migration import create_triggers, triggers
 from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
-from reflector.proof.heads import mend
+from reflector.proof.heads import mend_head
 from reflector.proof.verify import Anchor, verify
 from tests.conftest import OpenLedger
 from tests.ledger import sql
@@ -430,10 +430,10 @@ def test_a_moved_head_is_an_error_whose_way_out_leads_out(
     assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {
         ("head", "reflector rebuild --mend")
     }
-    assert f"{head.position:,}" in mend(told)[0]
+    assert f"{head.position:,}" in mend_head(told)[0]
     assert (told.head(), told.rows()) == (head, rows)
     assert list(verify(told)) == []
-    assert mend(told) == []
+    assert mend_head(told) == []
     other = open_ledger()
     other.append([added("oth-001")])
     assert list(verify(other)) == []
@@ -466,7 +466,7 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
             r"a backup"
         ),
     ):
-        mend(told)
+        mend_head(told)
     assert told.head() != head
 
 

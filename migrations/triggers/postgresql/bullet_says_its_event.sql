@@ -11,11 +11,11 @@ BEGIN
         RETURN NEW;
     END IF;
     IF NEW.text <> '[redacted]' AND NOT EXISTS (
-        SELECT 1 FROM {event}
+        SELECT 1 FROM event
         WHERE playbook_id = NEW.playbook_id AND position = NEW.position
             AND jsonb_path_exists(replace(data, '\u0000', '\ufffd')::jsonb, says, said)
     ) AND NOT EXISTS (
-        SELECT 1 FROM {event}
+        SELECT 1 FROM event
         WHERE playbook_id = NEW.playbook_id AND type <> 'bullet.tagged'
             AND type IN ({wordings}, 'event.redacted')
             AND jsonb_path_exists(replace(data, '\u0000', '\ufffd')::jsonb, says, said)

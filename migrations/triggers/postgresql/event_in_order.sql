@@ -30,7 +30,7 @@ BEGIN
         RAISE EXCEPTION 'append-only: data and meta are JSON objects, a chain is a hash, a time is a time';
     END IF;
     IF EXISTS (
-        SELECT 1 FROM added JOIN {event} AS target USING (playbook_id)
+        SELECT 1 FROM added JOIN event AS target USING (playbook_id)
         WHERE added.type = 'event.redacted' AND target.event_id = added.target_id AND target.data IS NOT NULL
     ) AND NOT pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE') THEN
         RAISE EXCEPTION 'permission denied: the owner erases texts' USING ERRCODE = 'insufficient_privilege';
@@ -40,16 +40,16 @@ BEGIN
             max(recorded_at COLLATE "C") AS recorded_at, bool_and(recorded_by IS NOT DISTINCT FROM session_user) AS is_ours
         FROM added GROUP BY playbook_id
     LOOP
-        SELECT position, recorded_at, chain INTO previous FROM {event}
+        SELECT position, recorded_at, chain INTO previous FROM event
             WHERE playbook_id = one.playbook_id AND position < one.first ORDER BY position DESC LIMIT 1;
         IF one.number <> one.last - one.first + 1 OR one.first <> 1 + coalesce(previous.position, 0) OR one.last <> (
-            SELECT position FROM {event} WHERE playbook_id = one.playbook_id ORDER BY position DESC LIMIT 1
+            SELECT position FROM event WHERE playbook_id = one.playbook_id ORDER BY position DESC LIMIT 1
         ) THEN
             RAISE EXCEPTION 'append-only: the next position is one above the last (position: %)', one.first;
         END IF;
         IF one.recorded_at > latest AND EXISTS (
             SELECT 1 FROM added WHERE playbook_id = one.playbook_id AND recorded_at COLLATE "C" > latest AND NOT EXISTS (
-                SELECT 1 FROM {event} AS before
+                SELECT 1 FROM event AS before
                 WHERE before.playbook_id = added.playbook_id AND before.position = added.position - 1
                     AND added.recorded_at::timestamptz <= before.recorded_at::timestamptz + interval '1 millisecond'
             )

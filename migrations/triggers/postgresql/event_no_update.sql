@@ -9,7 +9,7 @@ BEGIN
     erased := OLD;
     erased.data := NULL;
     IF OLD.data IS NULL OR NEW IS DISTINCT FROM erased OR NOT EXISTS (
-        SELECT 1 FROM {event}
+        SELECT 1 FROM event
         WHERE playbook_id = OLD.playbook_id AND type = 'event.redacted' AND target_id = OLD.event_id
             AND (
                 OLD.type IN ({whole})

@@ -18,17 +18,17 @@ BEGIN
                 AND (type <> 'ledger.moved' OR pg_has_role(current_user, (
                     SELECT relowner FROM pg_class WHERE oid = TG_RELID
                 ), 'USAGE'))
-            FROM {event} WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
+            FROM event WHERE playbook_id = NEW.id AND position <= NEW.position ORDER BY position DESC LIMIT 1
         ), false)
     THEN
         RAISE EXCEPTION 'append-only: a playbook''s head only moves forward (playbook: %)', OLD.name;
     END IF;
     IF 'ledger.moved' = (
-            SELECT CASE WHEN data LIKE '%"to":%"%' THEN type END FROM {event}
+            SELECT CASE WHEN data LIKE '%"to":%"%' THEN type END FROM event
             WHERE playbook_id = OLD.id AND position <= OLD.position ORDER BY position DESC LIMIT 1
         )
         AND 'ledger.arrived' IS DISTINCT FROM (
-            SELECT type FROM {event} WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
+            SELECT type FROM event WHERE playbook_id = OLD.id AND position > OLD.position ORDER BY position LIMIT 1
         )
     THEN
         RAISE EXCEPTION 'append-only: this playbook moved to another ledger (playbook: %)', OLD.name;

@@ -3,26 +3,28 @@
 -- back.
 CREATE TRIGGER playbook_head_moves_on BEFORE UPDATE ON playbook
 BEGIN
-    SELECT RAISE(ABORT, 'append-only: a playbook''s head only moves forward')
-    WHERE NEW.name IS NOT OLD.name
-        OR NEW.id IS NOT OLD.id
-        OR NEW.position < 0
-        OR NEW.position = 0 AND NEW.recorded_at <> OLD.recorded_at
-        OR OLD.position > 0 AND (
-            NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin IS NOT OLD.origin
-        )
-        OR NEW.position > 0 AND NOT EXISTS (
-            SELECT 1 FROM event
-            WHERE playbook_id = NEW.id AND position = NEW.position
-                AND chain = NEW.chain AND recorded_at = NEW.recorded_at
-        );
-    SELECT RAISE(ABORT, 'append-only: this playbook moved to another ledger')
-    WHERE EXISTS (
-            SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved'
-                AND data LIKE '%"to":%"%'
-        )
-        AND NOT EXISTS (
-            SELECT 1 FROM event
-            WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
-        );
+    SELECT CASE
+        WHEN NEW.name IS NOT OLD.name
+            OR NEW.id IS NOT OLD.id
+            OR NEW.position < 0
+            OR NEW.position = 0 AND NEW.recorded_at <> OLD.recorded_at
+            OR OLD.position > 0 AND (
+                NEW.position <= OLD.position OR NEW.recorded_at < OLD.recorded_at OR NEW.origin IS NOT OLD.origin
+            )
+            OR NEW.position > 0 AND NOT EXISTS (
+                SELECT 1 FROM event
+                WHERE playbook_id = NEW.id AND position = NEW.position
+                    AND chain = NEW.chain AND recorded_at = NEW.recorded_at
+            )
+        THEN RAISE(ABORT, 'append-only: a playbook''s head only moves forward')
+        WHEN EXISTS (
+                SELECT 1 FROM event WHERE playbook_id = OLD.id AND position = OLD.position AND type = 'ledger.moved'
+                    AND data LIKE '%"to":%"%'
+            )
+            AND NOT EXISTS (
+                SELECT 1 FROM event
+                WHERE playbook_id = OLD.id AND position = OLD.position + 1 AND type = 'ledger.arrived'
+            )
+        THEN RAISE(ABORT, 'append-only: this playbook moved to another ledger')
+    END;
 END

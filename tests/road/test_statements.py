@@ -1,0 +1,71 @@
+"""How many SQL statements an everyday command runs: a count is the same on any machine."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from reflector.ledger import sqlite_file
+from reflector.ledger.statements import Statements
+from tests.road.agent import Agent
+
+#: What SQLite ran, by its own trace: with the statements of triggers and what opens a file.
+_MAX_OF_A_SESSION_END = 121
+_MAX_OF_LIST = 27
+#: What our code asked of the ledger while it was open.
+_MAX_ASKED_BY_LIST = 15
+
+
+@pytest.fixture
+def steady(agent: Agent) -> Agent:
+    """A project in which two sessions were counted, and the answer to `list` was seen."""
+    for session in ("s-1", "s-2"):
+        agent.ended(id=session)
+        agent.call("drain")
+    for _ in range(2):
+        agent.call("list")
+    return agent
+
+
+@contextmanager
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Yield the statements that SQLite runs in this process meanwhile."""
+    statements: list[str] = []
+    module = sqlite_file.sqlite_module()
+    connect = module.connect
+
+    def connect_traced(*arguments: Any, **options: Any) -> Any:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "connect", connect_traced)
+        yield statements
+
+
+def test_session_end_runs_few_statements(steady: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    steady.ended(id="s-3")
+    with traced(monkeypatch) as statements:
+        steady.call("drain")
+    assert len(statements) <= _MAX_OF_A_SESSION_END, "\n".join(statements)
+
+
+def test_list_runs_few_statements(steady: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    with traced(monkeypatch) as statements:
+        steady.call("list")
+    assert len(statements) <= _MAX_OF_LIST, "\n".join(statements)
+
+
+def test_list_asks_the_ledger_little(steady: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    execute = Statements.execute
+
+    def execute_counted(statements: Statements, sql: str, *values: object) -> Any:
+        asked.append(sql)
+        return execute(statements, sql, *values)
+
+    monkeypatch.setattr(Statements, "execute", execute_counted)
+    steady.call("list")
+    assert len(asked) <= _MAX_ASKED_BY_LIST, "\n".join(asked)
