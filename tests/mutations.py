@@ -158,7 +158,7 @@ CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of(
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED = of("judges", "agent consent model")
+AGENT, AGREED, ASKED = of("judges", "agent_process consent model")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
