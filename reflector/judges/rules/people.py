@@ -4,28 +4,33 @@ against.
 Invariant: a message is read by a few short wordings, never word by word. What was pasted is not
 read, of a long message only the opening is, and words that are not English are neither consent nor
 silence. Words are compared by their stems: one in singular, plural, -ing or -ed is the same, and
-the commonest of this trade are left out.
+the commonest of this trade are left out. `trials/outcome.py` reads messages with it too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from reflector.judges.rules.wordings import expression, found, listed, wordings
+from reflector.judges.rules.wordings import expression, matches_in, wordings, words_of
 
 Kind = Literal["objects", "approves", "agrees", "other", "unread"]
 
 #: Characters of a message that are looked at, and of its opening that are read; a brief is longer
-#: than `_BRIEF` words.
-_LOOKED_AT, _OPENING, _OPENING_OF_BRIEF, _BRIEF = 4000, 300, 120, 60
-#: Words: a go-ahead or a commit with more behind it is the next task; of so few, one that is known
+#: than `_BRIEF_WORDS` words.
+_LOOKED_AT = 4000
+_OPENING = 300
+_OPENING_OF_BRIEF = 120
+_BRIEF_WORDS = 60
+#: Words: a go-ahead or a commit with more after it is the next task; of so few, one that is known
 #: makes them English.
-_MOST_AGREEING, _MOST_SHIPPING, _FEW = 5, 25, 3
-#: Characters: praise, and the agent's concession, stand at the beginning.
-_PRAISE_BEFORE, _CONCESSION_BEFORE = 20, 120
+_MAX_WORDS_OF_GO_AHEAD = 5
+_MAX_WORDS_OF_COMMIT = 25
+_FEW_WORDS = 3
+#: Characters before praise that stands at the beginning.
+_PRAISE_BEFORE = 20
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TAG = re.compile(
@@ -33,6 +38,12 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+#: A word that can be what a text is about.
+_TOPIC = re.compile(
+    r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa|k8s)\b"
+    r"|[぀-ヿ㐀-鿿가-힯]{2}"
+)
+_ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,92 +65,119 @@ class Remark:
     quote: str
 
 
+class _Reading(NamedTuple):
+    """What a message is, and the wording by which it approves."""
+
+    kind: Kind
+    approval: str = ""
+
+
 def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> Remark:
     """Return what a message says.
 
     refuses  it is the reason given with a refused call, which is a sign by itself
     answers  the agent had asked something: a no at the start answers it
     """
-    written = _own_words(text[:_LOOKED_AT])
-    quote = " ".join((written or text[:_LOOKED_AT]).split())[:200]
-    prose = expression("hurried").sub(
-        lambda match: "'".join(filter(None, match.groups())), written.replace("’", "'")
-    )
-    words = prose.split()
-    opening = " ".join(words)[: _OPENING if len(words) <= _BRIEF else _OPENING_OF_BRIEF]
+    looked_at = text[:_LOOKED_AT]
+    own_words = _own_words(looked_at)
+    words = _with_apostrophes(own_words).split()
+    most = _OPENING if len(words) <= _BRIEF_WORDS else _OPENING_OF_BRIEF
+    opening = " ".join(words)[:most]
     reported = expression("supposed").sub(" ", opening)
-    signs = {row.id: match.start() for row, match in found(wordings("sign"), opening)}
+    signs = {row.id: match.start() for row, match in matches_in(wordings("sign"), opening)}
     if answers:
         signs.pop("starts-with-no", None)
     if not expression("fault").search(reported):
         signs.pop("fault", None)
     if refuses and opening:
         signs["refused"] = 0
-    kind, sign = _kind(opening, len(words), signs)
-    about = stance(expression("bare-no").sub("", opening))
-    return Remark(kind, (*signs, *filter(None, [sign])), about, _faulty(reported), quote)
+    reading = _read_kind(opening, len(words), signs)
+    all_signs = (*signs, reading.approval) if reading.approval else tuple(signs)
+    quote = " ".join((own_words or looked_at).split())[:200]
+    return Remark(reading.kind, all_signs, stance(opening), _faulty_words(reported), quote)
 
 
-def _kind(opening: str, count: int, signs: Mapping[str, int]) -> tuple[Kind, str]:
-    """Return what a message is, and the wording by which it approves."""
-    said = {row.id: match for row, match in found(wordings("person"), opening)}
-    is_short = bool(said or signs) and opening.isascii() and len(_WORD.findall(opening)) <= _FEW
-    if opening and not is_short and not is_english(opening):
-        return "unread", ""
-    works, praise = said.get("works"), said.get("praise")
-    is_early = works is not None and not any(at < works.start() for at in signs.values())
-    if works is not None and is_early and not expression("unreal").search(opening[: works.start()]):
-        return "approves", "works"
+def _with_apostrophes(text: str) -> str:
+    """Return a text with `don't` for `dont` and for `don’t`."""
+    return expression("hurried").sub(
+        lambda match: "'".join(filter(None, match.groups())), text.replace("’", "'")
+    )
+
+
+def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
+    spoken = {row.id: match for row, match in matches_in(wordings("person"), opening)}
+    if opening and not _is_short(opening, bool(spoken or signs)) and not is_english(opening):
+        return _Reading("unread")
+    works = spoken.get("works")
+    if works is not None and _is_report(opening[: works.start()], signs.values(), works.start()):
+        return _Reading("approves", "works")
     if signs:
-        return "objects", ""
-    if "ships" in said and count <= _MOST_SHIPPING:
-        return "approves", "ships"
+        return _Reading("objects")
+    if "ships" in spoken and count <= _MAX_WORDS_OF_COMMIT:
+        return _Reading("approves", "ships")
+    praise = spoken.get("praise")
     if praise is not None and praise.start() <= _PRAISE_BEFORE and "?" not in opening:
-        return "approves", "praise"
-    return "agrees" if "go-ahead" in said and count <= _MOST_AGREEING else "other", ""
+        return _Reading("approves", "praise")
+    is_go_ahead = "go-ahead" in spoken and count <= _MAX_WORDS_OF_GO_AHEAD
+    return _Reading("agrees" if is_go_ahead else "other")
 
 
-def _faulty(reported: str) -> frozenset[str] | None:
-    """Return the words of the clauses that report a fault, without those of the report itself."""
+def _is_short(opening: str, has_known_wording: bool) -> bool:
+    """Return whether so few words, of which one is known, are English."""
+    is_few = opening.isascii() and len(_WORD.findall(opening)) <= _FEW_WORDS
+    return has_known_wording and is_few
+
+
+def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
+    """Return whether "it works" is a report: no objection stands before it, and no "make sure"."""
+    is_first = all(sign >= place for sign in signs)
+    return is_first and not expression("unreal").search(before)
+
+
+def _faulty_words(reported: str) -> frozenset[str] | None:
+    """Return the words of the clauses that report a fault, without those of the report itself;
+    None where one reports a fault of "this" or "it".
+    """
     words: set[str] = set()
-    fault = expression("fault")
     for clause in expression("clause").split(reported):
-        if (match := fault.search(clause)) and not expression("you").search(clause):
-            if expression("deictic").match(clause):
-                return None
-            words |= content_words(clause[: match.start()] + " " + clause[match.end() :])
+        match = expression("fault").search(clause)
+        if match is None or expression("you").search(clause):
+            continue
+        if expression("deictic").match(clause):
+            return None
+        words.update(stance(clause[: match.start()]), stance(clause[match.end() :]))
     return frozenset(words)
 
 
 def stance(text: str) -> dict[str, bool]:
     """Return the words of a text by stem, with whether it speaks against them where it first names
-    them; those of which that cannot be said are left out.
+    them; those of which that cannot be said are left out. A word in the scripts of Chinese, Japanese or Korean is a pair of characters.
     """
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
-        start, end = _scope(clause)
-        for match in _TOPIC.finditer(clause):
+        negated = _negated_part(clause)
+        for match in _TOPIC.finditer(clause[: negated.stop]):
             word = match[0].strip(".-_").lower()
-            if word not in listed("common") and match.start() < end:
-                points.setdefault(_stem(word), match.start() >= start)
+            if word not in words_of("common"):
+                points.setdefault(_stem(word), match.start() >= negated.start)
     return points
 
 
-def _scope(clause: str) -> tuple[int, int]:
-    """Return where a clause begins to speak against what it names, and where that cannot be said
-    any more.
+def _negated_part(clause: str) -> range:
+    """Return the part of a clause that it speaks against; of what stands after it that cannot be
+    said.
     """
-    if expression("omits").search(clause):
-        return len(clause), len(clause)
+    size = len(clause)
     negation = expression("blames").search(clause) or expression("against").search(clause)
-    if negation is None:
-        return len(clause), len(clause)
-    if expression("twofold").search(clause, negation.end()):
-        return len(clause), len(clause)
-    for preposition in expression("preposition").finditer(clause, negation.end()):
-        if content_words(clause[negation.end() : preposition.start()]):
-            return negation.start(), preposition.start()
-    return negation.start(), len(clause)
+    if negation is None or expression("omits").search(clause):
+        return range(size, size)
+    end = negation.end()
+    if expression("twofold").search(clause, end):
+        return range(size, size)
+    for preposition in expression("preposition").finditer(clause, end):
+        if stance(clause[end : preposition.start()]):
+            return range(negation.start(), preposition.start())
+    return range(negation.start(), size)
 
 
 def is_english(prose: str) -> bool:
@@ -149,18 +187,9 @@ def is_english(prose: str) -> bool:
     words: list[str] = _WORD.findall(prose.lower())
     if not words:
         return not any(character.isalpha() for character in prose)
-    known = sum(word in listed("english") or word.endswith("n't") for word in words)
+    common = sum(word in words_of("english") or word.endswith("n't") for word in words)
     foreign = sum(not word.isascii() for word in words)
-    return 7 * (known - 2 * foreign) >= len(words)
-
-
-def concedes(said: str) -> bool:
-    """Return whether the agent's first words after a message take it as a correction."""
-    conceding = [row for row in wordings("agent") if row.says == "concedes"]
-    return any(
-        match.start() < _CONCESSION_BEFORE
-        for _, match in found(conceding, " ".join(said[:600].split()))
-    )
+    return 7 * (common - 2 * foreign) >= len(words)
 
 
 def _own_words(text: str) -> str:
@@ -170,29 +199,16 @@ def _own_words(text: str) -> str:
     return "\n".join(line.strip() for line in lines if not (len(line) > 12 and pasted.match(line)))
 
 
-_TOPIC = re.compile(
-    r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa"
-    r"|k8s)\b|[぀-ヿ㐀-鿿가-힯]{2}"
-)
-
-
-def content_words(text: str) -> frozenset[str]:
-    """Lower-cased words of three letters or more without the commonest; pairs of characters in
-    CJK.
-    """
-    words = (match.strip(".-_").lower() for match in _TOPIC.findall(text[:6000]))
-    return frozenset(_stem(word) for word in words if word not in listed("common"))
-
-
 def _stem(word: str) -> str:
-    """Plural, -ing and -ed off, so that "buttons" meets "button"; names with dots or digits
-    stay.
+    """Return a word without plural, -ing and -ed, so that "buttons" meets "button"; names with
+    dots or digits stay.
     """
-    if not word.isalpha() or len(word) < 5:
-        if len(word) != 4 or not word.isalpha():
-            return word
-        return word[:-1] if word[-1] == "s" and word[-2] not in "sui" else word.rstrip("e")
-    for ending in ("ings", "ing", "ies", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return (word[: -len(ending)] + "y" * (ending == "ies")).rstrip("e") or word
-    return word.rstrip("e") if len(word) > 4 else word
+    if not word.isalpha() or len(word) < 4:
+        return word
+    if len(word) == 4:
+        is_plural = word[-1] == "s" and word[-2] not in "sui"
+        return word[:-1] if is_plural else word.rstrip("e")
+    endings = [ending for ending in _ENDINGS if word.endswith(ending)]
+    ending = next((ending for ending in endings if len(word) - len(ending) >= 3), "")
+    stem = word.removesuffix(ending) + ("y" if ending == "ies" else "")
+    return stem.rstrip("e") or word

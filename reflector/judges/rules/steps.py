@@ -11,9 +11,10 @@ pass.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import Literal, cast, get_args
 
 from reflector.judges.rules.wordings import Wording, first, wordings
 from reflector.transcripts.message import ToolCall
@@ -47,166 +48,15 @@ class Step:
 
 #: Characters of a command that are read.
 _READ = 4 * 1024
-
-_NPM = (
-    r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*(?: run| "
-    r"run-script| task| -w \S+)*"
-)
-_FIRST = r"^(?:\S*/)?"
-
-#: The first that matches a command's segment names its kind. Order is from proof to noise.
-COMMANDS: dict[Kind, str] = {
-    "revert": (
-        r"git (?:-\S+ \S+ )?(?:checkout (?:\S+ )?-- |checkout \. *$|checkout (?:[\w./-]+ "
-        r")*[\w./-]*[a-z]\w*\.(?:[a-z]\w{0,3}|lock|json|toml|yaml|swift|scala|gradle)(?= "
-        r"|$)|restore (?!--staged)|revert |reset --hard|stash drop)|hg revert|svn revert"
-    ),
-    "test": (
-        r"(?:php artisan test|cypress "
-        r"run|pytest|py\.test|tox|nox|jest|vitest|mocha|ava|karma|jasmine|gotestsum|rspec"
-        r"|minitest|phpunit|pest|ctest|bats|prove|behave|cucumber|codecept|busted|testthat"
-        r"|hypothesis|trybuild)\b"
-        r"|(?:playwright|cypress|wdio|nightwatch|ng|vite|turbo|nx|lerna|hardhat|forge|anchor"
-        r"|truffle|pants|bazel|buck2?|swift|dart|flutter|sbt|lein|stack|cabal|zig "
-        r"build|zig|mix|rebar3|gleam|crystal|nim|dub|just|task|mage|invoke|inv|rake|composer"
-        r"|artisan|rails|deno|node --|mise run|moon run|hatch|nimble|opam|dune)(?: \S+)? "
-        r"(?:test|tests|ct|eunit|spec|e2e|run-many -t test)\b[\w:.-]*"
-        rf"|{_NPM} (?:t|test|tests|spec|specs|e2e|unit|integration|coverage|verify)\b[\w:.-]*"
-        rf"|{_NPM} [\w:-]*[:_-]?(?:test|e2e|spec)[\w:-]*"
-        r"|go test|cargo (?:\S+ "
-        r")?(?:test|nextest|miri|bench)\b|(?:mvn|mvnw|gradle|gradlew)\b.*\b(?:test|verify|check"
-        r"|integrationTest|connectedCheck)\w*|dotnet "
-        r"(?:test|vstest)|xcodebuild\b.*\btest|manage\.py test|-m "
-        r"(?:unittest|pytest|doctest|nose2?)|unittest\b"
-        r"|make (?:-\S+ )*[\w./-]*(?:test|check|spec|e2e)\w*|node --test|tap\b|(?:bash |sh "
-        r"|python3? |node |tsx |bun |ruby |php |deno run "
-        r"|\./)\S*(?:test|spec)[\w.-]*\.(?:sh|py|js|ts|mjs|cjs|rb|php|exs?)"
-    ),
-    "types": (
-        r"(?:tsc|mypy|pyright|basedpyright|vue-tsc|svelte-check|tsgo|dmypy|pytype|sorbet|srb"
-        r"|steep|dialyzer)\b|(?:cargo|deno|astro|zig) (?:check|typecheck)\b|mix dialyzer|flow "
-        r"check|"
-        rf"{_NPM} [\w:-]*(?:type-?check|types?|tsc|check-types|check)\b[\w:-]*|(?:make|just|task"
-        r"|mise run) [\w:-]*type-?check\w*|flutter analyze|dart analyze|py_compile|node "
-        r"--check|php -l|ruby -c|bash -n"
-    ),
-    "lint": (
-        r"(?:eslint|biome|oxlint|flake8|pylint|golangci-lint|staticcheck|rubocop|standardrb|phpcs"
-        r"|phpstan|psalm|shellcheck|stylelint|markdownlint\S*|swiftlint|ktlint|detekt|hadolint"
-        r"|yamllint|actionlint|pre-commit|vale|semgrep|trivy|bandit|vulture|knip|credo|tflint"
-        r"|ansible-lint|helm lint|jsonlint|djlint|commitlint|xo|standard|lefthook|nginx "
-        r"-t|apache2?ctl (?:-t|configtest)|haproxy -c|sshd -t|visudo -c|named-check\w+|promtool "
-        r"check|caddy validate|systemd-analyze verify|kubeconform|kubeval|docker compose "
-        r"config)\b(?!.*(?:--fix|--write|--apply| init))"
-        r"|ruff(?: check)?(?! format)\b(?!.*(?:--fix))|(?:black|prettier|isort|gofumpt|ruff "
-        r"format|cargo fmt|mix format|dotnet "
-        r"format|rustfmt)\b.*--(?:check|list-different|verify-no-changes)|prettier -c|gofmt -l|go "
-        r"vet|cargo (?:\S+ )?clippy|mix credo|next lint|ng lint|terraform (?:validate|fmt "
-        r"-check)|plugin validate|"
-        rf"{_NPM} [\w:-]*(?:lint|fmt:check|format:check|prettier:check)\b[\w:-]*|(?:make|just"
-        r"|task|mise run|rake|mage|nx|turbo)(?: run)? [\w:-]*(?:lint|vet)\w*"
-    ),
-    "ci": (
-        r"gh (?:run (?:watch|view|list|rerun)|pr (?:checks|status)|workflow (?:view|run))|glab "
-        r"(?:ci|pipeline)|act\b|circleci"
-    ),
-    "build": (
-        rf"{_NPM} [\w:-]*(?:build|compile|bundle|package|dist|generate|codegen)\b[\w:-]*"
-        r"|(?:webpack|rollup|esbuild|tsup|parcel|swc|ncc|tsdown|pkgroll|sphinx-build|latexmk"
-        r"|tectonic)\b(?! "
-        r"(?:serve|dev|watch))|(?:vite|next|nuxt|astro|remix|turbo|nx|ng|docusaurus|gatsby|hugo"
-        r"|jekyll|mkdocs|sphinx-build|eleventy|expo|electron-builder|tauri|wails|ionic|capacitor"
-        r"|storybook|vitepress|gatsby|react-scripts|forge|hardhat|solc|anchor|mdbook)\b(?: \S+)*? "
-        r"(?:build|compile|export|ci)\b"
-        r"|cargo (?:\S+ )?build|go "
-        r"(?:build|install)|(?:mvn|mvnw)\b.*\b(?:compile|package|install)|(?:gradle"
-        r"|gradlew)\b.*\b(?:build|assemble\w*|compile\w*|bundle\w*)|dotnet "
-        r"(?:build|publish|pack)|docker (?:buildx )?(?:compose )?build|docker compose "
-        r".*--build|swift build|xcodebuild\b|mix (?:compile|release)|flutter build|zig "
-        r"build|cmake --build|ninja|bazel build|stack build|cabal build|dune build|"
-        r"make(?: -\S+)*(?: (?:all|build|dist|release|[\w-]*build[\w-]*))?$|(?:just|task|mise "
-        r"run|mage|rake) [\w:-]*build\w*|python3? -m build|uv build|poetry build|hatch "
-        r"build|latexmk|pdflatex|xelatex|tectonic|pandoc|terraform "
-        r"plan|(?:g?cc|g\+\+|clang(?:\+\+)?|javac|rustc|kotlinc|ghc|protoc|msbuild)\b"
-    ),
-    "install": (
-        rf"{_NPM} (?:i|install|add|ci|update|upgrade|audit fix)\b|yarn$|pip3? install|uv "
-        r"(?:sync|add|pip|lock|tool)|poetry (?:install|add|lock|update)|pipenv|conda|cargo "
-        r"(?:add|install|update)|go (?:get|mod)|bundle(?: install| update|$)|gem "
-        r"install|apt(?:-get)?|brew|composer (?:install|require|update)|mix deps|dotnet "
-        r"(?:add|restore)|cabal update|flutter pub|pod install|asdf install|mise "
-        r"install|nvm|volta|rustup"
-    ),
-    "ship": (
-        r"git (?:-\S+ \S+ )?(?:commit|push|merge|rebase|cherry-pick|pull|tag|am)\b|gh (?:pr "
-        r"(?:create|merge|edit|ready)|release create)|glab "
-        r"mr|(?:npm|pnpm|yarn|cargo|twine|gem|uv) "
-        r"(?:publish|upload|push)|(?:vercel|netlify|fly|wrangler|firebase|railway|heroku|eas"
-        r"|serverless|sls|cdk|pulumi|amplify|supabase)\b.*\b(?:deploy|publish|up|push"
-        r"|release)\b|terraform apply|kubectl (?:apply|rollout|set)|helm "
-        r"(?:install|upgrade)|gcloud .*deploy|rsync|scp"
-    ),
-    "change": (
-        r"sed (?:-\S+ )*-i|sed -\w*i|perl -\w*i|patch\b|git apply|cat "
-        r">|tee\b|jscodeshift|ast-grep .*-U|comby .*-i|codemod|awk -i|ex -s|(?:npx "
-        r")?shadcn|rails g(?:enerate)?|(?:mix|artisan|manage\.py|nest|ng) "
-        r"(?:gen|make|generate)"
-    ),
-    "tidy": (
-        r"(?:rm|mv|cp|mkdir|touch|chmod|chown|ln|kill|pkill|killall|rmdir|unzip|tar|zip|sleep"
-        r"|wait|export|source|set|true|unset|alias|trash)\b|git (?:-\S+ \S+ "
-        r")?(?:add|stash|checkout|switch|branch -\w|worktree|clean|restore "
-        r"--staged|reset|config|init|clone|rm|mv|fetch|remote "
-        r"(?:add|set-url|remove))\b|(?:prettier|black|gofmt|isort|rustfmt|ruff format|cargo "
-        r"fmt|mix format|clang-format|gofumpt|swiftformat|dprint)\b|.*(?:--fix|--write)\b"
-    ),
-    "look": (
-        r"(?:ls|cat|head|tail|grep|egrep|rg|ag|find|fd|sed|awk|wc|tree|stat|file|cd|pwd|which"
-        r"|whereis|echo|printf|jq|yq|du|df|ps|env|printenv|date|type|less|more|sort|uniq|cut|diff"
-        r"|cmp|xxd|hexdump|strings|nl|tac|column|basename|dirname|realpath|readlink|uname|whoami"
-        r"|id|lsof|ss|netstat|top|free|uptime|history|man|tr|xargs|test|\[|command|bat|eza|md5sum"
-        r"|sha\d+sum|nproc|hostname|ast-grep|tokei|cloc|sips|identify|exiftool|git|gh|glab)\b"
-        r"|(?:docker|podman) (?:ps|logs|images|inspect|compose (?:ps|logs|config))|kubectl "
-        r"(?:get|describe|logs|top)|systemctl "
-        r"(?:status|list|cat|show|is-)|journalctl|(?:npm|pnpm|yarn|pip3?|cargo|go|gem|brew|uv) "
-        r"(?:ls|list|view|info|show|why|tree|outdated|search|env|version|config|help)\b|\S+ "
-        r"(?:--version|-v|-V|--help|-h|help|version)$|(?:crontab -l|launchctl "
-        r"list)|coderabbit|codex (?:exec )?review|gemini .*review"
-    ),
-}
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(_FIRST + rf"(?:{pattern})", re.IGNORECASE)
-
-
+#: What starts what was built is a `run`, as any command that cannot be placed.
+_START = "command-start"
+_RUN_IDS = frozenset({"command-test", "command-types", "command-lint", "command-build", _START})
 #: Of several commands in one call the kind that comes first here is that of the call.
 _KINDS: tuple[Kind, ...] = (
-    *(
-        "revert",
-        "test",
-        "ci",
-        "build",
-        "types",
-        "lint",
-        "ship",
-        "install",
-        "run",
-        "change",
-        "tidy",
-        "look",
-    ),
+    *("revert", "test", "ci", "build", "types", "lint"),
+    *("ship", "install", "run", "change", "tidy", "look"),
 )
 
-#: What starts what was built; its kind is `run`, as that of any command.
-_STARTS = (
-    rf"{_NPM} (?:start|dev|serve|preview)\b|(?:docker(?:-| )compose|podman-compose) (?:\S+ "
-    r")*up\b|systemctl (?:re)?start"
-    r"|(?:cargo|go|dotnet|flask|flutter|swift) run\b|(?:uvicorn|gunicorn)\b|manage\.py "
-    r"(?:runserver|migrate)"
-)
-_RUNS = (*(COMMANDS[kind] for kind in ("test", "types", "lint", "build")), _STARTS)
 #: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the
 #: run ended.
 _SILENT_PART = re.compile(
@@ -259,50 +109,47 @@ _NOT_A_FILE = re.compile(
     re.IGNORECASE,
 )
 
-_BY_KIND: dict[Kind, str] = {
-    "look": (
-        "Read Grep Glob LS NotebookRead WebSearch WebFetch ToolSearch LSP ListMcpResourcesTool "
-        "ReadMcpResourceTool Task Agent"
-    ),
-    "change": "Edit MultiEdit Write NotebookEdit",
-    "poll": "BashOutput TaskOutput AgentOutputTool Monitor",
-    "tidy": "KillShell KillBash TaskStop",
-}
 _SHELLS = ("Bash", "PowerShell", "Shell")
-_TOOLS = {tool: kind for kind, tools in _BY_KIND.items() for tool in tools.split()}
+_TOOLS: dict[str, Kind] = {
+    **dict.fromkeys(("Read", "Grep", "Glob", "LS", "NotebookRead", "WebSearch", "LSP"), "look"),
+    **dict.fromkeys(("WebFetch", "ToolSearch", "Task", "Agent"), "look"),
+    **dict.fromkeys(("ListMcpResourcesTool", "ReadMcpResourceTool"), "look"),
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "change"),
+    **dict.fromkeys(("BashOutput", "TaskOutput", "AgentOutputTool", "Monitor"), "poll"),
+    **dict.fromkeys(("KillShell", "KillBash", "TaskStop"), "tidy"),
+}
+#: The arguments that name the target of a tool, the most telling one first.
+_TARGETS = ("file_path", "notebook_path", "path", "pattern", "url", "query", "description")
+_WRITES_FILE = re.compile(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+")
+_TASK_OUTPUT = re.compile(r"tasks/[\w-]+\.output")
 
 
 def read_call(call: ToolCall) -> Step:
     """Return what one call does."""
-    given = call.input
+    arguments = call.input
     if call.name in _SHELLS:
-        return _read_command(str(given.get("command") or "")[:_READ])
+        return _read_command(str(arguments.get("command") or "")[:_READ])
     kind = _TOOLS.get(call.name)
     if kind is not None:
-        targets = map(given.get, ("file_path", "notebook_path", "path", "pattern", "url", "query"))
-        target = str(next(filter(None, targets), given.get("description") or ""))
-        return Step(
-            kind,
-            (f"{call.name} {_one_line(target)}")[:160],
-            files_in(target) if kind in _WITH_FILES else (),
-        )
+        target = str(next(filter(None, map(arguments.get, _TARGETS)), ""))
+        return _step(kind, f"{call.name} {_one_line(target)}", target)
     if call.name.startswith("mcp__"):
-        action = str(given.get("action") or "")
+        action = str(arguments.get("action") or "")
         return Step("run", f"{call.name} {action}".strip()[:160], is_mcp=True)
     return Step("admin", call.name)
 
 
+def _step(kind: Kind, command: str, names_files: str) -> Step:
+    return Step(kind, command[:160], files_in(names_files) if kind in _WITH_FILES else ())
+
+
 def _read_command(command: str) -> Step:
     kind = _kind_of(command)
-    redirected = kind == "look" and re.search(
-        r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+",
-        _QUOTED.sub("Q", command),
-    )
-    if redirected and "/dev/null" not in command:
-        kind = "change"
-    if kind in ("look", "tidy") and re.search(r"tasks/[\w-]+\.output", command):
+    if kind == "look" and "/dev/null" not in command:
+        kind = "change" if _WRITES_FILE.search(_QUOTED.sub("Q", command)) else "look"
+    if kind in ("look", "tidy") and _TASK_OUTPUT.search(command):
         kind = "poll"
-    return Step(kind, _one_line(command)[:160], files_in(command) if kind in _WITH_FILES else ())
+    return _step(kind, _one_line(command), command)
 
 
 def is_run(call: ToolCall) -> bool:
@@ -312,34 +159,45 @@ def is_run(call: ToolCall) -> bool:
     command = str(call.input.get("command") or "")
     if call.name not in _SHELLS or len(command) > _READ or _PRINTS_MORE.search(command):
         return False
-    script = _EXIT_CODE.sub(
-        "", _QUOTED.sub(lambda quoted: quoted[0] if "$" in quoted[0] else "Q", command)
-    )
-    script, runs, at, piped = _QUOTED.sub("Q", script), 0, 0, False
-    for end in [*_SPLIT.finditer(script), None]:
-        segment = _unwrapped(script[at : end.start() if end else len(script)])
-        at, was_piped, piped = (end.end(), piped, end[0] == "|") if end else (0, piped, False)
-        if any(_compiled(pattern).match(segment) for pattern in _RUNS):
-            runs += 1
-        elif segment and not (_FILTER if was_piped else _SILENT_PART).fullmatch(segment):
+    runs = [row for row in wordings("command") if row.id in _RUN_IDS]
+    has_run = False
+    for segment, is_piped in _segments(_without_exit_code(command)):
+        if any(row.expression.match(segment) for row in runs):
+            has_run = True
+        elif segment and not (_FILTER if is_piped else _SILENT_PART).fullmatch(segment):
             return False
-    return runs > 0
+    return has_run
+
+
+def _without_exit_code(command: str) -> str:
+    """Return a command without words in quotes, and without the parts that print an exit code."""
+    with_variables = _QUOTED.sub(lambda quoted: quoted[0] if "$" in quoted[0] else "Q", command)
+    return _QUOTED.sub("Q", _EXIT_CODE.sub("", with_variables))
+
+
+def _segments(script: str) -> Iterator[tuple[str, bool]]:
+    """Yield each command of a script, and whether the one before it is piped into it."""
+    begin, is_piped = 0, False
+    for separator in _SPLIT.finditer(script):
+        yield _unwrapped(script[begin : separator.start()]), is_piped
+        begin, is_piped = separator.end(), separator[0] == "|"
+    yield _unwrapped(script[begin:]), is_piped
 
 
 @lru_cache(maxsize=128)  # the same tests are run again and again
 def _kind_of(command: str) -> Kind:
     text = _HEREDOC.sub(" ", command)
-    scripts = [
-        _QUOTED.sub("Q", script)
-        for script in (text, *(match[2] for match in _INNER_SHELL.finditer(text)))
+    inner = [match[2] for match in _INNER_SHELL.finditer(text)]
+    segments = [
+        segment for script in (text, *inner) for segment, _ in _segments(_QUOTED.sub("Q", script))
     ]
-    kinds: list[Kind] = []
-    for segment in filter(
-        None, (_unwrapped(part) for script in scripts for part in _SPLIT.split(script))
-    ):
-        found = (kind for kind, pattern in COMMANDS.items() if _compiled(pattern).match(segment))
-        kinds.append(next(found, "run"))
+    kinds = [_kind_of_segment(segment) for segment in segments if segment]
     return min(kinds, key=_KINDS.index, default="tidy")
+
+
+def _kind_of_segment(segment: str) -> Kind:
+    rows = (row for row in wordings("command") if row.id != _START)
+    return cast(Kind, next((row.says for row in rows if row.expression.match(segment)), "run"))
 
 
 def _unwrapped(segment: str) -> str:
@@ -352,17 +210,14 @@ def _unwrapped(segment: str) -> str:
         if match is None:
             break
         rest = rest[match.end() :].lstrip()
-    return (_REDIRECTION.sub("", rest) if ">" in rest else rest).strip()
+    return _REDIRECTION.sub("", rest).strip()
 
 
 def files_in(text: str) -> tuple[str, ...]:
-    """Base names of files in a text, in order, each once, at most 16."""
-    names = (
-        name.lower()
-        for name in _FILE.findall(text[:4000].replace("\\", "/"))
-        if 4 <= len(name) <= 60
-    )
-    return tuple(dict.fromkeys(name for name in names if not _NOT_A_FILE.match(name)))[:16]
+    """Return the base names of files in a text, in order, each once, at most 16."""
+    names = [name.lower() for name in _FILE.findall(text[:4000].replace("\\", "/"))]
+    files = [name for name in names if 4 <= len(name) <= 60 and not _NOT_A_FILE.match(name)]
+    return tuple(dict.fromkeys(files))[:16]
 
 
 def _one_line(text: str) -> str:
@@ -388,76 +243,75 @@ class RunEnd:
 
 
 _SILENT = RunEnd("silent", "", "")
+#: A longer answer of a command that is not a check holds text of all kinds.
+_LONG = 2000
+_EXIT_CODE_LINE = re.compile(r"^(?:Error: )?Exit code \d+\s*")
+_HAS_WORD = re.compile(r"\w{2}")
 
 
 def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
     """Return how a call ended that answered this text."""
-    if not is_error and (step.kind not in _TELLING or step.is_mcp):
+    is_silent = step.kind not in _TELLING or step.is_mcp
+    if is_silent and not is_error:
         return _SILENT
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if is_error:
-        return _flagged(step, text)
-    counts = wordings("counted", "check") if step.kind in CHECKS else wordings("counted")
-    found = first(counts, text) or first(
-        wordings("line"), text[:_LONG] if step.kind not in CHECKS else text
-    )
-    if found is not None:
-        return _outcome(found[0], text, found[1])
-    if step.kind in ("lint", "types", "build") and not _FINDING.search(text) and not _goes_on(text):
-        return RunEnd("passes", _last_line(text) or "no output", "no-complaint")
-    if step.kind in ("run", "install", "ship") and not _goes_on(text):
-        return RunEnd("ran", _last_line(text) or "no output", "ran")
-    return _SILENT
+    return _read_error(step, text) if is_error else _read_output(step, text)
 
 
-#: A longer answer of a command that is no check holds text of all kinds.
-_LONG = 2000
+def _read_output(step: Step, text: str) -> RunEnd:
+    is_check = step.kind in CHECKS
+    counts = wordings("counted", "check") if is_check else wordings("counted")
+    lines = text if is_check else text[:_LONG]
+    match = first(counts, text) or first(wordings("line"), lines)
+    if match is not None:
+        return _end_at(*match, text)
+    if _goes_on(text) or step.kind in ("test", "ci"):
+        return _SILENT
+    last_line = _last_line(text) or "no output"
+    if not is_check:
+        return RunEnd("ran", last_line, "ran")
+    return _SILENT if _FINDING.search(text) else RunEnd("passes", last_line, "no-complaint")
 
 
 def _goes_on(text: str) -> bool:
     return "running in background" in text[:400] or "<status>running" in text[:200]
 
 
-def _flagged(step: Step, text: str) -> RunEnd:
-    found = first(wordings("mechanics"), text)
-    # A compiler that misses a file is a finding, an `ls` that misses one is mechanics.
-    if found is not None and not (
-        found[0].id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text
-    ):
-        return RunEnd("mechanics", "", found[0].id)
+def _read_error(step: Step, text: str) -> RunEnd:
+    """Return how a call ended whose result is flagged as an error."""
+    slip = first(wordings("mechanics"), text)
+    if slip is not None and not _is_finding(step, slip[0], text):
+        return RunEnd("mechanics", "", slip[0].id)
     if step.kind in ("look", "tidy", "admin"):
         return RunEnd("mechanics", "", "flagged-look")
-    failing = [
-        row
-        for row in wordings("counted", "check", "line")
-        if row.says == "fails" and row.id != "exit-code"
-    ]
-    found = first(failing, text)
-    if found is not None:
-        return _outcome(found[0], text, found[1])
-    line = _last_line(
-        re.sub(
-            r"^(?:Error: )?Exit code \d+\s*",
-            "",
-            text.lstrip(),
-        )
-    ) or _last_line(text)
-    return RunEnd("fails", line, "flagged-error")
+    printed = wordings("counted", "check", "line")
+    failing = [row for row in printed if row.says == "fails" and row.id != "exit-code"]
+    match = first(failing, text)
+    if match is not None:
+        return _end_at(*match, text)
+    quote = _last_line(_EXIT_CODE_LINE.sub("", text.lstrip())) or _last_line(text)
+    return RunEnd("fails", quote, "flagged-error")
 
 
-def _outcome(row: Wording, text: str, match: re.Match[str]) -> RunEnd:
+def _is_finding(step: Step, slip: Wording, text: str) -> bool:
+    """Return whether a slip is the result of a check: a compiler that misses a file has found
+    something, an `ls` that misses one has not.
+    """
+    return slip.id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text
+
+
+def _end_at(row: Wording, match: re.Match[str], text: str) -> RunEnd:
+    """Return the end that a wording tells, with the line in which it stands."""
     start = text.rfind("\n", 0, match.start() + 1) + 1
-    if match.group(0)[:1] == "\n":
+    if match[0].startswith("\n"):
         start = match.start() + 1
     end = text.find("\n", max(match.end() - 1, start))
-    line = " ".join(text[start : len(text) if end < 0 else end].split())[:240]
-    return RunEnd("passes" if row.says == "passes" else "fails", line, row.id)
+    line = text[start:end] if end >= 0 else text[start:]
+    return RunEnd("passes" if row.says == "passes" else "fails", _one_line(line)[:240], row.id)
 
 
 def _last_line(text: str) -> str:
-    """Return the last line with words in it: what a run ends with says how it went."""
-    lines = (
-        line for line in reversed(text.strip().splitlines()[-12:]) if re.search(r"\w{2}", line)
-    )
-    return " ".join(next(lines, "").split())[:240]
+    """Return the last line with words in it: it tells how a run went."""
+    lines = reversed(text.strip().splitlines()[-12:])
+    return _one_line(next((line for line in lines if _HAS_WORD.search(line)), ""))[:240]

@@ -138,8 +138,8 @@ def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> No
 def pieces() -> Iterator[str]:
     """Yield each table and list of the page, as far as the code knows it."""
     yield f"`{VERSION}`"
-    for name, (side, _) in FINDINGS.items():
-        yield f"\n| `{name}` | {side} | "
+    for name, finding in FINDINGS.items():
+        yield f"\n| `{name}` | {finding.side} | "
     for kind in ("sign", "person", "agent"):
         yield _listed(kind)
     yield _listed("counted", "check", "line", examples=False)
