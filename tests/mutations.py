@@ -152,9 +152,8 @@ APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS = of("changes", "undo propose")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
-CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of(
-    "judges/rules", "citation findings follow people steps"
-)
+CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
+PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
@@ -470,7 +469,7 @@ MUTATIONS = [
     Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
     Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
     Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
-    Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
+    Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(
@@ -833,40 +832,50 @@ MUTATIONS = [
     Mutation(UNDOING, "sorted(changes, key=lambda one: _ORDER.index(one.kind))", "changes", UNDO),
     Mutation(UNDOING, "    if was.section != entry.section:\n", "    if False:\n", UNDO),
     # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
-    Mutation(CITATION, '(self.heard or remark.kind != "agrees")', "True", RULES),
+    Mutation(CITATION, '(self.words or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(
         FINDINGS,
-        ('citation.wrong is None or one.tag == "harmful":'),
-        "citation.wrong is None:",
+        ('not citation.wrong or judged.tag == "harmful":'),
+        "not citation.wrong:",
         RULES,
     ),
     Mutation(
         FOLLOW,
-        "wrong[citation.name][:200] if citation.name in wrong",
-        "next(iter(wrong.values())) if wrong",
+        "if citation.name in wrong:\n            citation.wrong = wrong[citation.name][:200]",
+        "if wrong:\n            citation.wrong = next(iter(wrong.values()))",
         RULES,
     ),
-    Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
-    Mutation(FINDINGS, "if word is not None and repeats(citation, word):", "if False:", RULES),
+    Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "judged.tag", RULES),
+    Mutation(
+        FINDINGS,
+        "if citation.words and repeats(citation, citation.words[0].remark):",
+        "if False:",
+        RULES,
+    ),
     Mutation(FINDINGS, "    if len(sides) != 1:\n", "    if not sides:\n", RULES),
-    Mutation(FINDINGS, "or not citation.alone:", "or False:", RULES),
-    Mutation(FINDINGS, "if citation.forbids or remark.kind not in", "if remark.kind not in", RULES),
-    Mutation(FINDINGS, 'in ("objects", "unread") for heard', 'in ("objects",) for heard', RULES),
-    Mutation(FINDINGS, "if mended and not _IDLE.issuperset(citation.own):", "if mended:", RULES),
-    Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
-    Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
+    Mutation(FINDINGS, "or not citation.is_alone or", "or", RULES),
+    Mutation(FINDINGS, "    if citation.forbids:\n        return None\n", "", RULES),
+    Mutation(
+        FINDINGS, 'if "objects" in kinds or "unread" in kinds:', 'if "objects" in kinds:', RULES
+    ),
+    Mutation(
+        FINDINGS, "not mended or _IDLE.issuperset(citation.step_kinds) or", "not mended or", RULES
+    ),
+    Mutation(FINDINGS, "    if len(decided) == 2:\n", "    if False:\n", RULES),
+    Mutation(STEPS, "step.kind not in _TELLING or step.is_mcp", "step.is_mcp", RULES),
     Mutation(STEPS, '("look", "tidy", "admin"):', '("look", "tidy", "admin") and False:', RULES),
     Mutation(PEOPLE, "not (len(line) > 12 and pasted.match(line))", "True", RULES),
     Mutation(
-        PEOPLE, ("if opening and not is_short and not is_english(opening):"), "if False:", RULES
+        PEOPLE,
+        "    if opening and not is_short and not is_english(opening):",
+        "    if False:",
+        RULES,
     ),
     Mutation(
         PEOPLE, ('reported = expression("supposed").sub(" ", opening)'), "reported = opening", RULES
     ),
-    Mutation(
-        PEOPLE, ('if expression("twofold").search(clause, negation.end()):'), "if False:", RULES
-    ),
+    Mutation(PEOPLE, ('if expression("twofold").search(clause, end):'), "if False:", RULES),
     Mutation(
         STEPS, ("return min(kinds, key=_KINDS.index"), "return max(kinds, key=_KINDS.index", RULES
     ),

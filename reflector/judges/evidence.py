@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from reflector.judges.answers import ParsedTag
-from reflector.judges.rules.steps import Ending, is_run, read_call, read_result
+from reflector.judges.reading.steps import Ending, is_run, read_call, read_result
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of

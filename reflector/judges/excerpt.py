@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from reflector.judges.prompts import Template
 from reflector.judges.protocol import BackendError, Prompt
-from reflector.judges.rules.steps import is_run
+from reflector.judges.reading.steps import is_run
 from reflector.text.bounds import head_and_tail, visible, with_errors
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of, spread

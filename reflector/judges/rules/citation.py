@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reflector.judges.rules.people import Remark
-from reflector.judges.rules.steps import CHECKS, Kind, RunEnd, Step, is_run
-from reflector.judges.rules.wordings import expression
+from reflector.judges.reading.people import Remark
+from reflector.judges.reading.steps import CHECKS, Kind, RunEnd, Step, is_run
+from reflector.judges.reading.wordings import expression
 from reflector.transcripts.message import ToolCall
 from reflector.transcripts.records import record_key
 
@@ -66,7 +66,7 @@ class Citation:
     declined   the agent named the advice only to say why it does not apply
     is_alone   no other bullet was cited between the same two messages of people
     is_over    it is followed no longer
-    own        kinds of the calls of the cited step, and `calls` their ids
+    step_kinds kinds of the calls of the cited step, and `step_calls` their ids
     is_open    the step goes on until the agent speaks again after a call, or a person does
     later      calls after the step, of which so many `changes`
     is_plain   no command of the step fetches a page, and no check of it prints anything but its
@@ -89,8 +89,8 @@ class Citation:
     later: int = 0
     changes: int = 0
     wrong: str = ""
-    own: set[Kind] = field(default_factory=set)
-    calls: set[str] = field(default_factory=set)
+    step_kinds: set[Kind] = field(default_factory=set)
+    step_calls: set[str] = field(default_factory=set)
     words: list[Word] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
 
@@ -102,8 +102,8 @@ class Citation:
     def take_call(self, call: ToolCall, step: Step) -> None:
         """Take a call that comes after the citation; those of the cited step are remembered."""
         if self.is_open and step.kind not in ("admin", "poll"):
-            self.own.add(step.kind)
-            self.calls.add(call.id)
+            self.step_kinds.add(step.kind)
+            self.step_calls.add(call.id)
             self.is_plain = self.is_plain and _prints_its_result_only(call, step)
         else:
             self.later += step.kind != "admin"
@@ -112,7 +112,7 @@ class Citation:
     def take_result(self, call_id: str, step: Step, end: RunEnd) -> None:
         """Take how a call ended, while no person has spoken on the step."""
         if not self.words and len(self.results) < _MAX_RESULTS:
-            is_own = call_id in self.calls
+            is_own = call_id in self.step_calls
             self.results.append(Result(step.kind, check_of(step), end, is_own, self.changes))
 
     def take_word(self, remark: Remark) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from reflector.events.sessions import CALLED_WRONG
+from reflector.judges.reading.people import Remark
+from reflector.judges.reading.steps import CHECKS
 from reflector.judges.rules.citation import Citation, Result
-from reflector.judges.rules.people import Remark
-from reflector.judges.rules.steps import CHECKS
 from reflector.playbook.bullet import Verdict
 
 #: The model of every answer; the number changes whenever a verdict does.
@@ -111,7 +111,7 @@ def _accepted(citation: Citation) -> Evidence | None:
     telling = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
     if not telling or not citation.is_alone or telling[0].between > _FAR:
         return None
-    only_looks = citation.own == {"look"} and not telling[0].between
+    only_looks = citation.step_kinds == {"look"} and not telling[0].between
     near = list(filter(_is_near, citation.results))
     has_failed = near and not near[0].passed
     if telling[0].remark.kind != "approves" or only_looks or has_failed:
@@ -119,55 +119,55 @@ def _accepted(citation: Citation) -> Evidence | None:
     return Evidence(telling[0].remark.quote, telling[0].remark.signs[-1])
 
 
-def _is_near(result: Result) -> bool:
-    """Return whether a result says something of the step: its own, or that of a check soon after
+def _is_near(ran: Result) -> bool:
+    """Return whether a ran says something of the step: its own, or that of a check soon after
     it. That something was shipped says nothing.
     """
-    is_told = result.end.ending in ("passes", "fails")
-    is_shipped = result.kind == "ship" and result.passed
-    is_close = result.is_own or result.changes <= _NEAR
+    is_told = ran.end.ending in ("passes", "fails")
+    is_shipped = ran.kind == "ship" and ran.passed
+    is_close = ran.is_own or ran.changes <= _NEAR
     return is_told and is_close and not is_shipped
 
 
 def _mended(citation: Citation) -> Evidence | None:
-    first = {result.check: result for result in reversed(citation.results) if _tells(result)}
-    own = {result.check: result for result in citation.results if result.is_own}
-    passed = [result for result in (*first.values(), *own.values()) if result.passed]
-    mended = [result for result in passed if result.check in citation.red]
-    if not mended or _IDLE.issuperset(citation.own) or _is_red(citation):
+    first = {ran.check: ran for ran in reversed(citation.results) if _tells(ran)}
+    last_of_step = {ran.check: ran for ran in citation.results if ran.is_own}
+    passed = [ran for ran in (*first.values(), *last_of_step.values()) if ran.passed]
+    mended = [ran for ran in passed if ran.check in citation.red]
+    if not mended or _IDLE.issuperset(citation.step_kinds) or _has_failed(citation):
         return None
     return Evidence(mended[0].end.quote, mended[0].end.rule)
 
 
 def _went_through(citation: Citation) -> Evidence | None:
-    own = [result for result in citation.results if result.is_own]
-    is_whole = own and len(own) >= len(citation.calls)
-    if not is_whole or not all(result.passed for result in own) or _is_red(citation):
+    step_results = [ran for ran in citation.results if ran.is_own]
+    is_whole = step_results and len(step_results) >= len(citation.step_calls)
+    if not is_whole or not all(ran.passed for ran in step_results) or _has_failed(citation):
         return None
-    is_routine = citation.own == {"ship"} and not citation.red
+    is_routine = citation.step_kinds == {"ship"} and not citation.red
     if citation.words or is_routine or not citation.is_plain:
         return None
-    return Evidence(own[-1].end.quote, own[-1].end.rule)
+    return Evidence(step_results[-1].end.quote, step_results[-1].end.rule)
 
 
-def _tells(result: Result) -> bool:
-    return result.end.ending not in ("silent", "mechanics")
+def _tells(ran: Result) -> bool:
+    return ran.end.ending not in ("silent", "mechanics")
 
 
-def _is_red(citation: Citation) -> bool:
+def _has_failed(citation: Citation) -> bool:
     """Return whether a check, or a command of the step, failed at its last run; or whether a person
     objects, or says what cannot be read.
     """
     kinds = {word.remark.kind for word in citation.words[:2]}
     if "objects" in kinds or "unread" in kinds:
         return True
-    last = {result.check: result for result in citation.results if _tells(result)}
-    failed = [result for result in last.values() if not result.passed]
-    return any(result.is_own or result.kind in CHECKS for result in failed)
+    last = {ran.check: ran for ran in citation.results if _tells(ran)}
+    failed = [ran for ran in last.values() if not ran.passed]
+    return any(ran.is_own or ran.kind in CHECKS for ran in failed)
 
 
 def _first_word(citation: Citation) -> Remark | None:
-    """Return the first word on the step that is near enough, and does not repeat the advice."""
+    """Return the first message of a person on the step; None for one that comes too late."""
     if not citation.words or citation.words[0].between > _FAR:
         return None
     return citation.words[0].remark
@@ -220,8 +220,8 @@ def _judge_by_findings(citation: Citation) -> Judged:
     if citation.words and repeats(citation, citation.words[0].remark):
         reason = "right, and not followed: a person repeated it"
         return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
-    found = {name: finding.find(citation) for name, finding in FINDINGS.items()}
-    evidence = {name: one for name, one in found.items() if one is not None}
+    tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
+    evidence = {name: basis for name, basis in tried.items() if basis is not None}
     names = tuple(evidence)
     sides = {FINDINGS[name].side for name in names}
     if len(sides) != 1:

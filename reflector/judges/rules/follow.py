@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from reflector.judges.reading.people import read_remark, stance
+from reflector.judges.reading.steps import Step, read_call, read_result
+from reflector.judges.reading.wordings import expression
 from reflector.judges.rules.citation import Citation, check_of, declines
-from reflector.judges.rules.people import read_remark, stance
-from reflector.judges.rules.steps import Step, read_call, read_result
-from reflector.judges.rules.wordings import expression
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
@@ -180,7 +180,7 @@ class Reader:
         if text:
             for citation in chain.citations:
                 # a step ends where the agent goes on after a call
-                citation.is_open = citation.is_open and not citation.own
+                citation.is_open = citation.is_open and not citation.step_kinds
         if spoken or names:
             chain.last_text = spoken[-500:]  # not asked after a citation in the agent's thoughts
         chain.cited_at.update(dict.fromkeys(names, chain.at))
@@ -212,7 +212,7 @@ def _is_repeated(citation: Citation, chain: _Chain) -> bool:
 
 def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
     forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
-    others = [place for name, place in chain.cited_at.items() if name != bullet.name]
+    other_places = [place for name, place in chain.cited_at.items() if name != bullet.name]
     return Citation(
         name=bullet.name,
         about=stance(bullet.text),
@@ -222,7 +222,7 @@ def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
         turn=chain.turn,
         at=chain.at,
         mentioned=chain.at,
-        is_alone=all(place < chain.at - BEFORE for place in others),
+        is_alone=all(place < chain.at - BEFORE for place in other_places),
     )
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.judges.protocol import Answer, Request
 from reflector.playbook.bullet import VERDICTS
@@ -39,6 +39,14 @@ class _Ballot:
         first = self.judged.setdefault(verdict.tag, verdict)
         if first.followed and not verdict.followed:
             self.judged[verdict.tag] = verdict
+
+
+class _Decision(NamedTuple):
+    """The tag of one citation, by its place and its bullet."""
+
+    at: int
+    name: str
+    tag: str
 
 
 class RulesBackend:
@@ -82,21 +90,22 @@ class RulesBackend:
         bullets = {bullet.name: bullet for bullet in request.playbook}
         ballots = {name: _Ballot() for name in request.cited if name in bullets}
         reader = Reader({name: bullets[name] for name in ballots}, request.passed)
-        decided: list[tuple[int, str, str]] = []
+        decided: list[_Decision] = []
         for citation in reader.read(request.messages() if ballots else ()):
             if citation.at >= request.judged:
                 verdict = judge_citation(citation, wrong_counts=self.wrong_counts)
                 ballots[citation.name].add(verdict)
-                decided.append((citation.at, citation.name, verdict.tag))
+                decided.append(_Decision(citation.at, citation.name, verdict.tag))
         for name, ballot in ballots.items():  # citations that are too far back to be judged again
             ballot.settled.update(request.settled.get(name, ()))
             for tag in VERDICTS:
                 if tag in ballot.settled:
                     reason = f"{tag} at an earlier citation of the session"
                     ballot.judged.setdefault(tag, Judged(tag, reason))
-        for place, name, tag in decided:  # no later record bears on these
-            if place < reader.at - FOLLOWED and tag != "neutral":
-                ballots[name].settled.add(tag)
+        for decision in decided:
+            has_passed = decision.at < reader.at - FOLLOWED  # no later record bears on it
+            if has_passed and decision.tag != "neutral":
+                ballots[decision.name].settled.add(decision.tag)
         return ballots
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from reflector.judges.reading.steps import Step, is_run, read_call, read_result
+from reflector.judges.reading.wordings import Wording, all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
-from reflector.judges.rules.steps import Step, is_run, read_call, read_result
-from reflector.judges.rules.wordings import Wording, all_wordings
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
 from tests.test_docs import section

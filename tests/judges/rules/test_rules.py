@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.judges.protocol import Answer, Request
+from reflector.judges.reading.people import read_remark
+from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS
 from reflector.judges.rules.judge import RulesBackend
-from reflector.judges.rules.people import read_remark
-from reflector.judges.rules.wordings import all_wordings
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
-from reflector.judges.rules.wordings import Wording, first, wordings
+from reflector.judges.reading.wordings import Wording, first, wordings
 from reflector.transcripts.message import ToolCall
 
 #: Kinds whose success is proof of something.

@@ -1,4 +1,4 @@
-"""The wordings that `rules` react to, read from `wordings.tsv`.
+"""The wordings that people, agents and tools use, read from `wordings.tsv`.
 
 Invariant: every expression about what people, agents or tools write, and about the commands that
 agents run, stands in one row of that file, with an example that it finds and a counter-example that
@@ -54,8 +54,8 @@ def all_wordings() -> tuple[Wording, ...]:
     text = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8")
     rows: list[Wording] = []
     for line in text.splitlines()[1:]:
-        *columns, example, counter = line.split("\t")
-        rows.append(Wording(*columns, _unescaped(example), _unescaped(counter)))
+        kind, says, id, looks_for, pattern, *examples = line.split("\t")
+        rows.append(Wording(kind, says, id, looks_for, pattern, *map(_unescaped, examples)))
     return tuple(rows)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from reflector.judges.rules.wordings import expression, matches_in, wordings, words_of
+from reflector.judges.reading.wordings import expression, matches_in, wordings, words_of
 
 Kind = Literal["objects", "approves", "agrees", "other", "unread"]
 
@@ -106,7 +106,8 @@ def _with_apostrophes(text: str) -> str:
 
 def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
     spoken = {row.id: match for row, match in matches_in(wordings("person"), opening)}
-    if opening and not _is_short(opening, bool(spoken or signs)) and not is_english(opening):
+    is_short = bool(spoken or signs) and _is_short(opening)
+    if opening and not is_short and not is_english(opening):
         return _Reading("unread")
     works = spoken.get("works")
     if works is not None and _is_report(opening[: works.start()], signs.values(), works.start()):
@@ -122,10 +123,8 @@ def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
     return _Reading("agrees" if is_go_ahead else "other")
 
 
-def _is_short(opening: str, has_known_wording: bool) -> bool:
-    """Return whether so few words, of which one is known, are English."""
-    is_few = opening.isascii() and len(_WORD.findall(opening)) <= _FEW_WORDS
-    return has_known_wording and is_few
+def _is_short(opening: str) -> bool:
+    return opening.isascii() and len(_WORD.findall(opening)) <= _FEW_WORDS
 
 
 def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
@@ -151,7 +150,8 @@ def _faulty_words(reported: str) -> frozenset[str] | None:
 
 def stance(text: str) -> dict[str, bool]:
     """Return the words of a text by stem, with whether it speaks against them where it first names
-    them; those of which that cannot be said are left out. A word in the scripts of Chinese, Japanese or Korean is a pair of characters.
+    them; those of which that cannot be said are left out. In the scripts of Chinese, Japanese and
+    Korean, a word is a pair of characters.
     """
     points: dict[str, bool] = {}
     for clause in expression("clause").split(text[:6000]):
