@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from reflector.events.sessions import CALLED_WRONG
 from reflector.judges.reading.people import Remark
 from reflector.judges.reading.steps import CHECKS
 from reflector.judges.rules.citation import Citation, Result
 from reflector.playbook.bullet import Verdict
+from reflector.transcripts.citations import CALLED_WRONG
 
 #: The model of every answer; the number changes whenever a verdict does.
 VERSION = "rules/6"
