@@ -518,17 +518,15 @@ MUTATIONS = [
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # What a model is shown.
     Mutation(
-        EXCERPT, "since = 0.0 if citing else since + 1", ("since = 0.0 if citing else since"), SHOWN
+        EXCERPT, "= 0.0 if citing else self._since + 1", "= 0.0 if citing else self._since", SHOWN
     ),
     Mutation(
         EXCERPT, ("    if message.origin in _PEOPLE:"), '    if message.origin == "human":', SHOWN
     ),
-    Mutation(
-        EXCERPT, ("elif message.origin in _PEOPLE and answered:"), "elif False and answered:", SHOWN
-    ),
+    Mutation(EXCERPT, "elif message.origin in _PEOPLE and", "elif False and", SHOWN),
     Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
-    Mutation(EXCERPT, "worth[number - 1] = (0, 0, -number)", "pass", SHOWN),
-    Mutation(EXCERPT, "cost <= left and", "cost <= 2 * left and", SHOWN),
+    Mutation(EXCERPT, "self.worths[place] = _Worth(0, 0, -(place + 1))", "pass", SHOWN),
+    Mutation(EXCERPT, "cost <= room and", "cost <= 2 * room and", SHOWN),
     Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
     # What a model's verdict rests on.
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
