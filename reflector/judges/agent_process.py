@@ -38,22 +38,21 @@ from reflector.prices import Usage
 #: No answer is longer; a client's frame around one may be.
 MOST_ANSWER = 64 << 10
 _MOST_OUT = 4 * MOST_ANSWER
+#: Bytes of what a client's own command prints that comes first.
+_MOST_FIRST = 16 << 20
 _CUE = "Answer with an empty JSON object."
 #: Seconds for a client's version, and for it to show its request.
 _BRIEF = 60.0
 #: How long a client rests that hit its limit twice in a row and does not say until when.
 _REST = 3_600.0
+#: The longest limit that is believed, in seconds.
+_LONGEST_LIMIT = 8 * 86_400
 _LIMITED = re.compile(
     r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b",
     re.I,
 )
 _LOGGED_OUT = re.compile(
-    (
-        r"log(?:ged)? "
-        r"?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key"
-        r"|credentials"
-    ),
-    re.I,
+    r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I
 )
 _TOO_LONG = re.compile(
     r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)",
@@ -64,10 +63,8 @@ _NO_MODEL = re.compile(
     re.I,
 )
 _AWAY = re.compile(
-    (
-        r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket|fetch "
-        r"failed|\bE[A-Z]{4,}\b|stream"
-    ),
+    r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket"
+    r"|fetch failed|\bE[A-Z]{4,}\b|stream",
     re.I,
 )
 _AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
@@ -124,7 +121,7 @@ class AgentClient:
             async with _alone(self.deadline):
                 state = consent.state_of(client.name)
                 try:
-                    said = await self._asked(client, agreed, state, "".join(texts))
+                    output = await self._ask(client, agreed, state, "".join(texts))
                     state.limits = 0
                 except Limited as error:
                     state.limits += 1
@@ -140,16 +137,18 @@ class AgentClient:
             raise _refusal(
                 (f"{client.title} printed what cannot be read: {error}"), "answer"
             ) from error
-        return Reply(said.text, said.model, said.stop or "end_turn", said.usage, cost=said.cost)
+        stop = output.stop or "end_turn"
+        return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
 
     def admit(self) -> None:
         """Raise BackendError where nobody can be asked now; nothing is spent on that."""
         self._agreed()
 
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
-        agreed, name = consent.read(), self.name()
+        agreed = consent.read()
         if not agreed:
             raise _refusal(f"you have not let an agent judge; run: {CONSENT}", "access")
+        name = self.name()
         if name not in agreed:
             who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
             whom = f"set judge_client to one of {', '.join(agreed)}"
@@ -157,32 +156,37 @@ class AgentClient:
                 f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}",
                 "access",
             )
-        if (rest := consent.state_of(name).until - time.time()) > 0:
+        rest = consent.state_of(name).until - time.time()
+        if rest > 0:
             raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
 
-    async def _asked(
+    async def _ask(
         self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str
     ) -> Said:
         model = self.model if self.named and self.model else client.model
         with _workplace(agreed.environ, model) as (ours, environ):
             ours = await _ready(client, agreed, state, ours, environ)
-            words = [agreed.path, *client.command(ours)]
-            most = _MOST_OUT + 8 * client.echoes * len(text.encode())
-            started = {**environ, **client.prepare(ours)}
-            ended = await _run(
-                words, started, ours, text, self.deadline, most, client.turn.encode()
+            start = _Start(
+                [agreed.path, *client.command(ours)],
+                {**environ, **client.prepare(ours)},
+                ours.folder,
+                text,
+                self.deadline,
+                _MOST_OUT + 8 * client.echoes * len(text.encode()),
+                client.turn.encode(),
             )
-            said = client.read(ended.out, ended.err, ours)
-            if trouble := _trouble(client, ended, said, self.deadline):
+            ended = await _run(start)
+            output = client.read(ended.out, ended.err, ours)
+            if failure := _failure(client, ended, output, self.deadline):
                 # It may have been asked: a request that failed or was killed is counted as what it
                 # may have taken.
-                is_free = trouble.stage == "access" and not said.usage.total
-                asked = said.usage if said.usage.total else Usage(estimate_tokens(text))
-                trouble.usage = Usage() if is_free else asked
-                trouble.attempts = 1
-                raise trouble
-            return said
+                is_free = failure.stage == "access" and not output.usage.total
+                usage = output.usage if output.usage.total else Usage(estimate_tokens(text))
+                failure.usage = Usage() if is_free else usage
+                failure.attempts = 1
+                raise failure
+            return output
 
 
 async def check(name: str, agreed: consent.Agreed) -> str:
@@ -209,88 +213,84 @@ async def _ready(
     """
     version = await _version(client, agreed, environ, ours)
     if client.first:
-        told = await _run([agreed.path, *client.first], environ, ours, "", _BRIEF, 16 << 20)
-        ours = replace(ours, told=told.out)
+        words = [agreed.path, *client.first]
+        first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
+        ours = replace(ours, told=first.out)
     line = json.dumps([agreed.path, ours.model, client.words, *client.variables.items()])
     proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
     if state.proved != proof:
-        await _shown(client, agreed, ours)
+        await _show_request(client, agreed, ours)
         state.proved = proof
     return ours
 
 
-def _trouble(client: JudgeClient, ended: Ended, said: Said, seconds: float) -> BackendError | None:
+def _failure(
+    client: JudgeClient, ended: Ended, output: Said, seconds: float
+) -> BackendError | None:
     """Return why a process gave no answer that can be used, in words that say what to do; None
     where it did.
     """
+    title = client.title
     if ended.why == "time":
         way_out = "see whether it answers in a terminal, or raise deadline_seconds"
-        return _refusal(
-            f"{client.title} did not answer within {seconds:.0f} s and was ended; {way_out}",
-            "transport",
-        )
-    if said.kept:
-        return _refusal(f"{client.title} had what a judge must not have: {said.kept}", "access")
+        late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
+        return _refusal(late, "transport")
+    if output.kept:
+        return _refusal(f"{title} had what a judge must not have: {output.kept}", "access")
     if ended.why == "turns":
-        return _refusal(f"{client.title} called a tool that it does not have", "answer")
-    if ended.why or len(said.text.encode("utf-8", "replace")) > MOST_ANSWER:
-        said_too_much = (
-            f"{client.title} printed more than {MOST_ANSWER >> 10} KB; an answer is never that long"
-        )
-        return _refusal(said_too_much, "answer")
-    if said.stop == "refusal":
+        return _refusal(f"{title} called a tool that it does not have", "answer")
+    size = len(output.text.encode("utf-8", "replace"))
+    if ended.why or size > MOST_ANSWER:
+        most = f"{MOST_ANSWER >> 10} KB; an answer is never that long"
+        return _refusal(f"{title} printed more than {most}", "answer")
+    if output.stop == "refusal":
         return None  # the model's answer, and read as one
-    if ended.code == 0 and not said.error:
-        return (
-            None
-            if said.text
-            else _refusal((f"{client.title} ended without an answer ({said.stop})"), "answer")
-        )
-    words = f"{said.error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
-    what = (
-        f"{client.title} failed (exit code {ended.code}): "
-        f"{said.error or words[-300:] or 'it printed nothing'}"
-    )
+    if ended.code or output.error:
+        return _reported_failure(client, ended, output.error)
+    if not output.text:
+        return _refusal(f"{title} ended without an answer ({output.stop})", "answer")
+    return None
+
+
+def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendError:
+    """Return the failure that a client reports in its own words."""
+    title = client.title
+    words = f"{error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
+    reason = error or words[-300:]
+    failed = f"{title} failed (exit code {ended.code}): {reason or 'it printed nothing'}"
     if _TOO_LONG.search(words):
-        return BackendError(what + SHORTER, stage="request")
+        return BackendError(failed + SHORTER, stage="request")
     if _LIMITED.search(words):
-        what = (
-            f"{client.title} hit its limit ({said.error or words[-300:]}); it is asked again "
-            "by itself"
-        )
-        return Limited(what, stage="access", retry_after=_seconds_until(words))
+        limited = f"{title} hit its limit ({reason}); it is asked again by itself"
+        return Limited(limited, stage="access", retry_after=_seconds_until(words))
     if _LOGGED_OUT.search(words):
-        return _refusal(
-            f"{client.title} is logged out: {client.names[2]} ({said.error or words[-300:]})",
-            "access",
-        )
+        return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
     if _NO_MODEL.search(words):
-        return _refusal(f"{what}; set judge_client, and model to one that it has", "access")
+        return _refusal(f"{failed}; set judge_client, and model to one that it has", "access")
     # What does not show that the API is away may be the session's own doing: it uses up an attempt.
-    return _refusal(what, "transport" if _AWAY.search(words) else "answer")
+    return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
 
 
 class Limited(BackendError):
     """A client's limit is reached; `retry_after` where it says for how long."""
 
 
-def _refusal(said: str, stage: str, rest: float = 0.0) -> BackendError:
+def _refusal(message: str, stage: str, rest: float = 0.0) -> BackendError:
     """Return a failure; with a rest, its words say until when."""
     if rest > 0:
-        said += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
-    return BackendError(said, stage=stage, attempts=0, retry_after=rest)
+        message += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
+    return BackendError(message, stage=stage, attempts=0, retry_after=rest)
 
 
 def _seconds_until(words: str) -> float:
     """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it
     says neither.
     """
-    if at := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
-        return min(max(60.0, int(at[1]) - time.time()), 8 * 86_400)
+    if moment := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
+        return min(max(60.0, int(moment[1]) - time.time()), _LONGEST_LIMIT)
     spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
-    return float(
-        min(sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans), 8 * 86_400)
-    )
+    seconds = sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans)
+    return float(min(seconds, _LONGEST_LIMIT))
 
 
 async def _version(
@@ -304,17 +304,14 @@ async def _version(
         raise _refusal(
             (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
         )
-    ended = await _run([agreed.path, "--version"], environ, ours, "", _BRIEF, _MOST_OUT)
-    found = re.search(rb"\d+(?:\.\d+)+", ended.out)
-    if ended.code or ended.why or found is None:
-        said = ended.err.decode("utf-8", "replace").strip()[-200:]
-        raise _refusal(
-            f"{agreed.path} --version fails ({said or ended.code}); mend it, and {again}",
-            "access",
-        )
-    version = found[0].decode()
-    number = tuple(map(int, version.split(".")))
-    since, below = (tuple(map(int, one.split("."))) for one in client.versions)
+    ended = await _run(_Start([agreed.path, "--version"], environ, ours.folder))
+    match = re.search(rb"\d+(?:\.\d+)+", ended.out)
+    if ended.code or ended.why or match is None:
+        why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
+        raise _refusal(f"{agreed.path} --version fails ({why}); mend it, and {again}", "access")
+    version = match[0].decode()
+    number = _version_number(version)
+    since, below = map(_version_number, client.versions)
     if not since <= number < below:
         way_out = "update it" if number < since else "update reflector"
         tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
@@ -322,36 +319,31 @@ async def _version(
     return version
 
 
-async def _shown(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:
+def _version_number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:
     """Let a client show what it would send, to a stand-in, about an empty question. Raises
     BackendError for a tool, or for more than the question.
     """
-    async with _stand_in() as (url, asked):
-        with _workplace(agreed.environ, ours.model, client.logins) as (shown, own):
-            shown = replace(shown, url=url, told=ours.told)
-            own = {**own, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-            started = {**own, **client.prepare(shown)}
-            words = [agreed.path, *client.command(shown)]
-            ended = await _run(words, started, shown, _CUE, _BRIEF, _MOST_OUT, seen=asked)
-            kept = client.read(ended.out, ended.err, shown).kept
+    async with _stand_in() as (url, request):
+        with _workplace(agreed.environ, ours.model, client.logins) as (place, environ):
+            place = replace(place, url=url, told=ours.told)
+            local = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+            variables = {**environ, **local, **client.prepare(place)}
+            words = [agreed.path, *client.command(place)]
+            ended = await _run(_Start(words, variables, place.folder, _CUE, shown=request))
+            kept = client.read(ended.out, ended.err, place).kept
     if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
         kept = kept or "settings that it skipped"
-    if not asked.done():
-        said = (
-            ended.err.decode("utf-8", "replace").strip()[-300:]
-            or ended.out.decode("utf-8", "replace")[-300:]
+    if not request.done():
+        printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
+            "utf-8", "replace"
         )
-        raise _refusal(
-            (f"{client.title} did not show what it would send ({said or ended.why})"), "access"
-        )
-    body = asked.result()
-    tools = [
-        one for one in json.loads(body).get("tools") or () if one != {"functionDeclarations": []}
-    ]
-    if tools:
-        kept = kept or json.dumps(tools)[:200]
-    elif len(body) > client.largest:
-        kept = kept or f"{len(body):,} bytes beside the question"
+        why = printed[-300:] or ended.why
+        raise _refusal(f"{client.title} did not show what it would send ({why})", "access")
+    kept = kept or _surplus(client, request.result())
     if kept:
         raise _refusal(
             f"{client.title} keeps what a judge must not have, so it is not asked: {kept}",
@@ -359,12 +351,21 @@ async def _shown(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> Non
         )
 
 
+def _surplus(client: JudgeClient, body: bytes) -> str:
+    """Return what a request holds beside the question; "" for nothing."""
+    all_tools = json.loads(body).get("tools") or ()
+    tools = [tool for tool in all_tools if tool != {"functionDeclarations": []}]
+    if tools:
+        return json.dumps(tools)[:200]
+    return f"{len(body):,} bytes beside the question" if len(body) > client.largest else ""
+
+
 @asynccontextmanager
 async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
     """Listen on loopback for the request that holds our question; answer every one with an
     error.
     """
-    asked: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    request: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A connection that the client keeps open asks nothing, and is cancelled at the end.
@@ -374,8 +375,8 @@ async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: *(\d{1,8})\b", head, re.I)
             body = await reader.readexactly(int(length[1])) if length else b""
-            if _CUE.encode() in body and not asked.done():
-                asked.set_result(body)
+            if _CUE.encode() in body and not request.done():
+                request.set_result(body)
             writer.write(
                 b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
             )
@@ -383,7 +384,7 @@ async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", request
 
 
 @asynccontextmanager
@@ -400,8 +401,8 @@ async def _alone(seconds: float) -> AsyncIterator[None]:
                     "another judge of yours is at work; this one waits for its end", "transport"
                 )
             await asyncio.sleep(0.1)
-        for left in ("guard", "work"):  # by a judge that was killed
-            shutil.rmtree(f"{consent.open_folder()}/{left}", ignore_errors=True)
+        for name in ("guard", "work"):  # of a judge that was killed
+            shutil.rmtree(f"{consent.open_folder()}/{name}", ignore_errors=True)
         yield
     finally:
         os.close(fd)
@@ -412,70 +413,87 @@ def _workplace(
     person: Mapping[str, str], model: str, without: Sequence[str] = ()
 ) -> Iterator[tuple[Ours, dict[str, str]]]:
     """Yield a folder of ours and the variables of a start; the person's lock must be held."""
-    guards, places = consent.open_folder("guard"), consent.open_folder("work")
+    guards = consent.open_folder("guard")
     word = token_hex(16)
-    folder = Path(tempfile.mkdtemp(dir=places))
+    folder = Path(tempfile.mkdtemp(dir=consent.open_folder("work")))
     for name in ("empty", "home", "tmp"):
         (folder / name).mkdir(0o700)
     files.write_durably(guards, b"", word)
     try:
-        given = {name: value for name, value in person.items() if name not in without}
-        yield (
-            Ours(folder, person, model),
-            {**given, "TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word},
-        )
+        environ = {name: value for name, value in person.items() if name not in without}
+        environ |= {"TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word}
+        yield Ours(folder, person, model), environ
     finally:
         os.unlink(f"{guards}/{word}")  # noqa: PTH108
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(
-    words: Sequence[str],
-    environ: Mapping[str, str],
-    ours: Ours,
-    text: str,
-    seconds: float,
-    most: int,
-    turn: bytes = b"",
-    seen: asyncio.Future[bytes] | None = None,
-) -> Ended:
-    """Run a client to its end, which comes at the latest after so many seconds, with so much
-    output, at its second turn, or when its request was seen; with it ends all that it started.
-    Raises OSError where it cannot be started.
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a client is started, and when it is ended.
+
+    words    the command line
+    environ  its variables
+    folder   of ours, for what it reads and prints
+    text     what it reads on standard input
+    seconds  its longest run
+    most     bytes of output; with more it is ended
+    turn     what its output has once for each turn; at a second one it is ended
+    shown    done when its request was seen, which ends it; None where nothing waits for that
     """
-    with ExitStack() as opened:
-        given, out, err = (
-            opened.enter_context(tempfile.TemporaryFile(dir=ours.folder)) for _ in range(3)
+
+    words: Sequence[str]
+    environ: Mapping[str, str]
+    folder: Path
+    text: str = ""
+    seconds: float = _BRIEF
+    most: int = _MOST_OUT
+    turn: bytes = b""
+    shown: asyncio.Future[bytes] | None = None
+
+    def why_over(self, out: int, err: int, deadline: float) -> str:
+        """Return why the process is to be ended, by what it printed so far; "" for no reason."""
+        if self.shown is not None and self.shown.done():
+            return "seen"
+        if max(os.fstat(out).st_size, os.fstat(err).st_size) > self.most:
+            return "talkative"
+        if time.monotonic() > deadline:
+            return "time"
+        has_second_turn = self.turn and os.pread(out, self.most, 0).count(self.turn) > 1
+        return "turns" if has_second_turn else ""
+
+
+async def _run(start: _Start) -> Ended:
+    """Run a client to its end; with it ends all that it started. Raises OSError where it cannot be
+    started.
+    """
+    with ExitStack() as stack:
+        stdin, stdout, stderr = (
+            stack.enter_context(tempfile.TemporaryFile(dir=start.folder)) for _ in range(3)
         )
-        given.write(text.encode("utf-8", "replace"))
-        given.seek(0)
+        stdin.write(start.text.encode("utf-8", "replace"))
+        stdin.seek(0)
         process = subprocess.Popen(
-            list(words),
-            stdin=given,
-            stdout=out,
-            stderr=err,
-            cwd=ours.folder / "empty",
-            env=dict(environ),
+            list(start.words),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=start.folder / "empty",
+            env=dict(start.environ),
             start_new_session=True,
         )
-        why, end = "", time.monotonic() + seconds
+        out = stdout.fileno()
+        err = stderr.fileno()
+        deadline = time.monotonic() + start.seconds
+        why = ""
         try:
             while process.poll() is None and not why:
                 await asyncio.sleep(0.02)
-                size = max(os.fstat(out.fileno()).st_size, os.fstat(err.fileno()).st_size)
-                if seen is not None and seen.done():
-                    why = "seen"
-                elif size > most:
-                    why = "talkative"
-                elif time.monotonic() > end:
-                    why = "time"
-                elif turn and os.pread(out.fileno(), most, 0).count(turn) > 1:
-                    why = "turns"
+                why = start.why_over(out, err, deadline)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
-        size = os.fstat(out.fileno()).st_size
-        if size > most:
+        if os.fstat(out).st_size > start.most:
             why = why or "talkative"
-        return Ended(code, os.pread(out.fileno(), most, 0), os.pread(err.fileno(), 1 << 16, 0), why)
+        return Ended(code, os.pread(out, start.most, 0), os.pread(err, 1 << 16, 0), why)
