@@ -161,7 +161,7 @@ def left_out(cases: Sequence[Case]) -> list[Case]:
         }
     again = []
     for case in cases:
-        sides = {FINDINGS[name][0] for name in case.found if name in kept[case.source]}
+        sides = {FINDINGS[name].side for name in case.found if name in kept[case.source]}
         said = sides.pop() if len(sides) == 1 and case.said != "neutral" else "neutral"
         again.append(Case(case.source, case.sampling, case.label, said, found=case.found))
     return again
@@ -170,7 +170,7 @@ def left_out(cases: Sequence[Case]) -> list[Case]:
 def _share(cases: Sequence[Case], name: str) -> float | None:
     """Return how often a finding was there and its side the label; None where it never was."""
     labels = [case.label for case in cases if name in case.found]
-    return labels.count(FINDINGS[name][0]) / len(labels) if labels else None
+    return labels.count(FINDINGS[name].side) / len(labels) if labels else None
 
 
 def interval(right: int, given: int) -> str:
@@ -228,13 +228,11 @@ def tables(cases: Sequence[Case], *, by_rules: bool) -> Iterator[str]:
         )
     if by_rules:
         yield "\n| finding | side | right of found | sources |\n|---|---|--:|--:|"
-        for name, (side, _) in FINDINGS.items():
+        for name, finding in FINDINGS.items():
             among = [case for case in cases if name in case.found]
             sources = len({case.source for case in among})
-            yield (
-                f"| {name} | {side} | "
-                f"{interval(sum(one.label == side for one in among), len(among))} | {sources} |"
-            )
+            right = sum(case.label == finding.side for case in among)
+            yield f"| {name} | {finding.side} | {interval(right, len(among))} | {sources} |"
         return
     dropped = Counter(case.fault for case in cases if case.fault)
     yield (

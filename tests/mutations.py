@@ -152,13 +152,12 @@ APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS = of("changes", "undo propose")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
-CITATION, FINDINGS, FOLLOW, PEOPLE, STEPS = of(
-    "judges/rules", "citation findings follow people steps"
-)
+CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
+PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED = of("judges", "agent consent model")
+AGENT, AGREED, ASKED = of("judges", "agent_process consent model")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
@@ -259,18 +258,18 @@ MUTATIONS = [
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
-    Mutation(AGENT, "env=dict(environ)", "env={**os.environ, **environ}", JUDGED),
+    Mutation(AGENT, "env=dict(start.environ)", "env={**os.environ, **start.environ}", JUDGED),
     Mutation(CONFIG, 'values.get("backend") == "agent"', "False", JUDGED),
     Mutation(CONFIG, '"base_url",\n    "judge_client",', '"base_url",', JUDGED),
     Mutation(AGENT, "> MOST_ANSWER:", "> 2 * MOST_ANSWER:", JUDGED),
     Mutation(AGENT, "os.killpg(process.pid, signal.SIGKILL)", "process.kill()", JUDGED),
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
-    Mutation(AGENT, "    if said.kept:\n", "    if False:\n", JUDGED),
+    Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
     Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
-    Mutation(AGENT, "Usage() if is_free else asked", "Usage()", JUDGED),
+    Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     Mutation(PIPED, "away.add(who)", "away.update(map(runner.who, windows))", JUDGED),
     Mutation(ASKED, "client.admit()", "pass", JUDGED),
@@ -475,7 +474,7 @@ MUTATIONS = [
     Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
     Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
     Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
-    Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
+    Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(
@@ -535,17 +534,15 @@ MUTATIONS = [
     Mutation(PROVEN, '                if line != "ok":', "                if False:", VERIFY),
     # What a model is shown.
     Mutation(
-        EXCERPT, "since = 0.0 if citing else since + 1", ("since = 0.0 if citing else since"), SHOWN
+        EXCERPT, "= 0.0 if citing else self._since + 1", "= 0.0 if citing else self._since", SHOWN
     ),
     Mutation(
         EXCERPT, ("    if message.origin in _PEOPLE:"), '    if message.origin == "human":', SHOWN
     ),
-    Mutation(
-        EXCERPT, ("elif message.origin in _PEOPLE and answered:"), "elif False and answered:", SHOWN
-    ),
+    Mutation(EXCERPT, "elif message.origin in _PEOPLE and", "elif False and", SHOWN),
     Mutation(EXCERPT, "or result.call_id in runs", "", SHOWN),
-    Mutation(EXCERPT, "worth[number - 1] = (0, 0, -number)", "pass", SHOWN),
-    Mutation(EXCERPT, "cost <= left and", "cost <= 2 * left and", SHOWN),
+    Mutation(EXCERPT, "self.worths[place] = _Worth(0, 0, -(place + 1))", "pass", SHOWN),
+    Mutation(EXCERPT, "cost <= room and", "cost <= 2 * room and", SHOWN),
     Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
     # What a model's verdict rests on.
     Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
@@ -563,8 +560,8 @@ MUTATIONS = [
         EVIDENCE,
     ),
     Mutation(GROUNDS, "enumerate(messages, start=1)", "enumerate(messages)", EVIDENCE),
-    Mutation(GROUNDS, "turn.number <= cited[0]", "turn.number < cited[0]", EVIDENCE),
-    Mutation(GROUNDS, "cited is None or turn.number <= cited[0]", "False", EVIDENCE),
+    Mutation(GROUNDS, "turn.number <= cited.number", "turn.number < cited.number", EVIDENCE),
+    Mutation(GROUNDS, '"too_early": is_early', '"too_early": False', EVIDENCE),
     Mutation(GROUNDS, "call is None or not is_run(call)", "call is None", EVIDENCE),
     Mutation(GROUNDS, "and quote not in text.command", "", HOSTILE),
     Mutation(GROUNDS, "if tag.tag in text.proves and", "if text.proves and", EVIDENCE),
@@ -575,12 +572,12 @@ MUTATIONS = [
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
     Mutation(
         GROUNDS,
-        "if any(quote in other or other in quote for other in others)",
-        "if False",
+        "return any(quote in other or other in quote for other in of_others)",
+        "return False",
         EVIDENCE,
     ),
-    Mutation(GROUNDS, "if holds and any(quote in text for text in advice)", "if False", EVIDENCE),
-    Mutation(GROUNDS, "turn.chain != cited[1]", "False", EVIDENCE),
+    Mutation(GROUNDS, "if any(quote in text for text in advice)", "if False", EVIDENCE),
+    Mutation(GROUNDS, "turn.chain != cited.chain", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
     Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
     Mutation(STANDING, '    if "asked" not in data:\n        return {}, {}\n', "", EVIDENCE),
@@ -857,40 +854,50 @@ MUTATIONS = [
     Mutation(UNDOING, "sorted(changes, key=lambda one: _ORDER.index(one.kind))", "changes", UNDO),
     Mutation(UNDOING, "    if was.section != entry.section:\n", "    if False:\n", UNDO),
     # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
-    Mutation(CITATION, '(self.heard or remark.kind != "agrees")', "True", RULES),
+    Mutation(CITATION, '(self.words or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
     Mutation(
         FINDINGS,
-        ('citation.wrong is None or one.tag == "harmful":'),
-        "citation.wrong is None:",
+        ('not citation.wrong or judged.tag == "harmful":'),
+        "not citation.wrong:",
         RULES,
     ),
     Mutation(
         FOLLOW,
-        "wrong[citation.name][:200] if citation.name in wrong",
-        "next(iter(wrong.values())) if wrong",
+        "if citation.name in wrong:\n            citation.wrong = wrong[citation.name][:200]",
+        "if wrong:\n            citation.wrong = next(iter(wrong.values()))",
         RULES,
     ),
-    Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "one.tag", RULES),
-    Mutation(FINDINGS, "if word is not None and repeats(citation, word):", "if False:", RULES),
+    Mutation(FINDINGS, '"harmful" if wrong_counts else "neutral"', "judged.tag", RULES),
+    Mutation(
+        FINDINGS,
+        "if citation.words and repeats(citation, citation.words[0].remark):",
+        "if False:",
+        RULES,
+    ),
     Mutation(FINDINGS, "    if len(sides) != 1:\n", "    if not sides:\n", RULES),
-    Mutation(FINDINGS, "or not citation.alone:", "or False:", RULES),
-    Mutation(FINDINGS, "if citation.forbids or remark.kind not in", "if remark.kind not in", RULES),
-    Mutation(FINDINGS, 'in ("objects", "unread") for heard', 'in ("objects",) for heard', RULES),
-    Mutation(FINDINGS, "if mended and not _IDLE.issuperset(citation.own):", "if mended:", RULES),
-    Mutation(FINDINGS, "    if len(decided) == 1:\n", "    if decided:\n", RULES),
-    Mutation(STEPS, "(step.kind not in _TELLING or step.is_mcp)", "step.is_mcp", RULES),
+    Mutation(FINDINGS, "or not citation.is_alone or", "or", RULES),
+    Mutation(FINDINGS, "    if citation.forbids:\n        return None\n", "", RULES),
+    Mutation(
+        FINDINGS, 'if "objects" in kinds or "unread" in kinds:', 'if "objects" in kinds:', RULES
+    ),
+    Mutation(
+        FINDINGS, "not mended or _IDLE.issuperset(citation.step_kinds) or", "not mended or", RULES
+    ),
+    Mutation(FINDINGS, "    if len(decided) == 2:\n", "    if False:\n", RULES),
+    Mutation(STEPS, "step.kind not in _TELLING or step.is_mcp", "step.is_mcp", RULES),
     Mutation(STEPS, '("look", "tidy", "admin"):', '("look", "tidy", "admin") and False:', RULES),
     Mutation(PEOPLE, "not (len(line) > 12 and pasted.match(line))", "True", RULES),
     Mutation(
-        PEOPLE, ("if opening and not is_short and not is_english(opening):"), "if False:", RULES
+        PEOPLE,
+        "    if opening and not is_short and not is_english(opening):",
+        "    if False:",
+        RULES,
     ),
     Mutation(
         PEOPLE, ('reported = expression("supposed").sub(" ", opening)'), "reported = opening", RULES
     ),
-    Mutation(
-        PEOPLE, ('if expression("twofold").search(clause, negation.end()):'), "if False:", RULES
-    ),
+    Mutation(PEOPLE, ('if expression("twofold").search(clause, end):'), "if False:", RULES),
     Mutation(
         STEPS, ("return min(kinds, key=_KINDS.index"), "return max(kinds, key=_KINDS.index", RULES
     ),

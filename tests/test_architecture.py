@@ -28,7 +28,7 @@ _IMPORTS = {
     "proof": "playbook events ledger",
     "exchange": "playbook events ledger proof",
     "entries": "playbook events ledger proof exchange",
-    "judges": "text playbook transcripts events",
+    "judges": "text playbook transcripts",
     "reflection": "text playbook transcripts events ledger judges",
     "trials": "text playbook transcripts events ledger proof judges reflection",
     "embed": "text quality playbook transcripts events ledger proof judges reflection",

@@ -63,7 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_source_is_judged_by_findings_that_hold_on_the_others() -> None:
     right = [Case(source, "chosen", "helpful", "helpful", found=("mended",)) for source in "ab"]
     wrong = Case("c", "chosen", "neutral", "helpful", found=("mended",))
-    alone = Case("d", "chosen", "harmful", "harmful", found=("undone",))
+    alone = Case("d", "chosen", "harmful", "harmful", found=("refused",))
     said = [one.said for one in left_out([*right, wrong, alone])]
     assert said == ["neutral", "neutral", "helpful", "neutral"]
 

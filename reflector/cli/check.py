@@ -25,13 +25,12 @@ from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words, in_project
-from reflector.config import CONSENT
+from reflector.config import BACKENDS, CONSENT
 from reflector.hooks.agents import AGENTS
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.model import model_settings
 from reflector.judges.protocol import MOST_QUESTIONS
-from reflector.judges.registry import backend_of, described, judge_of
+from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
@@ -44,7 +43,10 @@ from reflector.sessions.history import Found
 from reflector.sessions.opencode_store import exports
 from reflector.text.words import context_tokens
 
-_PRICED = {"haiku": "claude-haiku-5-5"}
+#: The judges that are asked over the network, not by an agent.
+_APIS = [name for name, is_model in BACKENDS.items() if is_model and name != "agent"]
+#: The one that is asked if the person has no agent that can judge.
+_DEFAULT_API = "anthropic"
 #: Tokens of an answer, for an estimate.
 _ANSWER = 1_000
 _WORDS = {
@@ -146,7 +148,7 @@ class LinesJson:
 )
 @click.option(
     "--judge",
-    type=click.Choice([*JUDGES, "anthropic"]),
+    type=click.Choice([*JUDGES, *_APIS]),
     help="Who judges; default: the agent of a session.",
 )
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
@@ -236,11 +238,9 @@ def _with_judge(place: Place, named: str | None) -> Project:
         return project
     if named is None and consent.read():
         return place.project(backend="agent")
-    return (
-        place.project(backend="anthropic")
-        if named or model_settings(project.config).key
-        else project
-    )
+    with_api = place.project(backend=named or _DEFAULT_API)
+    lacks = described(with_api.config, with_api.root).way_out
+    return with_api if named or not lacks else project
 
 
 def _folders() -> list[tuple[str, Path, str]]:
@@ -305,7 +305,7 @@ class _Plan:
     @property
     def words(self) -> str:
         """Who would get how much, in a sentence."""
-        names = {who: JUDGES[who].title if who in JUDGES else "Anthropic's API" for who in self.by}
+        names = {who: (JUDGES.get(who) or judge_kind(who)).title for who in self.by}
         each = [
             (
                 f"{names[who]} would get {counted(number, 'question')}, at most about "
@@ -339,8 +339,9 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
     prices: list[Decimal | None] = []
     for one, count in left:
         writer = _agent_of(one)
-        by_api = config.backend == "anthropic" or lacks == _NO_AGENT
-        who = "anthropic" if by_api else config.judge_client or writer
+        api = config.backend if config.backend in _APIS else _DEFAULT_API
+        by_api = config.backend in _APIS or lacks == _NO_AGENT
+        who = api if by_api else config.judge_client or writer
         if who in JUDGES and who not in may and not lacks:
             barred[AGENTS[writer].title] += 1
             continue
@@ -357,14 +358,8 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
 
 def _model(project: Project, who: str) -> str:
     """Return the model that is asked, as the price list has it."""
-    if who not in JUDGES:
-        return model_settings(project.config).model
-    model = (
-        project.config.model
-        if project.config.judge_client and project.config.model
-        else JUDGES[who].model
-    )
-    return _PRICED.get(model, model)
+    kind = judge_kind("agent" if who in JUDGES else who)
+    return kind.priced_model(project.config, who) if kind.priced_model else ""
 
 
 def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> history.Ran:

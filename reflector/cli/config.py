@@ -27,7 +27,7 @@ from reflector.config import (
     variable,
 )
 from reflector.files import read_bounded, read_ours, replace_file
-from reflector.judges.registry import described
+from reflector.judges.registry import described, judge_kind
 from reflector.locate import user_config
 
 
@@ -132,7 +132,7 @@ def _print_in_force(place: Place, key: str) -> Config:
     config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
-    if mend and key in ("backend", "model", "base_url", "api_key", "fixtures"):
+    if mend and key in ("backend", *judge_kind(config.backend).settings):
         note(f"{text}; {mend}")
     return config
 

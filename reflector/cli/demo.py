@@ -54,7 +54,7 @@ def demo(keep: Path | None) -> None:
         )
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
-        from reflector.judges.model import KEY_VARIABLES, model_settings
+        from reflector.judges.api_settings import KEY_VARIABLES, model_settings
 
         # of the person's settings the demo takes these variables alone
         if model_settings().key is None:

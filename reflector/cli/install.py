@@ -238,8 +238,8 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     from asyncio import run
 
     from reflector.cli.config import store
-    from reflector.judges.agent import check
     from reflector.judges.agent_clients import JUDGES
+    from reflector.judges.agent_process import check
     from reflector.judges.protocol import BackendError
 
     project = place.folder()

@@ -45,10 +45,11 @@ from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, WITHOUT_A_QUOTE
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES
-from reflector.events.sessions import CALLED_WRONG, unknown_speakers
+from reflector.events.sessions import unknown_speakers
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
+from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window

@@ -59,7 +59,7 @@ from reflector.sessions.seen_head import missed
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
-    from reflector.judges.protocol import Trouble
+    from reflector.reflection.trouble import Trouble
 
 _TROUBLED = {"failed", "given_up"}
 #: Dropped verdicts that a person is shown.
@@ -351,7 +351,7 @@ def _upgrade(ledger: Ledger) -> UpgradeJson | None:
 def _failure(
     place: Place, window: WindowRow, ledger: Ledger, project: Project
 ) -> FailureJson | None:
-    from reflector.judges.protocol import REDACTED, trouble_of
+    from reflector.reflection.trouble import REDACTED, trouble_of
 
     if (trouble := trouble_of(ledger.targeting(window.event_id))) is None:
         return None

@@ -148,13 +148,13 @@ async def run_reflector(
 async def _ask(
     messages: list[dict[str, Any]], playbook: dict[str, Any], cited_ids: list[str]
 ) -> str:
-    from reflector.judges.model import model_settings
+    from reflector.judges.api_settings import model_settings
 
     settings = model_settings()
     if settings.key is None:
         return ""
-    from reflector.judges.anthropic import AnthropicClient
     from reflector.judges.excerpt import compose
+    from reflector.judges.messages_api import AnthropicClient
     from reflector.judges.prompts import find_template
 
     template, advice = (

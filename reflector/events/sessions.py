@@ -27,8 +27,6 @@ _NAME_IT: Final = "name its reflection, or the session"
 #: What a message is counted under that was queued, and that nothing delivered: its speaker is
 #: unknown without a tag.
 QUEUED: Final = "(queued)"
-#: How a reason begins that rests on the agent's own word.
-CALLED_WRONG: Final = "the agent said it was wrong"
 _trial: Final = partial(EventType, since=9, checked=True)
 _COUNTS: Final = (
     "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"

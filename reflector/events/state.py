@@ -17,13 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reflector.events.event import Event
-from reflector.playbook.bullet import DEFAULT, Bullet, Counting, member
+from reflector.playbook.bullet import DEFAULT, MAX_TAGS, Bullet, Counting, member
 from reflector.playbook.names import section_slug
 
 REDACTED = "[redacted]"
-#: A reflection's tags follow its completion within this many positions; a tag elsewhere can be
-#: retracted by itself only. So the ledger finds them as a range of its key, without an index.
-MAX_TAGS = 10_000
 
 #: The data of an event.
 Data = Mapping[str, Any]

@@ -23,11 +23,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isinf
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-from reflector.events.event import MAX_INT
-from reflector.events.state import MAX_TAGS
-from reflector.playbook.bullet import VERDICTS
+from reflector.playbook.bullet import MAX_TAGS, VERDICTS
 from reflector.playbook.document import brief
 from reflector.playbook.names import is_name
 from reflector.text.secrets import quote
@@ -43,13 +41,26 @@ MAX_RATIONALE = 2_000
 MAX_QUOTE = 1_000
 #: The most bytes of an answer that asks for evidence: no honest one comes near it.
 MAX_BYTES = 64 * 1024
-#: The type of each part of a tag's evidence, and its name.
-_EVIDENCE: Mapping[str, tuple[type, str]] = {
-    "relevant": (bool, "true or false"),
-    "followed": (str, "text"),
-    "turn": (int, "a whole number"),
-    "quote": (str, "text"),
-    "sure": (str, "text"),
+#: The largest whole number that an event holds.
+_MAX_TURN = 2**53 - 1
+
+
+class _Part(NamedTuple):
+    """A part of an entry in words, its type, and its type in words."""
+
+    title: str
+    kind: type
+    words: str
+
+
+#: The parts of an entry but its name and its tag: the reason, and the evidence.
+_PARTS: Mapping[str, _Part] = {
+    "rationale": _Part("the rationale", str, "text"),
+    "relevant": _Part("relevant", bool, "true or false"),
+    "followed": _Part("followed", str, "text"),
+    "turn": _Part("turn", int, "a whole number"),
+    "quote": _Part("quote", str, "text"),
+    "sure": _Part("sure", str, "text"),
 }
 FOLLOWED = ("yes", "no", "unclear")
 SURE = ("sure", "likely", "unsure")
@@ -137,33 +148,42 @@ class Parsed:
 
 def parse_answer(text: str) -> Parsed:
     """Read an answer: a sound object, else the complete entries of a damaged one."""
-    found = find_answer(text)
-    if found.strategy == "none":
-        return Parsed("", (), "none", found.problems, "; ".join(found.problems))
-    problems = list(found.problems)
-    answer = found.value or {}
+    extraction = find_answer(text)
+    if extraction.strategy == "none":
+        return Parsed("", (), "none", extraction.problems, "; ".join(extraction.problems))
+    problems = list(extraction.problems)
+    answer = extraction.value or {}
+    entries = _entries_of(answer, problems)
+    fault = quote(problems[0], _MAX_PROBLEM) if problems else ""
+    analysis = answer.get("analysis")
+    if not isinstance(analysis, str | None):
+        problems.append(f"analysis is not text: {brief(analysis)}")
+        analysis = ""
+    tags: list[ParsedTag] = []
+    for index, entry in enumerate(entries):
+        tag, tag_problems = _parse_tag(index, entry)
+        tags.append(tag)
+        problems.extend(f"tag {index}: {problem}" for problem in tag_problems)
+    shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
+    if len(problems) > _MAX_PROBLEMS:
+        shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
+    line = quote(analysis or "", MAX_ANALYSIS)
+    return Parsed(line, tuple(tags), extraction.strategy, tuple(shown), fault)
+
+
+def _entries_of(answer: Mapping[str, Any], problems: list[str]) -> list[object]:
+    """Return the entries of an answer's `bullet_tags`; what is wrong with it is added to the
+    problems.
+    """
     entries = answer.get("bullet_tags", [])
     if "bullet_tags" not in answer and not problems:
         problems.append("bullet_tags is missing")
     if not isinstance(entries, list):
         problems.append(f"bullet_tags is not a list: {brief(entries)}")
-        entries = []
+        return []
     if len(entries) > MAX_TAGS:
         problems.append(f"there are more than {MAX_TAGS:,} tags; the rest was not read")
-    fault = quote(problems[0], _MAX_PROBLEM) if problems else ""
-    analysis = "" if answer.get("analysis") is None else answer["analysis"]
-    if not isinstance(analysis, str):
-        problems.append(f"analysis is not text: {brief(analysis)}")
-        analysis = ""
-    tags: list[ParsedTag] = []
-    for index, entry in enumerate(entries[:MAX_TAGS]):
-        tag, said = _tag(index, entry)
-        tags.append(tag)
-        problems += [f"tag {index}: {one}" for one in said]
-    shown = [quote(problem, _MAX_PROBLEM) for problem in problems[:_MAX_PROBLEMS]]
-    if len(problems) > _MAX_PROBLEMS:
-        shown.append(f"… and {len(problems) - _MAX_PROBLEMS:,} more")
-    return Parsed(quote(analysis, MAX_ANALYSIS), tuple(tags), found.strategy, tuple(shown), fault)
+    return entries[:MAX_TAGS]
 
 
 def read_answer(data: Mapping[str, Any]) -> Parsed:
@@ -183,99 +203,134 @@ def fault_of(parsed: Parsed, names: Collection[str]) -> str:
     """
     if parsed.fault or parsed.problems:
         return parsed.fault or parsed.problems[0]
-    other = next((tag for tag in parsed.tags if tag.name not in names), None)
-    return f"tag {other.index}: {other.name} was not asked about" if other else ""
+    stranger = next((tag for tag in parsed.tags if tag.name not in names), None)
+    return f"tag {stranger.index}: {stranger.name} was not asked about" if stranger else ""
 
 
-def find_answer(text: str, wanted: Sequence[str] = _KEYS) -> Extraction:
-    """Return the first object in a model's text that has one of the `wanted` keys. Never raises.
+def find_answer(text: str, keys: Sequence[str] = _KEYS) -> Extraction:
+    """Return the first object in a model's text that has one of these keys. Never raises.
     Thoughts before the answer, up to the last `</think>`, may hold drafts of it; inside an object,
     `</think>` is text.
     """
-    _, end, answer = text.rpartition("</think>")
-    found = _find(text, wanted)
-    if not end or found.strategy == "whole":
-        return found
-    after = _find(answer, wanted)
-    if after.value and after.strategy != "repaired":
-        return after
-    for one in objects_in(text):
-        if any(key in (one.value or {}) for key in wanted) and end in str(one.value):
-            return one
-    return after if after.strategy != "none" else found
+    _, end_of_thoughts, answer = text.rpartition("</think>")
+    anywhere = _find(text, keys)
+    if not end_of_thoughts or anywhere.strategy == "whole":
+        return anywhere
+    after_thoughts = _find(answer, keys)
+    if after_thoughts.value and after_thoughts.strategy != "repaired":
+        return after_thoughts
+    for extraction in objects_in(text):
+        if _has_key(extraction, keys) and end_of_thoughts in str(extraction.value):
+            return extraction
+    return anywhere if after_thoughts.strategy == "none" else after_thoughts
 
 
-def _find(text: str, wanted: Sequence[str]) -> Extraction:
+def _has_key(extraction: Extraction, keys: Sequence[str]) -> bool:
+    return any(key in (extraction.value or {}) for key in keys)
+
+
+def _find(text: str, keys: Sequence[str]) -> Extraction:
     first: Extraction | None = None
-    for found in objects_in(text):
-        value = found.value or {}
-        if any(key in value for key in wanted):
-            return found
-        if first is None:
-            keys = ", ".join(brief(key) for key in list(value)[:5]) or "no keys"
-            lacks = f"neither {' nor '.join(wanted)}" if len(wanted) > 1 else f"no {wanted[0]}"
-            first = Extraction({}, found.strategy, (f"the object has {lacks} but {keys}",))
-    if wanted is _KEYS and (saved := _saved_from(text)):
-        return Extraction(
-            saved,
-            "repaired",
-            (("the JSON is cut off or damaged; only its complete entries were read"),),
-        )
-    return first or Extraction(
-        {}, "none", (("it holds no whole JSON object") if "{" in text else "it holds no JSON",)
-    )
+    for extraction in objects_in(text):
+        if _has_key(extraction, keys):
+            return extraction
+        first = first or extraction
+    saved = _saved_from(text) if keys is _KEYS else {}
+    if saved:
+        damaged = "the JSON is cut off or damaged; only its complete entries were read"
+        return Extraction(saved, "repaired", (damaged,))
+    if first is None:
+        nothing = "it holds no whole JSON object" if "{" in text else "it holds no JSON"
+        return Extraction({}, "none", (nothing,))
+    present = ", ".join(brief(key) for key in list(first.value or {})[:5]) or "no keys"
+    lacks = f"neither {' nor '.join(keys)}" if len(keys) > 1 else f"no {keys[0]}"
+    return Extraction({}, first.strategy, (f"the object has {lacks} but {present}",))
 
 
-def _tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
-    """One entry as a fact, and what was wrong with it."""
+class _Word(NamedTuple):
+    """A part of an entry, None if it cannot be used; and the fault of it, "" for none."""
+
+    text: str | None
+    fault: str = ""
+
+
+def _parse_tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
+    """Return one entry as a fact, and its problems."""
     if not isinstance(entry, dict):
-        wrong = "the entry is not an object"
-        return ParsedTag(index, None, None, malformed=wrong), [f"{wrong}: {brief(entry)}"]
-    given, word, rationale = entry.get("name"), entry.get("tag"), entry.get("rationale")
-    said: list[str] = []
-    dressed = _DRESSED.fullmatch(given) if isinstance(given, str) else None
-    name = dressed[1] if dressed and is_name(dressed[1]) else None
-    malformed: str | None = None
-    if name is None:
-        malformed = "the name is missing" if given is None else "the name has no known form"
-        said.append(f"{malformed}: {brief(given)}")
-    tag = word if word in VERDICTS else "unknown" if isinstance(word, str) else None
-    if tag is None:
-        no_tag = "the tag is missing" if word is None else "the tag is not text"
-        malformed = malformed or no_tag
-        said.append(f"{name or 'it'}: {no_tag}: {brief(word)}")
-    elif tag == "unknown":
-        said.append(f"{name or 'it'} is called {brief(word)}, not helpful, harmful or neutral")
-    if rationale is not None and not isinstance(rationale, str):
-        said.append(f"{name or 'it'}: the rationale is not text: {brief(rationale)}")
-    line = quote(rationale, MAX_RATIONALE) if isinstance(rationale, str) else ""
-    followed, turn, words, sure = map(entry.get, ("followed", "turn", "quote", "sure"))
-    for key, (kind, of_what) in _EVIDENCE.items():
-        if entry.get(key) is not None and type(entry[key]) is not kind:
-            said.append(f"{name or 'it'}: {key} is not {of_what}: {brief(entry[key])}")
-    return ParsedTag(
-        *(index, name, tag, line, malformed),
+        fault = "the entry is not an object"
+        return ParsedTag(index, None, None, malformed=fault), [f"{fault}: {brief(entry)}"]
+    name, tag = _read_name(entry.get("name")), _read_tag(entry.get("tag"))
+    parsed = ParsedTag(
+        index,
+        name.text,
+        tag.text,
+        _line(entry.get("rationale"), MAX_RATIONALE),
+        name.fault or tag.fault or None,
         relevant=entry.get("relevant") is not False,
-        followed=followed if followed in FOLLOWED else None,
-        turn=turn if type(turn) is int and 0 < turn <= MAX_INT else None,
-        quote=quote(words, MAX_QUOTE) if isinstance(words, str) else "",
-        sure=sure if sure in SURE else None,
-    ), said
+        followed=_one_of(FOLLOWED, entry.get("followed")),
+        turn=_read_turn(entry.get("turn")),
+        quote=_line(entry.get("quote"), MAX_QUOTE),
+        sure=_one_of(SURE, entry.get("sure")),
+    )
+    problems = [f"{name.fault}: {brief(entry.get('name'))}"] if name.fault else []
+    about = name.text or "it"
+    return parsed, problems + [f"{about}{problem}" for problem in _tag_problems(entry, tag)]
+
+
+def _read_name(value: object) -> _Word:
+    if value is None:
+        return _Word(None, "the name is missing")
+    dressed = _DRESSED.fullmatch(value) if isinstance(value, str) else None
+    if dressed is None or not is_name(dressed[1]):
+        return _Word(None, "the name has no known form")
+    return _Word(dressed[1])
+
+
+def _read_tag(value: object) -> _Word:
+    if value is None:
+        return _Word(None, "the tag is missing")
+    if not isinstance(value, str):
+        return _Word(None, "the tag is not text")
+    return _Word(value if value in VERDICTS else "unknown")
+
+
+def _tag_problems(entry: Mapping[str, Any], tag: _Word) -> Iterator[str]:
+    """Yield what is wrong with the parts of an entry but its name."""
+    if tag.fault:
+        yield f": {tag.fault}: {brief(entry.get('tag'))}"
+    elif tag.text == "unknown":
+        yield f" is called {brief(entry['tag'])}, not helpful, harmful or neutral"
+    for key, part in _PARTS.items():
+        value = entry.get(key)
+        if value is not None and type(value) is not part.kind:
+            yield f": {part.title} is not {part.words}: {brief(value)}"
+
+
+def _line(value: object, most: int) -> str:
+    return quote(value, most) if isinstance(value, str) else ""
+
+
+def _one_of(words: Sequence[str], value: object) -> str | None:
+    return value if isinstance(value, str) and value in words else None
+
+
+def _read_turn(value: object) -> int | None:
+    # Not `isinstance`: true is not a number here.
+    return value if type(value) is int and 0 < value <= _MAX_TURN else None
 
 
 def worst(strategies: Iterable[Strategy]) -> Strategy:
     """Return the way of finding JSON that says the least for it; none where there is none."""
-    return max(
-        (one for one in strategies if one != "none"), key=get_args(Strategy).index, default="none"
-    )
+    successful = [strategy for strategy in strategies if strategy != "none"]
+    return max(successful, key=get_args(Strategy).index, default="none")
 
 
 def extract_json_object(text: str) -> dict[str, Any] | None:
     """The first sound object in `text`, or None. A list, a string and a number are not objects,
     NaN is not JSON.
     """
-    found = next(objects_in(text), None)
-    return None if found is None else found.value
+    extraction = next(objects_in(text), None)
+    return None if extraction is None else extraction.value
 
 
 def objects_in(text: str) -> Iterator[Extraction]:
@@ -286,10 +341,11 @@ def objects_in(text: str) -> Iterator[Extraction]:
         yield Extraction(value, "whole")
         return
     fences = [(fenced["tag"], fenced["content"]) for fenced in _FENCED.finditer(text)]
-    for wanted in ("json", ""):
-        for tag, content in fences:
-            if tag == wanted and (value := _whole_object(content)) is not None:
-                yield Extraction(value, "fence" if wanted else "bare_fence")
+    strategies: Mapping[str, Strategy] = {"json": "fence", "": "bare_fence"}
+    for language, strategy in strategies.items():
+        for content in [content for tag, content in fences if tag == language]:
+            if (value := _whole_object(content)) is not None:
+                yield Extraction(value, strategy)
     for value in _braced(text):
         yield Extraction(value, "braces")
 
@@ -303,8 +359,9 @@ def _saved_from(text: str) -> dict[str, Any]:
         with suppress(ValueError):
             saved["analysis"], _ = _DECODER.raw_decode(text, key.end())
     if key := _TAGS.search(text):
-        tags = [entry for entry in _braced(text, key.end(), entries=True) if "name" in entry]
-        saved |= {"bullet_tags": tags} if tags else {}
+        entries = _braced(text, key.end(), entries=True)
+        if tags := [entry for entry in entries if "name" in entry]:
+            saved["bullet_tags"] = tags
     return saved
 
 
@@ -332,12 +389,15 @@ def _whole_object(text: str) -> dict[str, Any] | None:
 
 
 def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[dict[str, Any]]:
-    """Objects from left to right. A damaged one is passed over up to its closing brace; of
-    `entries`, which hold no objects, up to the next opening brace.
+    """Yield the objects from left to right. A damaged one is passed over up to its closing brace;
+    of `entries`, which hold no objects, up to the next opening brace.
     """
     budget = 16 * len(text) + 4_000_000
-    found = 0
-    while found < _MAX_OBJECTS and budget > 0 and (start := text.find("{", position)) >= 0:
+    count = 0
+    while count < _MAX_OBJECTS and budget > 0:
+        start = text.find("{", position)
+        if start < 0:
+            return
         plausible = _PLAUSIBLE.match(text, start) is not None
         if plausible:
             try:
@@ -351,7 +411,7 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
                 budget -= len(text) - start
             else:
                 yield value
-                found += 1
+                count += 1
                 continue
         if entries:
             position = start + 1
@@ -364,12 +424,12 @@ def _braced(text: str, position: int = 0, *, entries: bool = False) -> Iterator[
 
 
 def _closing_brace(text: str, start: int, most: int) -> tuple[int | None, int]:
-    """Where the brace at `start` is closed, strings aside, and how many braces and strings it
-    took to find out.
+    """Return where the brace at `start` is closed, strings aside, and how many braces and strings
+    it took to find out.
     """
     depth = steps = 0
     tokens = _STRING_OR_BRACE.finditer(text, start)
-    while (token := next(tokens, None)) is not None and steps <= most:
+    while steps <= most and (token := next(tokens, None)) is not None:
         steps += 1
         if token[0] == "{":
             depth += 1

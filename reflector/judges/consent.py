@@ -183,6 +183,19 @@ def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
         return {}
 
 
+def client_name(named: str, writer: str) -> str:
+    """Return which agent judges a session; "" for nobody.
+
+    named   the client of the setting `judge_client`, "" for the session's own
+    writer  as what the session's agent is recorded, "" where no session is asked about
+    """
+    if named:
+        return named
+    if not writer:
+        return next(iter(read()), "")
+    return next((client.name for client in JUDGES.values() if client.names[1] == writer), "")
+
+
 def keep(clients: Mapping[str, Agreed]) -> None:
     """Record the consent. Raises OSError."""
     folder = open_folder()

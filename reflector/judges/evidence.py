@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from reflector.judges.answers import ParsedTag
-from reflector.judges.rules.steps import Ending, is_run, read_call, read_result
+from reflector.judges.reading.steps import Ending, is_run, read_call, read_result
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of
@@ -77,6 +78,25 @@ class _Turn(NamedTuple):
     texts: Sequence[_Text]
 
 
+class _Place(NamedTuple):
+    """The turn that cites a bullet first, and its chain."""
+
+    number: int
+    chain: str
+
+
+@dataclass(slots=True)
+class _Window:
+    """A window as tags quote it: the turns that they name, and where each bullet is cited first.
+
+    chain  that of the first turn
+    """
+
+    turns: dict[int | None, _Turn] = field(default_factory=dict)
+    cited: dict[str, _Place] = field(default_factory=dict)
+    chain: str = ""
+
+
 def grounds(
     tags: Sequence[ParsedTag],
     messages: Iterable[Message],
@@ -91,66 +111,95 @@ def grounds(
     advice    the playbook's texts
     trusted   the words for how sure a model is that count
     """
-    wanted = {tag.turn for tag in tags}
-    turns: dict[int | None, _Turn] = {}
-    cited: dict[str, tuple[int, str]] = {}
+    window = _read_window(messages, {tag.turn for tag in tags})
+    advice_texts = [folded(text) for text in advice]
+    quotes = {tag.index: folded(tag.quote) for tag in tags}
+    by_tag: dict[int, Ground] = {}
+    for tag in tags:
+        cited = window.cited.get(tag.name or "") if asked else _Place(0, window.chain)
+        turn = window.turns.get(tag.turn)
+        by_tag[tag.index] = _ground(tag, quotes[tag.index], turn, cited, advice_texts)
+        if asked and tag.name not in asked:
+            by_tag[tag.index] = Ground("not_asked", "")
+    sound = [tag for tag in tags if tag.tag in _BOTH and not by_tag[tag.index].fault]
+    for tag in sound:
+        words = by_tag[tag.index].words
+        if _is_shared(tag, sound, quotes):
+            by_tag[tag.index] = Ground("shared", words)
+        elif tag.sure not in trusted:
+            by_tag[tag.index] = Ground("unsure", words)
+    return by_tag
+
+
+def _read_window(messages: Iterable[Message], quoted: Collection[int | None]) -> _Window:
+    window = _Window()
     calls: dict[str, ToolCall] = {}
-    chain: str | None = None
     for number, message in enumerate(messages, start=1):
-        chain = message.chain if chain is None else chain
+        if number == 1:
+            window.chain = message.chain
         for name in citations_of(message):
-            cited.setdefault(name, (number, message.chain))
+            window.cited.setdefault(name, _Place(number, message.chain))
         calls.update((call.id, call) for call in message.calls)
         answered = [(calls.pop(result.call_id, None), result) for result in message.results]
-        if number in wanted:
-            turns[number] = _Turn(number, message.chain, list(_texts(message, answered)))
-    texts = [folded(text) for text in advice]
-    quotes = {tag.index: folded(tag.quote) for tag in tags}
-    found: dict[int, Ground] = {}
-    for tag in tags:
-        at = cited.get(tag.name or "") if asked else (0, chain or "")
-        found[tag.index] = _ground(tag, quotes[tag.index], turns.get(tag.turn), at, texts)
-        if asked and tag.name not in asked:
-            found[tag.index] = Ground("not_asked", "")
-    sound = [tag for tag in tags if tag.tag in _BOTH and not found[tag.index].fault]
-    for tag in sound:
-        quote, words = quotes[tag.index], found[tag.index].words
-        others = [
-            quotes[other.index]
-            for other in sound
-            if (other.turn, other.name != tag.name) == (tag.turn, True)
-        ]
-        if any(quote in other or other in quote for other in others):
-            found[tag.index] = Ground("shared", words)
-        elif tag.sure not in trusted:
-            found[tag.index] = Ground("unsure", words)
-    return found
+        if number in quoted:
+            texts = list(_texts(message, answered))
+            window.turns[number] = _Turn(number, message.chain, texts)
+    return window
+
+
+def _is_shared(tag: ParsedTag, sound: Iterable[ParsedTag], quotes: Mapping[int, str]) -> bool:
+    """Return whether a tag quotes the same words of a turn as that of another bullet."""
+    quote = quotes[tag.index]
+    of_turn = [other for other in sound if other.turn == tag.turn]
+    of_others = [quotes[other.index] for other in of_turn if other.name != tag.name]
+    return any(quote in other or other in quote for other in of_others)
+
+
+class _Holder(NamedTuple):
+    """Whose words a quote is, "" where nobody's; and whether they prove the verdict."""
+
+    words: str
+    is_proof: bool = False
 
 
 def _ground(
     tag: ParsedTag,
     quote: str,
     turn: _Turn | None,
-    cited: tuple[int, str] | None,
+    cited: _Place | None,
     advice: Sequence[str],
 ) -> Ground:
+    """Return what one tag rests on: the first fault that holds, and whose words it quotes."""
     is_short = tag.turn is None or len(quote) < LEAST_QUOTE
-    holds = [] if turn is None or is_short else [text for text in turn.texts if quote in text.text]
-    proof = next(
-        (text for text in holds if tag.tag in text.proves and quote not in text.command), None
-    )
-    words = (proof or holds[0]).words if holds else ""
-    if holds and any(quote in text for text in advice):
-        words, proof = "playbook", None
-    elif turn is not None and holds and cited is not None and turn.chain != cited[1]:
-        words, proof = "subagent", None
-    if _is_beside(tag):
-        return Ground("not_followed", words)
-    if turn is None or not holds:
-        return Ground("no_quote" if is_short else "misquoted", "")
-    if cited is None or turn.number <= cited[0]:
-        return Ground("too_early", words)
-    return Ground("" if proof else "no_proof", words)
+    holder = _Holder("")
+    is_early = True
+    if turn is not None and not is_short:
+        holder = _holder_of(tag, quote, turn, advice)
+        if holder.words not in ("", "playbook") and cited and turn.chain != cited.chain:
+            holder = _Holder("subagent")
+        is_early = cited is None or turn.number <= cited.number
+    faults = {
+        "not_followed": _is_beside(tag),
+        "no_quote": is_short,
+        "misquoted": not holder.words,
+        "too_early": is_early,
+        "no_proof": not holder.is_proof,
+    }
+    fault = next((fault for fault, is_so in faults.items() if is_so), "")
+    return Ground(fault, holder.words)
+
+
+def _holder_of(tag: ParsedTag, quote: str, turn: _Turn, advice: Iterable[str]) -> _Holder:
+    """Return who said a quote in its turn: of several texts, one that proves the verdict."""
+    holding = [text for text in turn.texts if quote in text.text]
+    if not holding:
+        return _Holder("")
+    if any(quote in text for text in advice):
+        return _Holder("playbook")
+    for text in holding:
+        if tag.tag in text.proves and quote not in text.command:  # not an echo of the command
+            return _Holder(text.words, is_proof=True)
+    return _Holder(holding[0].words)
 
 
 def _texts(

@@ -26,11 +26,11 @@ from typing import Any, Final, NamedTuple
 
 from reflector.judges.prompts import Template
 from reflector.judges.protocol import BackendError, Prompt
-from reflector.judges.rules.steps import is_run
+from reflector.judges.reading.steps import is_run
 from reflector.text.bounds import head_and_tail, visible, with_errors
 from reflector.text.secrets import redact
 from reflector.transcripts.citations import CITED, citations_of, spread
-from reflector.transcripts.message import Message
+from reflector.transcripts.message import Message, ToolResult
 
 #: The least limit, in tokens: it has room for the task and a citation as lines.
 LEAST_LIMIT: Final = 1_500
@@ -58,11 +58,21 @@ class Level(NamedTuple):
     items: int
 
 
-LINE, SHORT, WHOLE = Level(160, 60, 80, 2), Level(2_000, 200, 500, 8), Level(*[sys.maxsize] * 4)
+class _Step(NamedTuple):
+    """A step in which room is given: messages of this rank and of better ones get this level."""
+
+    rank: int
+    level: int
+
+
+LINE = Level(160, 60, 80, 2)
+SHORT = Level(2_000, 200, 500, 8)
+WHOLE = Level(*[sys.maxsize] * 4)
 _LEVELS: Final = (LINE, SHORT, WHOLE)
-#: The steps in which room is given: (rank, level) gives that level to the messages of this rank and
-#: of better ones.
-_STEPS: Final = ((2, 0), (2, 1), (3, 0), (2, 2), (4, 0), (4, 1), (4, 2))
+_STEPS: Final = (
+    *(_Step(2, 0), _Step(2, 1), _Step(3, 0), _Step(2, 2)),
+    *(_Step(4, 0), _Step(4, 1), _Step(4, 2)),
+)
 
 
 def compose(
@@ -83,17 +93,17 @@ def compose(
         "cited_ids": json.dumps(list(cited), ensure_ascii=False),
         "transcript": "",
     }
-    rest = estimate_tokens(template.fill(values) + more) + _MARGIN
-    room = limit - rest
+    taken = estimate_tokens(template.fill(values) + more) + _MARGIN
+    room = limit - taken
     if room < _LEAST_TRANSCRIPT:
-        said = (
-            f"template and playbook take about {rest:,} of {limit:,} tokens, which leaves no room "
-            "for a session; "
-            "raise request_tokens or prune the playbook"
+        raise BackendError(
+            f"template and playbook take about {taken:,} of {limit:,} tokens, which leaves no room "
+            "for a session; raise request_tokens or prune the playbook",
+            stage="request",
+            attempts=0,
         )
-        raise BackendError(said, stage="request", attempts=0)
     # Before a text is cut: of half a key no rule knows what it was.
-    shown = excerpt(lambda: map(_redacted, messages()), frozenset(cited), room)
+    shown = excerpt_of(lambda: map(_redacted, messages()), frozenset(cited), room)
     transcript = redact(visible(shown.text))
     tag = f"session-{sha256(transcript.encode('utf-8', 'replace')).hexdigest()[:32]}"
     before, after = template.split(
@@ -105,21 +115,20 @@ def compose(
 
 
 def _redacted(message: Message) -> Message:
-    """The message without secrets. The names of a call's arguments give secrets away, so these
-    are redacted as one.
+    """Return the message without secrets. The names of a call's arguments give secrets away, so
+    these are redacted as one.
     """
     calls = []
     for call in message.calls:
-        given = json.dumps(call.input, ensure_ascii=False)
-        cleared = redact(visible(given))
-        calls.append(call if cleared == given else call._replace(input=json.loads(cleared)))
+        arguments = json.dumps(call.input, ensure_ascii=False)
+        cleared = redact(visible(arguments))
+        calls.append(call if cleared == arguments else call._replace(input=json.loads(cleared)))
+    results = [result._replace(text=redact(visible(result.text))) for result in message.results]
     return message._replace(
         text=redact(visible(message.text)),
         thinking=redact(visible(message.thinking)),
         calls=tuple(calls),
-        results=tuple(
-            result._replace(text=redact(visible(result.text))) for result in message.results
-        ),
+        results=tuple(results),
     )
 
 
@@ -135,7 +144,67 @@ class Excerpt(NamedTuple):
         return "[\n" + ",\n".join(map(_written, self.turns)) + "\n]"
 
 
-def excerpt(
+class _Worth(NamedTuple):
+    """What a message is worth; the least comes first.
+
+    rank    0 for the task and the last citation of each bullet, 1 for what people said, 2 for a
+            citation, 3 for the end of a run, 4 for all others
+    since   how many messages come between it and the last citation
+    number  its place in the stream from 1 on, negated: the newest comes first
+    """
+
+    rank: int
+    since: float
+    number: int
+
+
+class _Size(NamedTuple):
+    """The tokens of a message at each level, and its characters when it is whole."""
+
+    tokens: Sequence[int]
+    characters: int
+
+
+class _Measuring:
+    """Ranks and measures the messages of a window, in order; a few numbers are held of each."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._since = math.inf
+        self._has_task = False
+        self._runs: set[str] = set()
+        self._last_answer: int | None = None
+        self._last_citations: dict[str, int] = {}
+        self.worths: list[_Worth] = []
+        self.sizes: list[_Size] = []
+
+    def take(self, message: Message) -> None:
+        place = len(self.worths)
+        citing = _cites(message, self._names)
+        self._since = 0.0 if citing else self._since + 1
+        self._last_citations.update(dict.fromkeys(citing, place))
+        self._runs.update(call.id for call in message.calls if is_run(call))
+        rank = _rank(message, self._since, self._runs)
+        if message.origin == "human" and not self._has_task:
+            self._has_task = True
+            rank = 0
+        self.worths.append(_Worth(rank, self._since, -(place + 1)))
+        self.sizes.append(_size(message, place + 1, citing))
+        if message.origin == "model" and message.text:
+            self._last_answer = place
+        elif message.origin in _PEOPLE and self._last_answer is not None:
+            # What the agent said last before a person did is worth as much as the end of a run.
+            answer = self.worths[self._last_answer]
+            self.worths[self._last_answer] = answer._replace(rank=min(answer.rank, 3))
+            self._last_answer = None
+
+    def finish(self) -> None:
+        """Give the last citation of each bullet the first rank."""
+        for place in self._last_citations.values():
+            self.worths[place] = _Worth(0, 0, -(place + 1))
+
+
+def excerpt_of(
     messages: Callable[[], Iterable[Message]], cited: Collection[str], limit: int
 ) -> Excerpt:
     """Return the turns of a window whose text takes at most `limit` estimated tokens.
@@ -145,43 +214,29 @@ def excerpt(
     """
     if limit < LEAST_LIMIT:
         raise ValueError(f"limit is {limit:,} tokens; a window needs at least {LEAST_LIMIT:,}")
-    names, runs = frozenset(cited), set[str]()
-    worth: list[tuple[int, float, int]] = []
-    sizes: list[tuple[int, ...]] = []
-    last: dict[str, int] = {}
-    since, task, answered = math.inf, False, 0
-    for number, message in enumerate(messages(), 1):
-        citing = _cites(message, names)
-        since = 0.0 if citing else since + 1
-        last.update(dict.fromkeys(citing, number))
-        is_task = not task and message.origin == "human"
-        task = task or is_task
-        runs.update(call.id for call in message.calls if is_run(call))
-        worth.append((0 if is_task else _rank(message, since, runs), since, -number))
-        sizes.append(_sizes(message, number, citing))
-        if message.origin == "model" and message.text:
-            answered = number
-        elif message.origin in _PEOPLE and answered:
-            rank, near, order = worth[answered - 1]
-            worth[answered - 1], answered = (min(rank, 3), near, order), 0
-    for number in last.values():
-        worth[number - 1] = (0, 0, -number)
+    names = frozenset(cited)
+    measuring = _Measuring(names)
+    for message in messages():
+        measuring.take(message)
+    measuring.finish()
+    sizes = measuring.sizes
     note = {
-        "note": (f"{len(worth):,} turns; those whose numbers are missing are left out for length")
+        "note": f"{len(sizes):,} turns; those whose numbers are missing are left out for length"
     }
-    levels = _given(worth, sizes, limit - _tokens(_written(note)) - _BRACKETS)
+    levels = _levels(measuring.worths, sizes, limit - _tokens(_written(note)) - _BRACKETS)
     turns: list[dict[str, Any]] = []
-    lost: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     for number, (message, level, size) in enumerate(zip(messages(), levels, sizes, strict=True), 1):
         citing = _cites(message, names)
         if level < 0:
-            lost.update(turns=1, citations=int(bool(citing)), characters=size[-1])
+            left_out.update(turns=1, citations=int(bool(citing)), characters=size.characters)
             continue
-        turns.append(_turn(message, number, citing, _LEVELS[level]))
-        lost["characters"] += max(0, size[-1] - len(_written(turns[-1])))
-    if lost["turns"]:
+        turn = _turn(message, number, citing, _LEVELS[level])
+        turns.append(turn)
+        left_out["characters"] += max(0, size.characters - len(_written(turn)))
+    if left_out["turns"]:
         turns.insert(0, note)
-    return Excerpt(tuple(turns), {kind: count for kind, count in lost.items() if count})
+    return Excerpt(tuple(turns), {kind: count for kind, count in left_out.items() if count})
 
 
 def _rank(message: Message, since: float, runs: Collection[str]) -> int:
@@ -197,27 +252,29 @@ def _rank(message: Message, since: float, runs: Collection[str]) -> int:
     return 3 if any(result.is_error or result.call_id in runs for result in message.results) else 4
 
 
-def _given(
-    worth: Sequence[tuple[int, float, int]], sizes: Sequence[tuple[int, ...]], limit: int
-) -> list[int]:
+def _levels(worths: Sequence[_Worth], sizes: Sequence[_Size], limit: int) -> list[int]:
     """Return the level of each message, -1 for one that is not shown."""
-    levels, left = [-1] * len(worth), limit
-    best = sorted(worth)
-    for most, level in _STEPS:
-        for rank, _, number in best:
-            at = -number - 1
-            if rank > most or levels[at] >= level:
+    levels = [-1] * len(worths)
+    room = limit
+    by_worth = sorted(worths)
+    for step in _STEPS:
+        for worth in by_worth:
+            place = -worth.number - 1
+            if worth.rank > step.rank or levels[place] >= step.level:
                 continue
-            cost = sizes[at][level] - (sizes[at][levels[at]] if levels[at] >= 0 else 0)
-            if cost <= left and (sizes[at][level] <= limit // _SHARE or level == 0):
-                levels[at], left = level, left - cost
+            tokens = sizes[place].tokens
+            known = tokens[levels[place]] if levels[place] >= 0 else 0
+            cost = tokens[step.level] - known
+            is_small = step.level == 0 or tokens[step.level] <= limit // _SHARE
+            if cost <= room and is_small:
+                levels[place] = step.level
+                room -= cost
     return levels
 
 
-def _sizes(message: Message, number: int, citing: Collection[str]) -> tuple[int, ...]:
-    """Return the tokens of a message at each level, and its characters when it is whole."""
-    written = [_written(_turn(message, number, citing, level)) for level in _LEVELS]
-    return (*map(_tokens, written), len(written[-1]))
+def _size(message: Message, number: int, citing: Collection[str]) -> _Size:
+    texts = [_written(_turn(message, number, citing, level)) for level in _LEVELS]
+    return _Size([_tokens(text) for text in texts], len(texts[-1]))
 
 
 def _written(turn: Mapping[str, Any]) -> str:
@@ -246,20 +303,23 @@ def _turn(message: Message, number: int, citing: Collection[str], level: Level) 
         turn["thinking"] = _cut(message.thinking, citing, level.text)
     if message.text:
         turn["content"] = _cut(message.text, citing, level.text)
-    calls, results = message.calls[: level.items], message.results[: level.items]
+    calls = message.calls[: level.items]
+    results = message.results[: level.items]
     if calls:
         turn["tool_calls"] = [
             {"name": call.name, "input": _input(call.input, level.argument)} for call in calls
         ]
     if results:
-        turn["tool_results"] = [
-            {"output": _output(result.text, level.output)}
-            | ({"is_error": True} if result.is_error else {})
-            for result in results
-        ]
-    if missing := len(message.calls) - len(calls) + len(message.results) - len(results):
+        turn["tool_results"] = [_tool_result(result, level) for result in results]
+    missing = len(message.calls) + len(message.results) - len(calls) - len(results)
+    if missing:
         turn["note"] = f"… {missing:,} tool {'item' if missing == 1 else 'items'} left out …"
     return turn
+
+
+def _tool_result(result: ToolResult, level: Level) -> dict[str, Any]:
+    shown: dict[str, Any] = {"output": _output(result.text, level.output)}
+    return shown | {"is_error": True} if result.is_error else shown
 
 
 def _cut(text: str, citing: Collection[str], most: int) -> str:
@@ -269,31 +329,29 @@ def _cut(text: str, citing: Collection[str], most: int) -> str:
     if len(text) <= most:
         return text
     text = spread(text)
-    spans = {
-        m[1]: (m.start(), m.end(1) + 1)
-        for m in reversed(list(CITED.finditer(text)))
-        if m[1] in citing
-    }
-    if not spans:
+    cited = [match for match in CITED.finditer(text) if match[1] in citing]
+    first = {match[1]: match for match in reversed(cited)}
+    if not first:
         return head_and_tail(text, most) if most > LINE.text else _head(text, most)
-    each = max(40, most // (len(spans) + 1))
-    shown = [
-        text[max(0, start - each // 3) : end + each - each // 3]
-        for start, end in sorted(spans.values())
+    each = max(40, most // (len(first) + 1))
+    before = each // 3
+    parts = [
+        text[max(0, match.start() - before) : match.end(1) + 1 + each - before]
+        for match in sorted(first.values(), key=lambda match: match.start())
     ]
-    return "\n[…]\n".join([text[: most // 4], *shown[: max(1, most // each)], text[-most // 4 :]])
+    edge = most // 4
+    return "\n[…]\n".join([text[:edge], *parts[: max(1, most // each)], text[-edge:]])
 
 
-def _input(given: Mapping[str, Any], most: int) -> Mapping[str, Any]:
+def _input(arguments: Mapping[str, Any], most: int) -> Mapping[str, Any]:
     """Return a call's arguments, of longer ones the first four, each cut to so many characters."""
-    if len(json.dumps(given, ensure_ascii=False)) <= most:
-        return given
-    first = islice(given.items(), 4)
-    texts = (
-        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for key, value in first
-    )
-    return {_head(key, most): _head(text, most) for key, text in texts}
+    if len(json.dumps(arguments, ensure_ascii=False)) <= most:
+        return arguments
+    shown = {}
+    for key, value in islice(arguments.items(), 4):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        shown[_head(key, most)] = _head(text, most)
+    return shown
 
 
 def _head(text: str, most: int) -> str:
@@ -304,27 +362,25 @@ def _output(text: str, most: int) -> str:
     """Return a tool's answer; how it ended decides, so of a line's worth there is only the end."""
     if len(text) <= most:
         return text
+    if most <= LINE.output:
+        return "…" + text[-most:]
     quarter = most // 4
-    return (
-        with_errors(text, quarter, len(text) - quarter, most)
-        if most > LINE.output
-        else "…" + text[-most:]
-    )
+    return with_errors(text, quarter, len(text) - quarter, most)
 
 
 #: Units are twentieths of a token: whole numbers, so that sums are exact. Claude's tokenizers are
 #: not published, and newer ones need up to 35 % more tokens than older ones for the same text, so
 #: each class of characters is charged what the newer ones need of it, and a bit more:
 #:
-#: | what | tokens | because | |---|---|---| | a run of characters between white space | 0.65 | a
-#: short word is one token, with the space before it | | lower case letter | 0.35 | rare words fall
-#: apart into pieces of about three letters | | capital, digit, punctuation, control | 1 | hashes,
-#: base64 and operators have few tokens of two characters | | space | 0.1 | indentation is one token
-#: for several | | line break | 0.6 | a token of its own, or one with the indentation behind it | |
-#: tab and other white space | 0.5 | | | character of two bytes (accents, Cyrillic, Greek, Arabic,
-#: Hebrew) | 1.5 | at most 2: its bytes | | character of three bytes (CJK, kana, hangul, Thai, box
-#: drawing) | 2 | at most 3 | | character of four bytes (emoji) | 4 | its bytes: no byte-level
-#: tokenizer needs more |
+#: - a run of characters between white space 0.65: a short word is one token, with the space before
+#: - lower case letter 0.35: rare words fall apart into pieces of about three letters
+#: - capital, digit, punctuation, control 1: hashes, base64 and operators have few longer tokens
+#: - space 0.1: indentation is one token for several
+#: - line break 0.6: a token of its own, or one with the indentation after it
+#: - tab and other white space 0.5
+#: - character of two bytes (accents, Cyrillic, Greek, Arabic, Hebrew) 1.5: at most 2, its bytes
+#: - character of three bytes (CJK, kana, hangul, Thai, box drawing) 2: at most 3
+#: - character of four bytes (emoji) 4: no byte-level tokenizer needs more
 UNITS = 20
 
 _SPACES = b" \t\n\r\x0b\x0c"
@@ -344,12 +400,12 @@ _CHARGES = (
 
 
 def estimate_tokens(text: str) -> int:
-    """Most tokens that `text` takes; 0 for "". Linear in the text."""
+    """Return the most tokens that `text` takes; 0 for "". Linear in the text."""
     rest = text.encode("utf-8", "surrogatepass")
     runs = rest.translate(_RUNS)
     units = 13 * (runs.count(b" x") + runs.startswith(b"x"))
     for bytes_of_class, charge in _CHARGES:
-        left = rest.translate(None, bytes_of_class)
-        units += charge * (len(rest) - len(left))
-        rest = left
+        others = rest.translate(None, bytes_of_class)
+        units += charge * (len(rest) - len(others))
+        rest = others
     return -(-(units + UNITS * len(rest)) // UNITS)

@@ -3,18 +3,20 @@
 Invariant: a key depends on the session and the playbook's advice only: not on counters, paths, ids,
 models or prompts. So the answers recorded from one model replay on any machine, also after the
 counters moved.
-
 """
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflector.config import Config, ConfigError
 from reflector.files import append_named, read_bounded
+from reflector.judges.kind import JudgeKind, Readiness
 from reflector.judges.protocol import Answer, Backend, BackendError, Request, reply_of
 from reflector.text.secrets import redact
 
@@ -148,3 +150,38 @@ def read_fixtures(path: Path) -> dict[str, str]:
             )
         found[key] = completion
     return found
+
+
+def _path(config: Config, project: Path) -> Path:
+    """Return the file of a configuration; a relative path is one of the project.
+
+    Raises: ConfigError for a home folder that is not there.
+    """
+    try:
+        return project / Path(config.fixtures.strip()).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"fixtures is {config.fixtures!r}: {error}") from None
+
+
+def _build(config: Config, project: Path | None) -> Backend:
+    if not config.fixtures.strip():
+        raise ConfigError(
+            'the backend fixtures needs a file: set fixtures, such as fixtures = "answers.jsonl"'
+        )
+    return FixturesBackend(_path(config, project or Path()))
+
+
+def _readiness(config: Config, project: Path) -> Readiness:
+    with suppress(ConfigError):
+        if _path(config, project).is_file():
+            return Readiness("fixtures")
+    return Readiness(f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`")
+
+
+JUDGE = JudgeKind(
+    name="fixtures",
+    title="recorded answers",
+    build=_build,
+    settings=("fixtures",),
+    readiness=_readiness,
+)

@@ -1,24 +1,19 @@
-"""The backend that asks a model: which one, where, with whose key, and what comes of a question.
+"""The backend that asks a model through a client, whoever makes the model.
 
-Invariant: one answer takes one deadline, at most `MAX_RETRIES` requests and no more than the
-allowance, and what was answered is never thrown away.
-
-What is set nearer wins: a flag or REFLECTOR_MODEL, then the variables that agents and the ACE tool
-use, then the configuration's files, then our default. A key is never shown, stored or logged.
+Invariant: a question takes no more than the allowance, and an answer is never thrown away. Its
+clients are `agent_process.py` and `messages_api.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reflector.config import Config
 from reflector.judges.excerpt import compose, estimate_tokens
 from reflector.judges.prompts import TemplateError, find_template
 from reflector.judges.protocol import MAX_TOKENS, Answer, BackendError, Prompt, Request
@@ -30,37 +25,8 @@ from reflector.text.secrets import quote, redact
 if TYPE_CHECKING:
     from reflector.judges.truth.questions import Question
 
-DEFAULT_MODEL = "claude-sonnet-5-5"
-MODEL_VARIABLES = ("AGENTIC_CONTEXT_MODEL", "ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_SONNET_MODEL")
-KEY_VARIABLES = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
-URL_VARIABLES = ("AGENTIC_CONTEXT_BASE_URL", "ANTHROPIC_BASE_URL")
-
-#: Requirements A-15 and A-16.
-MAX_RETRIES = 3
-REQUEST_SECONDS = 30.0
-BASE_DELAY = 2.0
 #: The way out where a model calls a prompt too long.
 SHORTER = "; lower request_tokens"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """How a model is asked.
-
-    key              the credential, None where there is none
-    bearer           True where the credential is a token for the Authorization header, not an API
-                     key
-    base_url         None for Anthropic's own
-    request_seconds  longest wait for one request
-    deadline         longest wait for an answer in seconds, retries and pauses included
-    """
-
-    model: str
-    key: str | None = field(repr=False)
-    bearer: bool
-    base_url: str | None
-    request_seconds: float = REQUEST_SECONDS
-    deadline: float = 110.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +45,6 @@ class Reply:
     request_id: str | None = None
     cost: str = ""
     requests: int = 1
-
-
-def model_settings(
-    config: Config | None = None, environ: Mapping[str, str] | None = None
-) -> ModelSettings:
-    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags
-    say.
-    """
-    environ = os.environ if environ is None else environ
-    config = Config() if config is None else config
-    nearer = config.model if config.is_near("model") else ""
-    variable, key = _first(KEY_VARIABLES, environ)
-    url = config.base_url if config.is_near("base_url") else ""
-    return ModelSettings(
-        model=nearer or _first(MODEL_VARIABLES, environ)[1] or config.model or DEFAULT_MODEL,
-        key=key or config.api_key or None,
-        bearer=variable == "ANTHROPIC_AUTH_TOKEN",
-        base_url=url or _first(URL_VARIABLES, environ)[1] or config.base_url or None,
-        deadline=float(config.deadline_seconds),
-    )
-
-
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the first of these variables that is set: (name, value), else ("", "")."""
-    return next(
-        ((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", "")
-    )
 
 
 class Client(Protocol):
@@ -152,10 +91,10 @@ class ModelBackend:
     allowed         the templates of projects whose answers count without a quote, by their SHA-256
     """
 
+    name: str
     client: Client
     project: Path | None = None
     request_tokens: int = 100_000
-    name: str = "anthropic"
     allowed: Collection[str] = ()
     is_model, rereads, quotes = True, False, True
 

@@ -1,22 +1,17 @@
 """The interface of a backend: rules, fixtures and models implement it.
 
-Invariant: a backend answers with text and facts about the call, and judges nothing itself. The
-answer's text is appended to the ledger before anybody parses it, so no call is ever made twice. An
-outage says nothing about a session, so it uses up none of its attempts, however long it lasts: it
-is tried again with a pause that grows to an hour, never before the API wants to be asked again.
+Invariant: text in, answer out. A backend answers with text and facts about the call, and knows no
+ledger. The answer's text is appended to the ledger before it is parsed, so no call is made twice.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from reflector.config import ConfigError
-from reflector.events.event import REFLECTION_FAILED, Event
 from reflector.playbook.bullet import Bullet
 from reflector.prices import Usage
 from reflector.transcripts.message import Message
@@ -220,92 +215,8 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
     return backend.reply
 
 
-#: The first pause; each further failure doubles it, up to the longest.
-BACKOFF = timedelta(minutes=1)
-_LONGEST = timedelta(hours=1)
-#: Stage of the failure with which a person ends the tries.
-GIVEN_UP = "given up"
-#: Stage of a window whose event was redacted: it cannot be judged any more.
-REDACTED = "window"
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """The failures of a window so far, by one judge.
-
-    attempts  those that the window itself used up; of several parts of it, the most that one used
-              up
-    outages   those since the last of these: the API was away or refused us
-    unusable  how often what came was no answer, in the same way
-    last      the last failure
-    """
-
-    attempts: int
-    outages: int
-    unusable: int
-    last: Event
-
-    def is_over(self, max_attempts: int) -> bool:
-        """Return whether the window is not tried again by itself."""
-        is_final = bool(self.last.facts.get("final"))
-        return is_final or self.attempts >= max_attempts or self.unusable >= MOST_QUESTIONS
-
-    @property
-    def stage(self) -> str:
-        """Where it failed last."""
-        return str(self.last.facts.get("stage"))
-
-    @property
-    def not_before(self) -> datetime:
-        """Until when the API asked to be left alone."""
-        seconds = self.last.meta.get("retry_after", 0)
-        wait = timedelta(seconds=seconds) if type(seconds) is int else timedelta()
-        return datetime.fromisoformat(self.last.recorded_at) + wait
-
-    @property
-    def next_try(self) -> datetime:
-        """When the pause after the last failure is over."""
-        doubled = min(max(self.outages or self.attempts, 1) - 1, 10)
-        pause: timedelta = min(BACKOFF * 2**doubled, _LONGEST)
-        return max(self.not_before, datetime.fromisoformat(self.last.recorded_at) + pause)
-
-
-def judge_in(failure: Event) -> str:
-    """Return who was asked when a reflection failed: the backend, and which of its clients."""
-    return judge_named(str(failure.facts.get("backend")), str(failure.facts.get("client", "")))
-
-
 def judge_named(backend: str, client: str) -> str:
     """Return a judge's name: its backend's, and that of the client that it asks, "" for the only
     one.
     """
     return f"{backend} {client}".strip()
-
-
-def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | None:
-    """Return the trouble of a judge with a window, from the events about it in order; None where
-    none is a failure of its. Without a judge, it is that of the last one that failed.
-    """
-    failures = [event for event in story if event.type == REFLECTION_FAILED]
-    if judge is None and failures:
-        judge = judge_in(failures[-1])
-    outages = 0
-    attempts, unusable = Counter[str](), Counter[str]()
-    last: Event | None = None
-    for event in failures:
-        stage = event.facts.get("stage")
-        if judge_in(event) != judge and stage not in (GIVEN_UP, REDACTED):
-            continue
-        last = event
-        if stage in OUTAGES:
-            outages += 1
-        else:
-            outages = 0
-            part = str(event.facts.get("part"))
-            attempts[part] += stage != GIVEN_UP
-            unusable[part] += stage in NO_ANSWER
-    if last is None:
-        return None
-    return Trouble(
-        max(attempts.values(), default=0), outages, max(unusable.values(), default=0), last
-    )

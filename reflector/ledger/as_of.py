@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
-from reflector.events.state import MAX_TAGS, Entry, Playbook
+from reflector.events.state import Entry, Playbook
 from reflector.ledger.counters import tallied
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
@@ -25,7 +25,7 @@ from reflector.ledger.rows import BulletRow
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
     from reflector.ledger.statements import Statements
-    from reflector.playbook.bullet import Bullet, Counting
+    from reflector.playbook.bullet import MAX_TAGS, Bullet, Counting
 
 
 class Past:

@@ -38,7 +38,6 @@ from reflector.judges.answers import (
 from reflector.judges.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.protocol import (
-    GIVEN_UP,
     MOST_QUESTIONS,
     NO_ANSWER,
     OUTAGES,
@@ -46,10 +45,7 @@ from reflector.judges.protocol import (
     Backend,
     BackendError,
     Request,
-    Trouble,
-    judge_in,
     judge_named,
-    trouble_of,
 )
 from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.playbook.bullet import Bullet, sections_text
@@ -58,6 +54,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.prices import Usage, spent_on
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import Gate
+from reflector.reflection.trouble import GIVEN_UP, Trouble, judge_in, trouble_of
 from reflector.reflection.window import is_retracted, names_in, own_messages
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message

@@ -27,12 +27,12 @@ from reflector.judges.protocol import (
     BackendError,
     Mode,
     judge_named,
-    trouble_of,
 )
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.playbook.bullet import VERDICTS
 from reflector.reflection.gate import Gate
+from reflector.reflection.trouble import trouble_of
 from reflector.text.bounds import clean, encodable, whole_end
 from reflector.text.secrets import quote, redact
 from reflector.transcripts.reading import UnknownTranscript

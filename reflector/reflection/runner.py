@@ -19,19 +19,16 @@ from reflector.events.bullets import DROPPED, unquoted_words
 from reflector.events.event import Event
 from reflector.judges.protocol import (
     NO_ANSWER,
-    REDACTED,
     Asks,
     Request,
-    Trouble,
-    judge_in,
     judge_named,
-    trouble_of,
 )
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import waiting_for_budget
 from reflector.reflection.recorder import Recorder, Reflected, reflection_id_of
+from reflector.reflection.trouble import REDACTED, Trouble, judge_in, trouble_of
 from reflector.reflection.window import Session, names_in
 from reflector.transcripts.reading import UnknownTranscript
 

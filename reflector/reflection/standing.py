@@ -30,7 +30,7 @@ from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
 from reflector.judges.evidence import Ground, grounds, unquoted
 from reflector.judges.protocol import Answer, Backend
-from reflector.judges.registry import REREADING
+from reflector.judges.registry import is_rereading
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import recorder as events_of
@@ -377,7 +377,7 @@ def reparse(
         answers = [
             event
             for event in story
-            if event.type == ev.REFLECTION_ANSWERED and event.actor not in REREADING
+            if event.type == ev.REFLECTION_ANSWERED and not is_rereading(event.actor)
         ]
         whole = [
             event for event in answers if event.data is not None and event.data.get("parts", 1) == 1

@@ -38,7 +38,6 @@ from reflector.judges.protocol import (
     Answer,
     judge_named,
     reply_of,
-    trouble_of,
 )
 from reflector.judges.truth.models import (
     Bullet,
@@ -62,6 +61,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.project import DatasetRefused, checked_dataset
 from reflector.reflection import recorder as events_of
 from reflector.reflection.recorder import Recorder, Reflected
+from reflector.reflection.trouble import trouble_of
 from reflector.reflection.window import tags_of
 from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact

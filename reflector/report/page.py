@@ -208,8 +208,8 @@ def _texts(ledger: Ledger, then: Past) -> dict[str, list[tuple[str, str, str]]]:
 
 def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
     from reflector.changes.propose import proposals
-    from reflector.judges.protocol import trouble_of
     from reflector.reflection.standing import citations
+    from reflector.reflection.trouble import trouble_of
 
     open_ = [
         (

@@ -16,9 +16,9 @@ from typing import Final
 
 from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
+from reflector.judges.reading.steps import CHECKS, Step, read_call, read_result
+from reflector.judges.reading.wordings import first, wordings
 from reflector.judges.rules.citation import declines
-from reflector.judges.rules.steps import CHECKS, Step, read_call, read_result
-from reflector.judges.rules.wordings import first, wordings
 from reflector.ledger.store import Ledger
 from reflector.reflection.window import Session, SessionText
 from reflector.sessions.intake import iso_time

@@ -44,6 +44,9 @@ _JOINED = re.compile(
 #: so many before it.
 FOLLOWED, BEFORE = 700, 100
 
+#: How a reason begins that rests on the agent's own word.
+CALLED_WRONG = "the agent said it was wrong"
+
 #: Longer digit strings are no bullet's number, and events must stay small.
 _NAME_LIMIT = 64
 

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from reflector.events.event import SESSION_OUTCOME, Event, NewEvent, identity, time_of
-from reflector.judges.rules.people import read_remark
-from reflector.judges.rules.steps import Step, read_call, read_result
+from reflector.judges.reading.people import read_remark
+from reflector.judges.reading.steps import Step, read_call, read_result
 from reflector.playbook.names import SECTIONS
 from reflector.transcripts.message import Message, ToolResult
 

@@ -17,8 +17,8 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from reflector.judges.anthropic import AnthropicClient
-from reflector.judges.model import ModelSettings
+from reflector.judges.api_settings import ModelSettings
+from reflector.judges.messages_api import AnthropicClient
 
 KEY = "key-of-the-tests-0001"
 MODEL = "claude-sonnet-5-5"

@@ -17,8 +17,8 @@ import pytest
 from reflector.config import CONSENT, Config, ConfigError, load_config
 from reflector.events.event import REFLECTION_FAILED
 from reflector.judges import consent
-from reflector.judges.agent import AgentClient
 from reflector.judges.agent_clients import JUDGES
+from reflector.judges.agent_process import AgentClient
 from reflector.judges.model import Reply
 from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from reflector.judges.anthropic import AnthropicClient
-from reflector.judges.model import Reply, model_settings
+from reflector.judges.api_settings import model_settings
+from reflector.judges.messages_api import AnthropicClient
+from reflector.judges.model import Reply
 from reflector.judges.protocol import BackendError
 from reflector.prices import Usage
 from tests.judges.api import KEY, MODEL, TOO_LONG, Api, Behaviour, error, raw, serving, sound

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.judges.excerpt import LEAST_LIMIT, Excerpt, compose, estimate_tokens, excerpt
+from reflector.judges.excerpt import LEAST_LIMIT, Excerpt, compose, estimate_tokens, excerpt_of
 from reflector.judges.prompts import find_template
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
 from tests.conftest import examples
@@ -44,7 +44,7 @@ def filler(count: int) -> list[Message]:
 
 
 def cut(messages: list[Message], limit: int = 2_000, cited: tuple[str, ...] = NAMES) -> Excerpt:
-    return excerpt(lambda: messages, cited, limit)
+    return excerpt_of(lambda: messages, cited, limit)
 
 
 def contents(shown: Excerpt) -> list[str]:

@@ -12,7 +12,7 @@ from reflector.config import BACKENDS, Config, ConfigError
 from reflector.judges.fixtures import FixturesBackend, Recording, request_sha256
 from reflector.judges.model import ModelBackend
 from reflector.judges.protocol import BackendError, Request
-from reflector.judges.registry import REREADING, backend_of
+from reflector.judges.registry import backend_of, is_rereading, judge_kind
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.judges.api import Api, answer, error, sound
@@ -139,7 +139,7 @@ def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"
     path.write_text(line("an older answer") + "\n")
-    recording = Recording(ModelBackend(api.client()), path)
+    recording = Recording(ModelBackend("anthropic", api.client()), path)
     assert (recording.name, recording.is_model) == ("anthropic", True)
     given = recording.answer(REQUEST)
     assert secret not in path.read_text() + given.text
@@ -163,8 +163,10 @@ def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_
     assert (backend.name, backend.is_model, backend.rereads) == (
         name,
         BACKENDS[name],
-        name in REREADING,
+        is_rereading(name),
     )
+    kind = judge_kind(name)
+    assert (kind.name, kind.is_model, kind.rereads) == (name, backend.is_model, backend.rereads)
     assert f"| `{name}` |" in (DOCS / "judging.md").read_text("utf-8")
     assert f"`{name}`" in section("trust.md", "What leaves your machine").replace('"', "`")
 

@@ -53,7 +53,7 @@ def long_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def backend(api: Api, settings: Mapping[str, Any] | None = None, **fields: Any) -> ModelBackend:
-    return ModelBackend(api.client(**(settings or {})), **fields)
+    return ModelBackend("anthropic", api.client(**(settings or {})), **fields)
 
 
 def test_template_playbook_session_and_citations_are_sent_with_the_cached_part_first(

@@ -6,11 +6,12 @@ import pytest
 
 from reflector.audit.checked import checked
 from reflector.judges.answers import read_answer
-from reflector.judges.protocol import Answer, judge_named, trouble_of
+from reflector.judges.protocol import Answer, judge_named
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection import recorder as events_of
 from reflector.reflection.checking import MODE, todo
+from reflector.reflection.trouble import trouble_of
 from reflector.sessions.intake import Source, take_in
 from tests.judges.api import answer
 from tests.road.sessions import Session

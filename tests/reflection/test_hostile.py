@@ -12,7 +12,7 @@ import pytest
 
 from reflector.audit.checked import CheckedLine, checked
 from reflector.config import Config
-from reflector.judges.agent import AgentClient
+from reflector.judges.agent_process import AgentClient
 from reflector.judges.model import Client, ModelBackend
 from reflector.ledger.store import Ledger
 from reflector.reflection.checking import Checker, todo
@@ -155,7 +155,7 @@ def judged(ledger: Ledger, path: Path, client: Client, puts: Puts) -> dict[str, 
     puts(session)
     take_in(ledger, Source(session.write(path / f"{id}.jsonl"), "SessionEnd"))
     name = "agent" if isinstance(client, AgentClient) else "anthropic"
-    (done,) = Runner(ledger, ModelBackend(client, name=name)).finish_pending()
+    (done,) = Runner(ledger, ModelBackend(name, client)).finish_pending()
     assert (done.outcome, len(session.records)) == ("completed", min(len(session.records), 7))
     return counters(ledger)
 
@@ -176,7 +176,8 @@ def test_no_transcript_moves_a_counter_by_the_api(
 
 def checked_after(ledger: Ledger, client: Client) -> CheckedLine:
     """What is known of a line after its sessions were checked, and what is found counts."""
-    checker = Checker(ledger, ModelBackend(client), Gate(Config(checked_counts=True), Path(), {}))
+    gate = Gate(Config(checked_counts=True), Path(), {})
+    checker = Checker(ledger, ModelBackend("anthropic", client), gate)
     for window in ledger.windows():
         for one in todo(ledger, window.session_id or "", ["pat-001"]):
             assert checker.ask(one) == ""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reflector import format_playbook, run_reflector
 from reflector.embed.ace import _result
-from reflector.judges.model import DEFAULT_MODEL, model_settings
+from reflector.judges.api_settings import DEFAULT_MODEL, model_settings
 from tests.conftest import examples
 from tests.judges.api import KEY, Api, Behaviour, error, raw, sound
 from tests.judges.test_answers import ANSWERS
@@ -45,7 +45,7 @@ def asks(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Api:
     """The API as the environment names it; waits are noted down in its `waits`."""
     for name, value in api.environ().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("reflector.judges.anthropic.AnthropicClient", api.hurried)
+    monkeypatch.setattr("reflector.judges.messages_api.AnthropicClient", api.hurried)
     monkeypatch.chdir(tmp_path)
     return api
 

@@ -1,5 +1,31 @@
-"""The deterministic reflector: a short list of findings, each for one side, and how they are read.
+"""The judge `rules`: a short list of findings, each for one side, and how they are read.
 
-`wordings.tsv` and `findings.py` are the rules; `follow.py` streams the messages into a
+`findings.py` has the rules; `follow.py` streams the messages into a
 `citation.py` per citation.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector.config import Config
+from reflector.judges.kind import JudgeKind
+
+if TYPE_CHECKING:
+    from reflector.judges.protocol import Backend
+
+
+def _build(config: Config, _: Path | None) -> Backend:
+    from reflector.judges.rules.judge import RulesBackend
+
+    return RulesBackend(wrong_counts=config.wrong_counts)
+
+
+JUDGE = JudgeKind(
+    name="rules",
+    title="the built-in rules",
+    build=_build,
+    rereads=True,
+    settings=("wrong_counts",),
+)

@@ -2,206 +2,186 @@
 
 Invariant: a finding is there or not, speaks for one side, and depends on one citation only. A
 verdict is given where all findings are on one side; where there is none, or one on each side, it is
-neutral. Each finding is right at least nine times of ten on the labelled sessions, which were in
-view when it was worded (`python -m benchmarks.judgement`).
+neutral. A finding stays while it is right nine times of ten on sessions that it was not written on
+(`python -m benchmarks.judgement`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from reflector.events.sessions import CALLED_WRONG
-from reflector.judges.rules.citation import Citation, Heard, Ran
-from reflector.judges.rules.people import Remark
-from reflector.judges.rules.steps import CHECKS
-from reflector.judges.rules.wordings import expression
+from reflector.judges.reading.people import Remark
+from reflector.judges.reading.steps import CHECKS
+from reflector.judges.rules.citation import Citation, Result
 from reflector.playbook.bullet import Verdict
+from reflector.transcripts.citations import CALLED_WRONG
 
 #: The model of every answer; the number changes whenever a verdict does.
-VERSION = "rules/5"
-
-#: Every finding, in the order of docs/judging.md: its side, and why it decides, in a few words.
-FINDINGS: dict[str, tuple[Literal["helpful", "harmful"], str]] = {
-    "opposed": ("harmful", "a person wants the opposite"),
-    "faulty": ("harmful", "a person reported a fault in it"),
-    "undone": ("harmful", "a person wants it undone"),
-    "refused": ("harmful", "a person refused the call and said why"),
-    "conceded": ("harmful", "a person corrected the agent"),
-    "still-red": ("harmful", "what failed before it failed again after it"),
-    "accepted": ("helpful", "a person accepted it"),
-    "mended": ("helpful", "what failed before it passed after it"),
-    "went-through": ("helpful", "it went through"),
-}
+VERSION = "rules/6"
 
 #: Calls between the step and a word on it, and changes between it and a check that still is about
 #: it.
-_FAR, _NEAR = 20, 2
+_FAR = 20
+_NEAR = 2
 #: Kinds of calls that change nothing which a check could speak of.
-_IDLE: frozenset[str] = frozenset({*CHECKS, "look", "tidy", "poll", "admin"})
-#: Signs of an objection that may repeat the advice.
-_STRONG = frozenset({"starts-with-no", "told", "omits", "blames", "fault", "excess", "refused"})
+_IDLE: frozenset[str] = frozenset({*CHECKS, "look", "tidy"})
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One finding: its quote, as written or printed, and the row of wordings that it rests on."""
+class Evidence(NamedTuple):
+    """What a finding rests on: a quote, as written or printed, and the row of wordings in it."""
 
-    name: str
     quote: str
     rule: str
 
 
-def findings(citation: Citation) -> list[Found]:
-    """Return what is found about a citation, each finding once."""
-    said = list(_objections(citation)) or list(_acceptance(citation))
-    return list({found.name: found for found in reversed([*said, *_results(citation)])}.values())[
-        ::-1
-    ]
+class Finding(NamedTuple):
+    """A finding: the side that it speaks for, and why it decides, in a few words."""
+
+    side: Literal["helpful", "harmful"]
+    reason: str
+    find: Callable[[Citation], Evidence | None]
 
 
 def repeats(citation: Citation, remark: Remark) -> bool:
     """Return whether an objection repeats the advice: then the advice was right, and the agent
     did not follow it.
     """
-    if remark.kind != "objects" or (remark.faulty and not remark.faulty.isdisjoint(citation.words)):
+    shared = citation.about.keys() & remark.about.keys()
+    if remark.kind != "objects" or _names_fault(citation, remark):
         return False
-    same, other = _shared(citation, remark)
-    is_strong = not _STRONG.isdisjoint(remark.signs) or any(remark.about[word] for word in same)
+    if not shared or any(_is_opposed(citation, remark, word) for word in shared):
+        return False
     is_told = not {"told", "omits"}.isdisjoint(remark.signs)
-    return (
-        bool(same)
-        and not other
-        and is_strong
-        and (is_told or len(same) > 1 or 2 * len(same) >= len(citation.words))
-    )
+    return is_told or len(shared) > 1 or 2 * len(shared) >= len(citation.about)
 
 
-def _shared(citation: Citation, remark: Remark) -> tuple[set[str], set[str]]:
-    """Return the words that both speak for, or both against, and those that one speaks for and
-    the other against.
+def _is_opposed(citation: Citation, remark: Remark, word: str) -> bool:
+    return citation.about[word] != remark.about[word]
+
+
+def _names_fault(citation: Citation, remark: Remark) -> bool:
+    """Return whether a message reports a fault in a clause with a word of the advice."""
+    return remark.faulty is not None and not remark.faulty.isdisjoint(citation.about)
+
+
+def _opposed(citation: Citation) -> Evidence | None:
+    remark = _first_word(citation)
+    if remark is None or remark.kind != "objects":
+        return None
+    shared = citation.about.keys() & remark.about.keys()
+    agrees = any(not _is_opposed(citation, remark, word) for word in shared)
+    if agrees or not any(remark.about[word] for word in shared):
+        return None
+    return Evidence(remark.quote, "blames" if "blames" in remark.signs else "against")
+
+
+def _faulty(citation: Citation) -> Evidence | None:
+    """Find a fault that a person reported: of "this" in the first word, of the advice in any."""
+    if citation.forbids:
+        return None
+    first = _first_word(citation)
+    if first is not None and _faults_this(citation, first):
+        return Evidence(first.quote, "fault")
+    near = [word.remark for word in citation.words if word.between <= _FAR]
+    remark = next((remark for remark in near if _names_fault(citation, remark)), None)
+    return None if remark is None else Evidence(remark.quote, "fault")
+
+
+def _faults_this(citation: Citation, remark: Remark) -> bool:
+    """Return whether a message reports a fault of "this" and has a word of the advice."""
+    is_reported = "fault" in remark.signs and remark.faulty is None
+    return is_reported and not citation.about.keys().isdisjoint(remark.about)
+
+
+def _refused(citation: Citation) -> Evidence | None:
+    remark = _first_word(citation)
+    if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
+        return None
+    return None if citation.forbids else Evidence(remark.quote, "refused")
+
+
+def _accepted(citation: Citation) -> Evidence | None:
+    """Find the word that accepts what was done, where nothing had failed, no fault is reported and
+    no other bullet was cited with it.
     """
-    words = citation.words
-    shared = {
-        word: against is words[word] for word, against in remark.about.items() if word in words
-    }
-    return {word for word in shared if shared[word]}, {word for word in shared if not shared[word]}
+    if _faulty(citation) is not None:
+        return None
+    telling = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
+    if not telling or not citation.is_alone or telling[0].between > _FAR:
+        return None
+    only_looks = citation.step_kinds == {"look"} and not telling[0].between
+    near = list(filter(_is_near, citation.results))
+    has_failed = near and not near[0].passed
+    if telling[0].remark.kind != "approves" or only_looks or has_failed:
+        return None
+    return Evidence(telling[0].remark.quote, telling[0].remark.signs[-1])
 
 
-def _objections(citation: Citation) -> Iterator[Found]:
-    """Find what speaks against it in what people said: in the first word on the step, a reported
-    fault in later ones. A word that repeats the advice is none.
+def _is_near(ran: Result) -> bool:
+    """Return whether a ran says something of the step: its own, or that of a check soon after
+    it. That something was shipped says nothing.
     """
-    for heard in citation.heard:
-        if heard.between > _FAR or repeats(citation, heard.remark):
-            continue
-        if heard is citation.heard[0]:
-            yield from _objection(citation, heard)
-        elif not citation.forbids and _names(citation, heard.remark.faulty or ()):
-            yield Found("faulty", heard.remark.quote, "fault")
+    is_told = ran.end.ending in ("passes", "fails")
+    is_shipped = ran.kind == "ship" and ran.passed
+    is_close = ran.is_own or ran.changes <= _NEAR
+    return is_told and is_close and not is_shipped
 
 
-def _objection(citation: Citation, heard: Heard) -> Iterator[Found]:
-    remark, signs = heard.remark, heard.remark.signs
-    same, other = _shared(citation, remark)
-    names = _names(citation, remark.about)
-    #: It names the advice in passing: an objection that is made of the advice's words may repeat
-    #: it.
-    in_passing = 3 * len(same) < len(citation.words)
-    if remark.kind == "objects" and not same and any(remark.about[word] for word in other):
-        yield Found("opposed", remark.quote, "blames" if "blames" in signs else "against")
-    if citation.forbids or remark.kind not in ("objects", "other"):
-        return
-    if "undoes" in signs and (names or citation.alone):
-        yield Found("undone", remark.quote, "undoes")
-    if "fault" in signs and (names if remark.faulty is None else _names(citation, remark.faulty)):
-        yield Found("faulty", remark.quote, "fault")
-    if "refused" in signs and heard.between <= 1 and in_passing:
-        yield Found("refused", remark.quote, "refused")
-    reports_this = citation.alone and "fault" in signs and remark.faulty is None
-    if heard.conceded and ((names and in_passing) or reports_this):
-        yield Found("conceded", remark.quote, "concedes")
+def _mended(citation: Citation) -> Evidence | None:
+    first = {ran.check: ran for ran in reversed(citation.results) if _tells(ran)}
+    last_of_step = {ran.check: ran for ran in citation.results if ran.is_own}
+    passed = [ran for ran in (*first.values(), *last_of_step.values()) if ran.passed]
+    mended = [ran for ran in passed if ran.check in citation.red]
+    if not mended or _IDLE.issuperset(citation.step_kinds) or _has_failed(citation):
+        return None
+    return Evidence(mended[0].end.quote, mended[0].end.rule)
 
 
-def _names(citation: Citation, words: Iterable[str]) -> bool:
-    return any(word in citation.words or word in citation.files for word in words)
+def _went_through(citation: Citation) -> Evidence | None:
+    step_results = [ran for ran in citation.results if ran.is_own]
+    is_whole = step_results and len(step_results) >= len(citation.step_calls)
+    if not is_whole or not all(ran.passed for ran in step_results) or _has_failed(citation):
+        return None
+    is_routine = citation.step_kinds == {"ship"} and not citation.red
+    if citation.words or is_routine or not citation.is_plain:
+        return None
+    return Evidence(step_results[-1].end.quote, step_results[-1].end.rule)
 
 
-def _acceptance(citation: Citation) -> Iterator[Found]:
-    """Find the word that accepts what was done, where nothing had failed and no other bullet was
-    cited with it.
+def _tells(ran: Result) -> bool:
+    return ran.end.ending not in ("silent", "mechanics")
+
+
+def _has_failed(citation: Citation) -> bool:
+    """Return whether a check, or a command of the step, failed at its last run; or whether a person
+    objects, or says what cannot be read.
     """
-    heard = next(
-        (one for one in citation.heard if one.remark.kind not in ("agrees", "other")), None
-    )
-    if (
-        heard is None
-        or heard.remark.kind != "approves"
-        or heard.between > _FAR
-        or not citation.alone
-    ):
-        return
-    near = _near(citation)
-    only_looks = citation.own and {"look"}.issuperset(citation.own) and not heard.between
-    is_look = only_looks or expression("looks").match(citation.text)
-    if not is_look and (near is None or near.passed):
-        yield Found("accepted", heard.remark.quote, heard.remark.signs[-1])
+    kinds = {word.remark.kind for word in citation.words[:2]}
+    if "objects" in kinds or "unread" in kinds:
+        return True
+    last = {ran.check: ran for ran in citation.results if _tells(ran)}
+    failed = [ran for ran in last.values() if not ran.passed]
+    return any(ran.is_own or ran.kind in CHECKS for ran in failed)
 
 
-def _results(citation: Citation) -> Iterator[Found]:
-    """Find what runs say of it, as long as nobody objects: one of the first two words does, or
-    cannot be read.
-    """
-    if any(heard.remark.kind in ("objects", "unread") for heard in citation.heard[:2]):
-        return
-    runs: dict[str, list[Ran]] = {}
-    for ran in citation.ran:
-        runs.setdefault(ran.check, []).append(ran)
-    was_red = [
-        ended
-        for check, ended in runs.items()
-        if check in citation.red and ended[0].changes <= _NEAR
-    ]
-    again = [ended for ended in was_red if len(ended) > 1 and not any(ran.passed for ran in ended)]
-    if again and not citation.forbids:
-        yield Found("still-red", again[0][-1].quote, again[0][-1].rule)
-    is_red = any(
-        not ended[-1].passed and (ended[-1].own or ended[-1].kind in CHECKS)
-        for ended in runs.values()
-    )
-    if is_red or expression("looks").match(citation.text):
-        return
-    own = {ran.check: ran for ran in citation.ran if ran.own}
-    mended = [
-        ran
-        for ended in was_red
-        for ran in (ended[0], own.get(ended[0].check))
-        if ran and ran.passed
-    ]
-    if mended and not _IDLE.issuperset(citation.own):
-        yield Found("mended", mended[0].quote, mended[0].rule)
-    ended = citation.ended
-    went = len(ended) >= max(1, len(citation.calls)) and all(
-        one.ending in ("passes", "ran") for one in ended
-    )
-    is_routine = {"ship"}.issuperset(citation.own) and not citation.red
-    if went and citation.is_plain and not citation.heard and not is_routine:
-        yield Found("went-through", ended[-1].quote, ended[-1].rule)
+def _first_word(citation: Citation) -> Remark | None:
+    """Return the first message of a person on the step; None for one that comes too late."""
+    if not citation.words or citation.words[0].between > _FAR:
+        return None
+    return citation.words[0].remark
 
 
-def _near(citation: Citation) -> Ran | None:
-    """Return the first result that speaks: of the step itself, or of a check soon after it."""
-    for ran in citation.ran:
-        if (ran.kind == "ship" and ran.passed) or not (ran.own or ran.changes <= _NEAR):
-            continue
-        if (
-            ran.kind in CHECKS
-            or ran.own
-            or (ran.kind in ("run", "install") and (ran.mends or not ran.passed))
-        ):
-            return ran
-    return None
+#: Every finding, in the order of docs/judging.md: a verdict quotes the first that is there.
+FINDINGS: dict[str, Finding] = {
+    "opposed": Finding("harmful", "a person wants the opposite", _opposed),
+    "faulty": Finding("harmful", "a person reported a fault in it", _faulty),
+    "refused": Finding("harmful", "a person refused the call and said why", _refused),
+    "accepted": Finding("helpful", "a person accepted it", _accepted),
+    "mended": Finding("helpful", "what failed before it passed after it", _mended),
+    "went-through": Finding("helpful", "it went through", _went_through),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +191,7 @@ class Judged:
     reason    a few words without quotes
     quote     the decisive evidence, "" where there is none
     rule      the decisive finding and the wording that it rests on
-    found     the names of what was found
+    names     the names of the findings
     followed  False where a person's objection repeats the advice
     """
 
@@ -219,56 +199,46 @@ class Judged:
     reason: str
     quote: str = ""
     rule: str = ""
-    found: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     followed: bool = True
 
 
-def judge(citation: Citation, *, wrong_counts: bool = False) -> Judged:
+def judge_citation(citation: Citation, *, wrong_counts: bool = False) -> Judged:
     """Return the verdict on one citation. What the agent called wrong is not helpful; harmful by
     that alone only where `wrong_counts`.
     """
-    one = _judged(citation)
-    if citation.wrong is None or one.tag == "harmful":
-        return one
-    return Judged(
-        "harmful" if wrong_counts else "neutral", CALLED_WRONG, citation.wrong, found=one.found
-    )
+    judged = _judge_by_findings(citation)
+    if not citation.wrong or judged.tag == "harmful":
+        return judged
+    tag: Verdict = "harmful" if wrong_counts else "neutral"
+    return Judged(tag, CALLED_WRONG, citation.wrong, names=judged.names)
 
 
-def _judged(citation: Citation) -> Judged:
+def _judge_by_findings(citation: Citation) -> Judged:
     if citation.declined:
         return Judged("neutral", "the agent named the advice to decline it")
-    word = citation.heard[0].remark if citation.heard else None
-    if word is not None and repeats(citation, word):
-        return Judged(
-            "neutral", "right, and not followed: a person repeated it", word.quote, followed=False
-        )
-    found = findings(citation)
-    names = tuple(one.name for one in found)
-    sides = {FINDINGS[name][0] for name in names}
+    if citation.words and repeats(citation, citation.words[0].remark):
+        reason = "right, and not followed: a person repeated it"
+        return Judged("neutral", reason, citation.words[0].remark.quote, followed=False)
+    tried = {name: finding.find(citation) for name, finding in FINDINGS.items()}
+    evidence = {name: basis for name, basis in tried.items() if basis is not None}
+    names = tuple(evidence)
+    sides = {FINDINGS[name].side for name in names}
     if len(sides) != 1:
-        return Judged("neutral", "evidence for both sides" if sides else "no evidence", found=names)
-    best = found[0]
-    rule = ", ".join(dict.fromkeys((best.name, best.rule)))
-    return Judged(sides.pop(), FINDINGS[best.name][1], best.quote, rule, names)
+        return Judged("neutral", "evidence for both sides" if sides else "no evidence", names=names)
+    best = names[0]
+    rule = ", ".join(dict.fromkeys((best, evidence[best].rule)))
+    return Judged(sides.pop(), FINDINGS[best].reason, evidence[best].quote, rule, names)
 
 
-def merge(judgements: Sequence[Judged]) -> Judged:
-    """Return one verdict for several citations of a bullet in one window: a verdict beats neutral,
-    and two that contradict each other become neutral, because it is unknown which weighs more.
+def merge_judged(by_tag: Mapping[str, Judged]) -> Judged:
+    """Return one verdict for several citations of a bullet in one window, from the first one with
+    each tag: a verdict beats neutral, and two that contradict each other become neutral, because it
+    is unknown which weighs more.
     """
-    first: dict[str, Judged] = {}
-    for one in judgements:
-        first.setdefault(one.tag, one)
-    decided = [one for tag, one in first.items() if tag != "neutral"]
-    if not decided:
-        telling = (one for one in judgements if not one.followed or one.found)
-        return next(telling, judgements[0] if judgements else Judged("neutral", "no evidence"))
-    if len(decided) == 1:
-        return decided[0]
-    return Judged(
-        "neutral",
-        "helpful at one citation and harmful at another",
-        decided[-1].quote,
-        decided[-1].rule,
-    )
+    decided = [judged for tag, judged in by_tag.items() if tag != "neutral"]
+    if len(decided) == 2:
+        reason = "helpful at one citation and harmful at another"
+        return Judged("neutral", reason, decided[1].quote, decided[1].rule)
+    nothing = by_tag.get("neutral", Judged("neutral", "no evidence"))
+    return decided[0] if decided else nothing

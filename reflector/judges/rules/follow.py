@@ -9,28 +9,33 @@ what else was cited, is known. A verdict rests on the `BEFORE` records before it
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
-from reflector.judges.rules.citation import Citation, Heard, checked, opened
-from reflector.judges.rules.people import concedes, read_remark
-from reflector.judges.rules.steps import Step, read_call, read_result
+from reflector.judges.reading.people import read_remark, stance
+from reflector.judges.reading.steps import Step, read_call, read_result
+from reflector.judges.reading.wordings import expression
+from reflector.judges.rules.citation import Citation, check_of, declines
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.citations import BEFORE, FOLLOWED, called_wrong, citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
-#: Open citations per bullet and chain, chains and calls that are remembered, characters that are
-#: read.
-_OPEN_PER_BULLET, _CHAINS, _KEPT, _READ = 8, 32, 128, 16 * 1024
+#: Open citations per bullet and chain, chains and calls that are remembered, and characters of a
+#: result that are read.
+_OPEN_PER_BULLET = 8
+_MAX_CHAINS = 32
+_MAX_CALLS = 128
+_READ = 16 * 1024
 
 #: A question mark of a sentence, not that of `?page=2`.
 _ASKS = re.compile(r"\?(?=[\s*_)\"']|$)")
 
 
 @dataclass(frozen=True)
-class Began:
+class _Began:
     """A call and its place. What it does is read when it is asked for: most calls come before
     any citation.
     """
@@ -43,43 +48,85 @@ class Began:
         return read_call(self.call)
 
 
+class _Ended(NamedTuple):
+    """The result of a call before the first citation, unread: it matters only which checks were
+    red.
+    """
+
+    at: int
+    began: _Began
+    result: ToolResult
+
+
+class _Run(NamedTuple):
+    """How a check or command ended: the place of its result and of its call."""
+
+    at: int
+    began_at: int
+    check: str
+    passed: bool
+
+
 @dataclass(slots=True)
-class Chain:
+class _Chain:
     """One conversation while it is read: the main one, or one sidechain.
 
-    at       the place of the last record
-    turn     messages of people so far
-    named    the place where this turn cites each bullet last
-    calls    calls that wait for their result
-    before   the last results before the first citation, unread: only which checks were red matters
-    runs     how checks and commands ended: the place of the result, that of its call, by what it is
-             the same
-    pending  a person's message as heard, until the agent's first words show how it was meant
-    last     the agent's last words, "" after those of a person
+    at         the place of the last record
+    turn       messages of people so far
+    cited_at   the place where this turn cites each bullet last
+    calls      calls that wait for their result, by their ids
+    unread     the last results before the first citation
+    runs       how checks and commands ended
+    last_text  the agent's last words, "" after those of a person
     """
 
     at: int = 0
     turn: int = 0
-    named: dict[str, int] = field(default_factory=dict)
+    cited_at: dict[str, int] = field(default_factory=dict)
     citations: list[Citation] = field(default_factory=list)
-    calls: OrderedDict[str, Began] = field(default_factory=OrderedDict)
-    before: deque[tuple[int, Began, ToolResult]] = field(default_factory=deque)
-    runs: deque[tuple[int, int, str, bool]] = field(default_factory=deque)
-    pending: list[Heard] = field(default_factory=list)
-    last: str = ""
+    calls: dict[str, _Began] = field(default_factory=dict)
+    unread: deque[_Ended] = field(default_factory=deque)
+    runs: deque[_Run] = field(default_factory=deque)
+    last_text: str = ""
 
-    def released(self, *, at_once: bool = False) -> Iterator[Citation]:
+    def release(self, *, at_once: bool = False) -> Iterator[Citation]:
         """Yield each citation that is followed no longer, or is to be so at once, and forget those
         whose step is over. One whose step goes on stays: its repetition opens no other.
         """
-        for citation in [
-            one for one in self.citations if at_once or one.done or self.at - one.at > FOLLOWED
-        ]:
-            if not citation.over:
+        for citation in [*self.citations]:
+            is_far = self.at - citation.at > FOLLOWED
+            if not (at_once or is_far or citation.is_done):
+                continue
+            if not citation.is_over:
                 yield citation
-            citation.over = True
-            if citation.done or not citation.open:
+            citation.is_over = True
+            if citation.is_done or not citation.is_open:
                 self.citations.remove(citation)
+
+    def end(self, ended: _Ended) -> None:
+        """Hand how a call ended to the citations of this chain that it does not come before by
+        too much.
+        """
+        began = ended.began
+        if began.step.kind == "poll":
+            return
+        result = ended.result
+        end = read_result(began.step, result.text[:_READ], result.is_error)
+        for citation in self.citations:
+            if began.at >= citation.at - BEFORE:
+                citation.take_result(began.call.id, began.step, end)
+        if end.ending not in ("silent", "mechanics"):
+            self.runs.append(_Run(ended.at, began.at, check_of(began.step), end.ending != "fails"))
+            while self.runs and self.runs[0].at < self.at - BEFORE:
+                self.runs.popleft()
+
+    def red(self) -> frozenset[str]:
+        """Return the checks and commands whose last run failed."""
+        while self.unread:
+            self.end(self.unread.popleft())
+        recent = [run for run in self.runs if run.began_at >= self.at - BEFORE]
+        last = {run.check: run.passed for run in recent}
+        return frozenset(check for check, passed in last.items() if not passed)
 
 
 class Reader:
@@ -91,139 +138,139 @@ class Reader:
     def __init__(self, bullets: Mapping[str, Bullet], at: int = 0) -> None:
         self._bullets = bullets
         self.at = at
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[str, _Chain] = {}
 
     def read(self, messages: Iterable[Message]) -> Iterator[Citation]:
         """Yield every citation once, as soon as nothing more can bear on it."""
         for message in messages:
             yield from self._take(message)
         for chain in self._chains.values():
-            yield from chain.released(at_once=True)
+            yield from chain.release(at_once=True)
 
     def _take(self, message: Message) -> Iterator[Citation]:
         chain = self._chains.get(message.chain)
         if chain is None:
-            yield from self._forgotten()
-            chain = self._chains[message.chain] = Chain()
-        chain.at, self.at = self.at, self.at + 1
-        yield from chain.released()
+            yield from self._forget_chains()
+            chain = self._chains[message.chain] = _Chain()
+        chain.at = self.at
+        self.at += 1
+        yield from chain.release()
         if message.origin == "model":
-            yield from self._model(chain, message)
+            yield from self._take_model(chain, message)
         elif message.origin in ("human", "refusal"):
-            self._person(chain, message)
+            _take_person(chain, message)
         elif message.origin == "tool":
             for result in message.results:
-                self._result(chain, result)
+                _take_result(chain, result)
 
-    def _forgotten(self) -> Iterator[Citation]:
-        """A window may hold thousands of sidechains: those are settled that nothing followed for
-        long.
+    def _forget_chains(self) -> Iterator[Citation]:
+        """Yield the citations of sidechains that nothing followed for long: a window may hold
+        thousands of them.
         """
-        long = self.at - FOLLOWED - BEFORE
-        old = (
-            [key for key, chain in self._chains.items() if chain.at < long]
-            if len(self._chains) > _CHAINS
-            else ()
-        )
-        for key in old:
-            yield from self._chains.pop(key).released(at_once=True)
+        if len(self._chains) <= _MAX_CHAINS:
+            return
+        oldest = self.at - FOLLOWED - BEFORE
+        for key in [key for key, chain in self._chains.items() if chain.at < oldest]:
+            yield from self._chains.pop(key).release(at_once=True)
 
-    def _model(self, chain: Chain, message: Message) -> Iterator[Citation]:
-        names, spoken = citations_of(message), message.text.strip()
-        said = spoken or message.thinking.strip()
-        for citation in chain.citations if said else ():
-            # a step ends where the agent goes on after a call
-            citation.open = citation.open and not citation.own
-        if spoken:
-            for heard in chain.pending:
-                heard.conceded = concedes(spoken)
-            chain.pending, chain.last = [], spoken[-500:]
-        elif names:
-            chain.last = ""  # asked before the citation, which is in the agent's thoughts
-        chain.named.update(dict.fromkeys(names, chain.at))
+    def _take_model(self, chain: _Chain, message: Message) -> Iterator[Citation]:
+        names = citations_of(message)
+        spoken = message.text.strip()
+        text = spoken or message.thinking.strip()
+        if text:
+            for citation in chain.citations:
+                # a step ends where the agent goes on after a call
+                citation.is_open = citation.is_open and not citation.step_kinds
+        if spoken or names:
+            chain.last_text = spoken[-500:]  # not asked after a citation in the agent's thoughts
+        chain.cited_at.update(dict.fromkeys(names, chain.at))
         for name in names:
             if name in self._bullets:
-                yield from self._cited(chain, name, said)
-        wrong = called_wrong(message)
-        for citation in chain.citations if names else ():
-            citation.alone = citation.alone and (
-                citation.turn != chain.turn or {*names} == {citation.name}
-            )
-            citation.wrong = (
-                wrong[citation.name][:200] if citation.name in wrong else citation.wrong
-            )
+                yield from self._cite(chain, name, text)
+        if names:
+            _note_names(chain, names, called_wrong(message))
         for call in message.calls:
-            began = Began(chain.at, call)
-            chain.calls.pop(call.id, None)
-            chain.calls[call.id] = began
-            if len(chain.calls) > _KEPT:
-                chain.calls.popitem(last=False)
-            for citation in chain.citations:
-                citation.take_call(call, began.step)
+            _take_call(chain, call)
 
-    def _cited(self, chain: Chain, name: str, said: str) -> Iterator[Citation]:
+    def _cite(self, chain: _Chain, name: str, text: str) -> Iterator[Citation]:
+        """Open a citation, unless its step repeats it; yield one that has to make room for it."""
         mine = [citation for citation in chain.citations if citation.name == name]
-        if (
-            mine
-            and mine[-1].open
-            and mine[-1].turn == chain.turn
-            and chain.at - mine[-1].mentioned <= BEFORE
-        ):
+        if mine and _is_repeated(mine[-1], chain):
             mine[-1].mentioned = chain.at
             return
-        mine = [citation for citation in mine if not citation.over]
-        if len(mine) >= _OPEN_PER_BULLET:
-            chain.citations.remove(mine[0])
-            yield mine[0]
-        while chain.before:
-            self._read(chain, *chain.before.popleft())
-        last = {key: passed for _, began, key, passed in chain.runs if began >= chain.at - BEFORE}
-        failed = [key for key, passed in last.items() if not passed]
-        citation = opened(self._bullets[name], chain.turn, failed, said, chain.at)
-        citation.alone = all(
-            at < chain.at - BEFORE for other, at in chain.named.items() if other != name
-        )
-        chain.citations.append(citation)
+        followed = [citation for citation in mine if not citation.is_over]
+        if len(followed) >= _OPEN_PER_BULLET:
+            chain.citations.remove(followed[0])
+            yield followed[0]
+        chain.citations.append(_open(chain, self._bullets[name], text))
 
-    def _result(self, chain: Chain, result: ToolResult) -> None:
-        began = chain.calls.pop(result.call_id, None)
-        if began is not None and chain.citations:
-            self._read(chain, chain.at, began, result)
-        elif began is not None:
-            chain.before.append((chain.at, began, result))
-            while chain.before[0][0] < chain.at - BEFORE:
-                chain.before.popleft()
 
-    def _read(self, chain: Chain, at: int, began: Began, result: ToolResult) -> None:
-        """Hand how a call ended to the citations of its chain that it does not come before by
-        too much.
-        """
-        step = began.step
-        if step.kind == "poll":
-            return
-        outcome = read_result(step, result.text[:_READ], result.is_error)
+def _is_repeated(citation: Citation, chain: _Chain) -> bool:
+    is_near = chain.at - citation.mentioned <= BEFORE
+    return citation.is_open and citation.turn == chain.turn and is_near
+
+
+def _open(chain: _Chain, bullet: Bullet, text: str) -> Citation:
+    forbids = bullet.section == "mis" or expression("forbids").search(bullet.text) is not None
+    other_places = [place for name, place in chain.cited_at.items() if name != bullet.name]
+    return Citation(
+        name=bullet.name,
+        about=stance(bullet.text),
+        forbids=forbids,
+        declined=declines(bullet.name, text),
+        red=chain.red(),
+        turn=chain.turn,
+        at=chain.at,
+        mentioned=chain.at,
+        is_alone=all(place < chain.at - BEFORE for place in other_places),
+    )
+
+
+def _note_names(chain: _Chain, names: Iterable[str], wrong: Mapping[str, str]) -> None:
+    """Tell the citations what a message of the agent cites, and what it calls wrong."""
+    for citation in chain.citations:
+        if citation.turn == chain.turn and {*names} != {citation.name}:
+            citation.is_alone = False
+        if citation.name in wrong:
+            citation.wrong = wrong[citation.name][:200]
+
+
+def _take_call(chain: _Chain, call: ToolCall) -> None:
+    began = _Began(chain.at, call)
+    chain.calls.pop(call.id, None)
+    chain.calls[call.id] = began
+    if len(chain.calls) > _MAX_CALLS:
+        del chain.calls[next(iter(chain.calls))]
+    for citation in chain.citations:
+        citation.take_call(call, began.step)
+
+
+def _take_result(chain: _Chain, result: ToolResult) -> None:
+    began = chain.calls.pop(result.call_id, None)
+    if began is None:
+        return
+    ended = _Ended(chain.at, began, result)
+    if chain.citations:
+        chain.end(ended)
+        return
+    chain.unread.append(ended)
+    while chain.unread[0].at < chain.at - BEFORE:
+        chain.unread.popleft()
+
+
+def _take_person(chain: _Chain, message: Message) -> None:
+    refuses = message.origin == "refusal"
+    if not refuses:  # a refusal is not a turn of its own: its sequel is
+        chain.turn += 1
+        chain.cited_at.clear()
+    for citation in chain.citations:
+        citation.is_open = False
+    for result in message.results:
+        if not result.is_error:
+            _take_result(chain, result)
+    if message.text.strip() and chain.citations:
+        is_asked = _ASKS.search(chain.last_text) is not None
+        remark = read_remark(message.text, refuses=refuses, answers=is_asked)
         for citation in chain.citations:
-            if began.at >= citation.at - BEFORE:
-                citation.take_result(began.call.id, step, outcome)
-        if outcome.ending not in ("silent", "mechanics"):
-            chain.runs.append((at, began.at, checked(step), outcome.ending != "fails"))
-            while chain.runs and chain.runs[0][0] < chain.at - BEFORE:
-                chain.runs.popleft()
-
-    def _person(self, chain: Chain, message: Message) -> None:
-        refuses = message.origin == "refusal"
-        if not refuses:  # a refusal is no turn of its own: its sequel is
-            chain.turn += 1
-            chain.named.clear()
-        chain.pending = []
-        for citation in chain.citations:
-            citation.open = False
-        for result in message.results:
-            if not result.is_error:
-                self._result(chain, result)
-        if message.text.strip() and chain.citations:
-            remark = read_remark(
-                message.text, refuses=refuses, answers=_ASKS.search(chain.last) is not None
-            )
-            chain.pending = [citation.take_word(remark) for citation in chain.citations]
-        chain.last = ""
+            citation.take_word(remark)
+    chain.last_text = ""

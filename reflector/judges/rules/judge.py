@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.judges.protocol import Answer, Request
 from reflector.playbook.bullet import VERDICTS
@@ -20,8 +21,32 @@ if TYPE_CHECKING:
     from reflector.judges.rules.findings import Judged
 
 #: A rationale, and the evidence that it quotes, have up to so many characters.
-_RATIONALE, _CUT_QUOTE = 300, 200
+_RATIONALE = 300
+_CUT_QUOTE = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+@dataclass(slots=True)
+class _Ballot:
+    """The verdicts on one bullet: the first of each tag, one that was not followed before others;
+    and the tags that no later record can change.
+    """
+
+    judged: dict[str, Judged] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+
+    def add(self, verdict: Judged) -> None:
+        first = self.judged.setdefault(verdict.tag, verdict)
+        if first.followed and not verdict.followed:
+            self.judged[verdict.tag] = verdict
+
+
+class _Decision(NamedTuple):
+    """The tag of one citation, by its place and its bullet."""
+
+    at: int
+    name: str
+    tag: str
 
 
 class RulesBackend:
@@ -40,49 +65,53 @@ class RulesBackend:
     def answer(self, request: Request) -> Answer:
         """Judge one window. Never raises for what the messages contain."""
         # Most windows cite nothing and never come here: they need not wait for the rules' patterns.
-        from reflector.judges.rules.findings import VERSION, Judged, judge, merge
-        from reflector.judges.rules.follow import Reader
+        from reflector.judges.rules.findings import VERSION, merge_judged
 
-        bullets = {bullet.name: bullet for bullet in request.playbook}
-        cited = [name for name in dict.fromkeys(request.cited) if name in bullets]
-        reader = Reader({name: bullets[name] for name in cited}, request.passed)
-        # The first of each tag is all that merging asks for, however often a bullet is cited.
-        judged: dict[str, dict[str, Judged]] = {name: {} for name in cited}
-        places: list[tuple[int, str, str]] = []
-        for citation in reader.read(request.messages() if cited else ()):
-            if citation.at >= request.judged:
-                one = judge(citation, wrong_counts=self.wrong_counts)
-                places.append((citation.at, citation.name, one.tag))
-                known = judged[citation.name].get(one.tag)
-                if known is None or (known.followed and not one.followed):
-                    judged[citation.name][one.tag] = one
-        settled = {name: set(tags) for name, tags in request.settled.items()}
-        for name in cited:  # citations that are too far back to be judged again
-            for before in (tag for tag in VERDICTS if tag in settled.get(name, ())):
-                judged[name].setdefault(
-                    before, Judged(before, (f"{before} at an earlier citation of the session"))
-                )
-        for at, name, tag in places:  # no later record bears on these
-            if at < reader.at - FOLLOWED and tag != "neutral":
-                settled.setdefault(name, set()).add(tag)
-        verdicts = {name: merge([*judged[name].values()]) for name in cited}
+        ballots = self._ballots(request)
+        verdicts = {name: merge_judged(ballots[name].judged) for name in ballots}
+        settled = {name: sorted(ballot.settled) for name, ballot in ballots.items()}
         judgement = {
-            "bullets": {name: list(verdict.found) for name, verdict in verdicts.items()},
-            "settled": {name: sorted(tags) for name, tags in settled.items() if tags},
+            "bullets": {name: list(verdict.names) for name, verdict in verdicts.items()},
+            "settled": {name: tags for name, tags in settled.items() if tags},
         }
         answer = {
             "analysis": _analysis(verdicts),
-            "bullet_tags": [_said(*one) for one in verdicts.items()],
+            "bullet_tags": [_tag_of(name, verdict) for name, verdict in verdicts.items()],
         }
         text = json.dumps(
             answer, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
         )
         return Answer(text, VERSION, meta={"judgement": judgement})
 
+    def _ballots(self, request: Request) -> dict[str, _Ballot]:
+        from reflector.judges.rules.findings import Judged, judge_citation
+        from reflector.judges.rules.follow import Reader
 
-def _said(name: str, verdict: Judged) -> dict[str, str]:
-    said = {"name": name, "rationale": rationale(verdict), "tag": verdict.tag}
-    return said if verdict.followed else said | {"followed": "no"}
+        bullets = {bullet.name: bullet for bullet in request.playbook}
+        ballots = {name: _Ballot() for name in request.cited if name in bullets}
+        reader = Reader({name: bullets[name] for name in ballots}, request.passed)
+        decided: list[_Decision] = []
+        for citation in reader.read(request.messages() if ballots else ()):
+            if citation.at >= request.judged:
+                verdict = judge_citation(citation, wrong_counts=self.wrong_counts)
+                ballots[citation.name].add(verdict)
+                decided.append(_Decision(citation.at, citation.name, verdict.tag))
+        for name, ballot in ballots.items():  # citations that are too far back to be judged again
+            ballot.settled.update(request.settled.get(name, ()))
+            for tag in VERDICTS:
+                if tag in ballot.settled:
+                    reason = f"{tag} at an earlier citation of the session"
+                    ballot.judged.setdefault(tag, Judged(tag, reason))
+        for decision in decided:
+            has_passed = decision.at < reader.at - FOLLOWED  # no later record bears on it
+            if has_passed and decision.tag != "neutral":
+                ballots[decision.name].settled.add(decision.tag)
+        return ballots
+
+
+def _tag_of(name: str, verdict: Judged) -> dict[str, str]:
+    tag = {"name": name, "rationale": rationale(verdict), "tag": verdict.tag}
+    return tag if verdict.followed else tag | {"followed": "no"}
 
 
 def rationale(verdict: Judged) -> str:
@@ -97,11 +126,10 @@ def rationale(verdict: Judged) -> str:
         quote = quote[: quote.rfind(" ") + 1]  # the last word may be half a secret
     # Control characters and those that turn the direction of text are left out, surrogates
     # replaced.
-    quote = " ".join(
-        _CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8").split()
-    )
+    printable = _CONTROL.sub(" ", redact(quote)).encode("utf-8", "replace").decode("utf-8")
+    line = " ".join(printable.split())
     room = _RATIONALE - len(head) - 4
-    return f'{head}: "{quote if len(quote) <= room else quote[: room - 1] + "…"}"'
+    return f'{head}: "{line if len(line) <= room else line[: room - 1] + "…"}"'
 
 
 def _analysis(verdicts: dict[str, Judged]) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from reflector.judges.reading.steps import Step, is_run, read_call, read_result
+from reflector.judges.reading.wordings import Wording, all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
-from reflector.judges.rules.steps import Step, is_run, read_call, read_result
-from reflector.judges.rules.wordings import Wording, all_wordings
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
 from tests.test_docs import section
@@ -138,8 +138,8 @@ def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> No
 def pieces() -> Iterator[str]:
     """Yield each table and list of the page, as far as the code knows it."""
     yield f"`{VERSION}`"
-    for name, (side, _) in FINDINGS.items():
-        yield f"\n| `{name}` | {side} | "
+    for name, finding in FINDINGS.items():
+        yield f"\n| `{name}` | {finding.side} | "
     for kind in ("sign", "person", "agent"):
         yield _listed(kind)
     yield _listed("counted", "check", "line", examples=False)

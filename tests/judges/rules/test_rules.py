@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.judges.protocol import Answer, Request
+from reflector.judges.reading.people import read_remark
+from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS
 from reflector.judges.rules.judge import RulesBackend
-from reflector.judges.rules.people import read_remark
-from reflector.judges.rules.wordings import all_wordings
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
@@ -153,11 +153,7 @@ CASES: dict[str, Case] = {
     ),
     "a fault of what is forbidden": ([_CHANGED, person("the branch is broken")], "=", _FORBIDS),
     # A person takes it back, or refuses it.
-    "undone": ([_CHANGED, person("please revert that")], "= undone"),
-    "undone with another bullet": (
-        [says("[pat-001] and [pat-002]"), edits(), DONE, person("please revert that")],
-        "=",
-    ),
+    "undone": ([_CHANGED, person("please revert that")], "="),
     "a refusal": ([_REFUSED, refuses("that belongs into the service layer")], "= refused"),
     "a refusal for its own sake": (
         [_REFUSED, refuses("the branch name and the record, please")],
@@ -170,15 +166,10 @@ CASES: dict[str, Case] = {
     "an interrupt and its sequel": ([_REFUSED, refuses(""), person("continue")], "="),
     "conceded": (
         [_CHANGED, person("a branch can be deleted"), says("You're right, it is unstable.")],
-        "= conceded",
-    ),
-    "conceded, of something else": (
-        [_CHANGED, person("the header is blue"), says("You're right.")],
         "=",
     ),
-    "not conceded": ([_CHANGED, person("a branch can be deleted"), says("Let me look.")], "="),
     # It failed, and fails.
-    "red, red and red": ([RED, CITED, edits(), RED, edits(), RED], "= still-red"),
+    "red, red and red": ([RED, CITED, edits(), RED, edits(), RED], "="),
     "red, red and green": ([RED, CITED, edits(), DONE, RED, edits(), GREEN], "="),
     "red and red": ([RED, CITED, edits(), RED], "="),
     # Acceptance.
@@ -209,11 +200,6 @@ CASES: dict[str, Case] = {
     "praise after a failure": ([CITED, _RESTART, DONE, person("great")], "="),
     "praise of words": ([CITED, person("great")], "= accepted"),
     "praise of a look": ([CITED, reads(), person("great")], "="),
-    "praise of advice to look": (
-        [_CHANGED, person("great")],
-        "=",
-        "Read the record before storing it.",
-    ),
     "a go-ahead and praise": (
         [CITED, person("yes, go ahead"), edits(), DONE, person("great")],
         "= accepted",
@@ -341,7 +327,7 @@ def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() 
         == "pat-002"
     )
     nothing = answered(cited=())
-    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/5")
+    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/6")
 
 
 @pytest.mark.parametrize("place", [0, 4, 6])

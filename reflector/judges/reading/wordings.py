@@ -1,8 +1,9 @@
-"""The wordings that `rules` react to, read from `wordings.tsv`.
+"""The wordings that people, agents and tools use, read from `wordings.tsv`.
 
-Invariant: every expression about what people, agents or tools write stands in one row of that file,
-with an example that it finds and a counter-example that it does not. None was made for one message:
-each says what people, agents or tools of several sources write.
+Invariant: every expression about what people, agents or tools write, and about the commands that
+agents run, stands in one row of that file, with an example that it finds and a counter-example that
+it does not. None was made for one message: each says what people, agents or tools of several
+sources write. `sessions/crediting.py` and `steps.py` read the rows too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from pathlib import Path
 #: What people and agents write is read without regard to case; in what tools print, case counts
 #: (`FAIL`, `fail`).
 _PRINTED = frozenset({"counted", "check", "line", "mechanics"})
+#: What `{npm}` stands for in a pattern: a package manager up to the name of a script.
+_NPM = (
+    r"(?:npm|pnpm|yarn|bun|deno)(?: -\S+)*(?: --(?:prefix|filter|cwd)[= ]\S+)*"
+    r"(?: run| run-script| task| -w \S+)*"
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,8 @@ class Wording:
     """One row.
 
     kind  which list it is on: sign (of an objection), person, agent, reading (how a text is taken
-          apart), counted, check, line or mechanics
-    says  passes or fails, concedes or expected; empty where the list says it
+          apart), counted, check, line, mechanics or command
+    says  passes, fails or expected, or what a command does; empty where the list says it
     """
 
     kind: str
@@ -38,20 +44,19 @@ class Wording:
     @cached_property
     def expression(self) -> re.Pattern[str]:
         """The compiled expression; most sessions need a few of them only."""
-        return re.compile(
-            self.pattern, re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
-        )
+        flags = re.MULTILINE if self.kind in _PRINTED else re.MULTILINE | re.IGNORECASE
+        return re.compile(self.pattern.replace("{npm}", _NPM), flags)
 
 
 @lru_cache(maxsize=1)
 def all_wordings() -> tuple[Wording, ...]:
     """Return every row, in the order of the file."""
     text = Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8")
-    found: list[Wording] = []
+    rows: list[Wording] = []
     for line in text.splitlines()[1:]:
         kind, says, id, looks_for, pattern, *examples = line.split("\t")
-        found.append(Wording(kind, says, id, looks_for, pattern, *map(_unescaped, examples)))
-    return tuple(found)
+        rows.append(Wording(kind, says, id, looks_for, pattern, *map(_unescaped, examples)))
+    return tuple(rows)
 
 
 @cache
@@ -61,7 +66,7 @@ def expression(id: str) -> re.Pattern[str]:
 
 
 @cache
-def listed(id: str) -> frozenset[str]:
+def words_of(id: str) -> frozenset[str]:
     """Return the words of a row that is a list of words."""
     return frozenset(expression(id).pattern.split("|"))
 
@@ -74,10 +79,10 @@ def wordings(*kinds: str) -> tuple[Wording, ...]:
 
 def first(rows: Sequence[Wording], text: str) -> tuple[Wording, re.Match[str]] | None:
     """Return the first row whose wording is in the text, and where; None where none is."""
-    return next(found(rows, text), None)
+    return next(matches_in(rows, text), None)
 
 
-def found(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
+def matches_in(rows: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
     """Yield the rows whose wording is in the text, and where it is first. All rows disregard
     case, or none does.
     """

@@ -1,0 +1,499 @@
+"""The person's own agent as the judge: asked without a screen, without tools, in an empty folder of
+ours.
+
+Invariant: no session is sent before this version of the client has shown, to a stand-in on
+loopback, that it has no tool and sends nothing but the question. It is started with the variables
+of the consent and never with those of the process that asks; with it ends everything that it
+started. One judge of a person runs at a time, and while it runs a file of the person's has the name
+that `REFLECTOR_JUDGING` holds, so that our hooks know its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+
+from reflector import files
+from reflector.config import CONSENT
+from reflector.judges import consent
+from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
+from reflector.judges.excerpt import estimate_tokens
+from reflector.judges.model import SHORTER, Reply
+from reflector.judges.protocol import BackendError
+from reflector.prices import Usage
+
+#: No answer is longer; a client's frame around one may be.
+MOST_ANSWER = 64 << 10
+_MOST_OUT = 4 * MOST_ANSWER
+#: Bytes of what a client's own command prints that comes first.
+_MOST_FIRST = 16 << 20
+_CUE = "Answer with an empty JSON object."
+#: Seconds for a client's version, and for it to show its request.
+_BRIEF = 60.0
+#: How long a client rests that hit its limit twice in a row and does not say until when.
+_REST = 3_600.0
+#: The longest limit that is believed, in seconds.
+_LONGEST_LIMIT = 8 * 86_400
+_LIMITED = re.compile(
+    r"rate.?limit|(?:usage|session|weekly|hit your) limit|quota|too many requests|\(?\b429\b",
+    re.I,
+)
+_LOGGED_OUT = re.compile(
+    r"log(?:ged)? ?in\b|\bauth\b|authenticat|authoriz|\b40[13]\b|api.?key|credentials", re.I
+)
+_TOO_LONG = re.compile(
+    r"input_too_large|prompt is too long|prompt budget|context (?:window|limit|length)",
+    re.I,
+)
+_NO_MODEL = re.compile(
+    r"\b404\b|(?:unknown|invalid|no such) model|model.{0,80}(?:not found|does not exist)",
+    re.I,
+)
+_AWAY = re.compile(
+    r"\b5[0-9]{2}\b|overloaded|time(?:d )?.?out|unavailable|connect|network|socket"
+    r"|fetch failed|\bE[A-Z]{4,}\b|stream",
+    re.I,
+)
+_AGAIN_IN = re.compile(r"(\d+)\s*(day|hour|minute|second|[dhms]\b)", re.I)
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that ended: its exit code and output; `why` we ended it, "" where we did not."""
+
+    code: int
+    out: bytes
+    err: bytes
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentClient:
+    """Asks the agent that wrote a session, else the one that the person named.
+
+    writer    as what the session's agent is recorded, "" where no session is asked about
+    named     the client of the setting `judge_client`, "" for the session's own
+    model     asked instead of the client's cheapest, where a client is named
+    deadline  longest wait for an answer in seconds
+    """
+
+    named: str = ""
+    model: str = ""
+    deadline: float = 110.0
+    writer: str = ""
+
+    def of(self, writer: str) -> AgentClient:
+        """Return the client for a session that this agent wrote."""
+        return replace(self, writer=writer)
+
+    def name(self) -> str:
+        """Return who is asked, as `--agent` has it; "" for nobody."""
+        return consent.client_name(self.named, self.writer)
+
+    @property
+    def worst(self) -> int:
+        """The most requests that one question may become."""
+        return JUDGES[name].worst if (name := self.name()) else 1
+
+    @property
+    def overhead(self) -> int:
+        """The tokens that the client adds to a question."""
+        return JUDGES[name].largest // 4 if (name := self.name()) else 0
+
+    async def send(self, texts: Sequence[str]) -> Reply:
+        """Ask one question in a process of its own. Raises BackendError and nothing else."""
+        client, agreed = self._agreed()
+        try:
+            async with _alone(self.deadline):
+                state = consent.state_of(client.name)
+                try:
+                    output = await self._ask(client, agreed, state, "".join(texts))
+                    state.limits = 0
+                except Limited as error:
+                    state.limits += 1
+                    if state.limits > 1:  # none until it is over
+                        error.retry_after = error.retry_after or _REST
+                        state.until = time.time() + error.retry_after
+                    raise
+                finally:
+                    consent.keep_state(client.name, state)
+        except OSError as error:
+            raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise _refusal(
+                (f"{client.title} printed what cannot be read: {error}"), "answer"
+            ) from error
+        stop = output.stop or "end_turn"
+        return Reply(output.text, output.model, stop, output.usage, cost=output.cost)
+
+    def admit(self) -> None:
+        """Raise BackendError where nobody can be asked now; nothing is spent on that."""
+        self._agreed()
+
+    def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
+        agreed = consent.read()
+        if not agreed:
+            raise _refusal(f"you have not let an agent judge; run: {CONSENT}", "access")
+        name = self.name()
+        if name not in agreed:
+            who = JUDGES[name].title if name else f"{self.writer or 'an agent'} that cannot judge"
+            whom = f"set judge_client to one of {', '.join(agreed)}"
+            raise _refusal(
+                f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}",
+                "access",
+            )
+        rest = consent.state_of(name).until - time.time()
+        if rest > 0:
+            raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
+        return JUDGES[name], agreed[name]
+
+    async def _ask(
+        self, client: JudgeClient, agreed: consent.Agreed, state: consent.State, text: str
+    ) -> Said:
+        model = self.model if self.named and self.model else client.model
+        with _workplace(agreed.environ, model) as (ours, environ):
+            ours = await _ready(client, agreed, state, ours, environ)
+            start = _Start(
+                [agreed.path, *client.command(ours)],
+                {**environ, **client.prepare(ours)},
+                ours.folder,
+                text,
+                self.deadline,
+                _MOST_OUT + 8 * client.echoes * len(text.encode()),
+                client.turn.encode(),
+            )
+            ended = await _run(start)
+            output = client.read(ended.out, ended.err, ours)
+            if failure := _failure(client, ended, output, self.deadline):
+                # It may have been asked: a request that failed or was killed is counted as what it
+                # may have taken.
+                is_free = failure.stage == "access" and not output.usage.total
+                usage = output.usage if output.usage.total else Usage(estimate_tokens(text))
+                failure.usage = Usage() if is_free else usage
+                failure.attempts = 1
+                raise failure
+            return output
+
+
+async def check(name: str, agreed: consent.Agreed) -> str:
+    """Return the version of a client that showed that it can judge. Raises BackendError where it
+    cannot, OSError.
+    """
+    client, state = JUDGES[name], consent.State()
+    async with _alone(_BRIEF):
+        with _workplace(agreed.environ, client.model) as (ours, environ):
+            await _ready(client, agreed, state, ours, environ)
+        consent.keep_state(name, state)
+    return state.proved.partition(" ")[0]
+
+
+async def _ready(
+    client: JudgeClient,
+    agreed: consent.Agreed,
+    state: consent.State,
+    ours: Ours,
+    environ: Mapping[str, str],
+) -> Ours:
+    """Return what a start needs to know, of a version that has shown that it is locked down.
+    Raises BackendError.
+    """
+    version = await _version(client, agreed, environ, ours)
+    if client.first:
+        words = [agreed.path, *client.first]
+        first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
+        ours = replace(ours, told=first.out)
+    line = json.dumps([agreed.path, ours.model, client.words, *client.variables.items()])
+    proof = f"{version} {sha256(line.encode()).hexdigest()[:16]}"
+    if state.proved != proof:
+        await _show_request(client, agreed, ours)
+        state.proved = proof
+    return ours
+
+
+def _failure(
+    client: JudgeClient, ended: Ended, output: Said, seconds: float
+) -> BackendError | None:
+    """Return why a process gave no answer that can be used, in words that say what to do; None
+    where it did.
+    """
+    title = client.title
+    if ended.why == "time":
+        way_out = "see whether it answers in a terminal, or raise deadline_seconds"
+        late = f"{title} did not answer within {seconds:.0f} s and was ended; {way_out}"
+        return _refusal(late, "transport")
+    if output.kept:
+        return _refusal(f"{title} had what a judge must not have: {output.kept}", "access")
+    if ended.why == "turns":
+        return _refusal(f"{title} called a tool that it does not have", "answer")
+    size = len(output.text.encode("utf-8", "replace"))
+    if ended.why or size > MOST_ANSWER:
+        most = f"{MOST_ANSWER >> 10} KB; an answer is never that long"
+        return _refusal(f"{title} printed more than {most}", "answer")
+    if output.stop == "refusal":
+        return None  # the model's answer, and read as one
+    if ended.code or output.error:
+        return _reported_failure(client, ended, output.error)
+    if not output.text:
+        return _refusal(f"{title} ended without an answer ({output.stop})", "answer")
+    return None
+
+
+def _reported_failure(client: JudgeClient, ended: Ended, error: str) -> BackendError:
+    """Return the failure that a client reports in its own words."""
+    title = client.title
+    words = f"{error} {ended.err.decode('utf-8', 'replace')[-2_000:]}".strip()
+    reason = error or words[-300:]
+    failed = f"{title} failed (exit code {ended.code}): {reason or 'it printed nothing'}"
+    if _TOO_LONG.search(words):
+        return BackendError(failed + SHORTER, stage="request")
+    if _LIMITED.search(words):
+        limited = f"{title} hit its limit ({reason}); it is asked again by itself"
+        return Limited(limited, stage="access", retry_after=_seconds_until(words))
+    if _LOGGED_OUT.search(words):
+        return _refusal(f"{title} is logged out: {client.names[2]} ({reason})", "access")
+    if _NO_MODEL.search(words):
+        return _refusal(f"{failed}; set judge_client, and model to one that it has", "access")
+    # What does not show that the API is away may be the session's own doing: it uses up an attempt.
+    return _refusal(failed, "transport" if _AWAY.search(words) else "answer")
+
+
+class Limited(BackendError):
+    """A client's limit is reached; `retry_after` where it says for how long."""
+
+
+def _refusal(message: str, stage: str, rest: float = 0.0) -> BackendError:
+    """Return a failure; with a rest, its words say until when."""
+    if rest > 0:
+        message += f" after {time.strftime('%Y-%m-%d %H:%M', time.localtime(time.time() + rest))}"
+    return BackendError(message, stage=stage, attempts=0, retry_after=rest)
+
+
+def _seconds_until(words: str) -> float:
+    """Return for how long a limit lasts, as a client says it: a time, or a span; 0.0 where it
+    says neither.
+    """
+    if moment := re.search(r"\b(1[6-9]\d{8}|[2-9]\d{9})\b", words):
+        return min(max(60.0, int(moment[1]) - time.time()), _LONGEST_LIMIT)
+    spans = _AGAIN_IN.findall(words.rpartition(" in ")[2])
+    seconds = sum(int(number) * _SECONDS[unit[0].lower()] for number, unit in spans)
+    return float(min(seconds, _LONGEST_LIMIT))
+
+
+async def _version(
+    client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours
+) -> str:
+    """Return the client's version. Raises BackendError where it is not there, or its version was
+    not tried.
+    """
+    again = f"run: {CONSENT}"
+    if not Path(agreed.path).is_file():
+        raise _refusal(
+            (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
+        )
+    ended = await _run(_Start([agreed.path, "--version"], environ, ours.folder))
+    match = re.search(rb"\d+(?:\.\d+)+", ended.out)
+    if ended.code or ended.why or match is None:
+        why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
+        raise _refusal(f"{agreed.path} --version fails ({why}); mend it, and {again}", "access")
+    version = match[0].decode()
+    number = _version_number(version)
+    since, below = map(_version_number, client.versions)
+    if not since <= number < below:
+        way_out = "update it" if number < since else "update reflector"
+        tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
+        raise _refusal(f"{client.title} is {version}; {tried}: {way_out}", "access")
+    return version
+
+
+def _version_number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:
+    """Let a client show what it would send, to a stand-in, about an empty question. Raises
+    BackendError for a tool, or for more than the question.
+    """
+    async with _stand_in() as (url, request):
+        with _workplace(agreed.environ, ours.model, client.logins) as (place, environ):
+            place = replace(place, url=url, told=ours.told)
+            local = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+            variables = {**environ, **local, **client.prepare(place)}
+            words = [agreed.path, *client.command(place)]
+            ended = await _run(_Start(words, variables, place.folder, _CUE, shown=request))
+            kept = client.read(ended.out, ended.err, place).kept
+    if b"Skipping" in ended.err.replace(b"Skipping metrics", b""):  # of how long its own start took
+        kept = kept or "settings that it skipped"
+    if not request.done():
+        printed = ended.err.decode("utf-8", "replace").strip() or ended.out.decode(
+            "utf-8", "replace"
+        )
+        why = printed[-300:] or ended.why
+        raise _refusal(f"{client.title} did not show what it would send ({why})", "access")
+    kept = kept or _surplus(client, request.result())
+    if kept:
+        raise _refusal(
+            f"{client.title} keeps what a judge must not have, so it is not asked: {kept}",
+            "access",
+        )
+
+
+def _surplus(client: JudgeClient, body: bytes) -> str:
+    """Return what a request holds beside the question; "" for nothing."""
+    all_tools = json.loads(body).get("tools") or ()
+    tools = [tool for tool in all_tools if tool != {"functionDeclarations": []}]
+    if tools:
+        return json.dumps(tools)[:200]
+    return f"{len(body):,} bytes beside the question" if len(body) > client.largest else ""
+
+
+@asynccontextmanager
+async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
+    """Listen on loopback for the request that holds our question; answer every one with an
+    error.
+    """
+    request: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A connection that the client keeps open asks nothing, and is cancelled at the end.
+        with suppress(
+            OSError, ValueError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError
+        ):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: *(\d{1,8})\b", head, re.I)
+            body = await reader.readexactly(int(length[1])) if length else b""
+            if _CUE.encode() in body and not request.done():
+                request.set_result(body)
+            writer.write(
+                b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+            )
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", request
+
+
+@asynccontextmanager
+async def _alone(seconds: float) -> AsyncIterator[None]:
+    """Hold the person's lock: one judge at a time. Raises BackendError where another one takes
+    too long, OSError.
+    """
+    fd = os.open(f"{consent.open_folder()}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        end = time.monotonic() + seconds
+        while not files.lock(fd, wait=False):
+            if time.monotonic() > end:
+                raise _refusal(
+                    "another judge of yours is at work; this one waits for its end", "transport"
+                )
+            await asyncio.sleep(0.1)
+        for name in ("guard", "work"):  # of a judge that was killed
+            shutil.rmtree(f"{consent.open_folder()}/{name}", ignore_errors=True)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _workplace(
+    person: Mapping[str, str], model: str, without: Sequence[str] = ()
+) -> Iterator[tuple[Ours, dict[str, str]]]:
+    """Yield a folder of ours and the variables of a start; the person's lock must be held."""
+    guards = consent.open_folder("guard")
+    word = token_hex(16)
+    folder = Path(tempfile.mkdtemp(dir=consent.open_folder("work")))
+    for name in ("empty", "home", "tmp"):
+        (folder / name).mkdir(0o700)
+    files.write_durably(guards, b"", word)
+    try:
+        environ = {name: value for name, value in person.items() if name not in without}
+        environ |= {"TMPDIR": str(folder / "tmp"), "REFLECTOR_JUDGING": word}
+        yield Ours(folder, person, model), environ
+    finally:
+        os.unlink(f"{guards}/{word}")  # noqa: PTH108
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a client is started, and when it is ended.
+
+    words    the command line
+    environ  its variables
+    folder   of ours, for what it reads and prints
+    text     what it reads on standard input
+    seconds  its longest run
+    most     bytes of output; with more it is ended
+    turn     what its output has once for each turn; at a second one it is ended
+    shown    done when its request was seen, which ends it; None where nothing waits for that
+    """
+
+    words: Sequence[str]
+    environ: Mapping[str, str]
+    folder: Path
+    text: str = ""
+    seconds: float = _BRIEF
+    most: int = _MOST_OUT
+    turn: bytes = b""
+    shown: asyncio.Future[bytes] | None = None
+
+    def why_over(self, out: int, err: int, deadline: float) -> str:
+        """Return why the process is to be ended, by what it printed so far; "" for no reason."""
+        if self.shown is not None and self.shown.done():
+            return "seen"
+        if max(os.fstat(out).st_size, os.fstat(err).st_size) > self.most:
+            return "talkative"
+        if time.monotonic() > deadline:
+            return "time"
+        has_second_turn = self.turn and os.pread(out, self.most, 0).count(self.turn) > 1
+        return "turns" if has_second_turn else ""
+
+
+async def _run(start: _Start) -> Ended:
+    """Run a client to its end; with it ends all that it started. Raises OSError where it cannot be
+    started.
+    """
+    with ExitStack() as stack:
+        stdin, stdout, stderr = (
+            stack.enter_context(tempfile.TemporaryFile(dir=start.folder)) for _ in range(3)
+        )
+        stdin.write(start.text.encode("utf-8", "replace"))
+        stdin.seek(0)
+        process = subprocess.Popen(
+            list(start.words),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=start.folder / "empty",
+            env=dict(start.environ),
+            start_new_session=True,
+        )
+        out = stdout.fileno()
+        err = stderr.fileno()
+        deadline = time.monotonic() + start.seconds
+        why = ""
+        try:
+            while process.poll() is None and not why:
+                await asyncio.sleep(0.02)
+                why = start.why_over(out, err, deadline)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+        if os.fstat(out).st_size > start.most:
+            why = why or "talkative"
+        return Ended(code, os.pread(out, start.most, 0), os.pread(err, 1 << 16, 0), why)

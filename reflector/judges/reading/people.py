@@ -1,0 +1,214 @@
+"""What a person's message says about the work before it, and of which words it speaks for or
+against.
+
+Invariant: a message is read by a few short wordings, never word by word. What was pasted is not
+read, of a long message only the opening is, and words that are not English are neither consent nor
+silence. Words are compared by their stems: one in singular, plural, -ing or -ed is the same, and
+the commonest of this trade are left out. `trials/outcome.py` reads messages with it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from reflector.judges.reading.wordings import expression, matches_in, wordings, words_of
+
+Kind = Literal["objects", "approves", "agrees", "other", "unread"]
+
+#: Characters of a message that are looked at, and of its opening that are read; a brief is longer
+#: than `_BRIEF_WORDS` words.
+_LOOKED_AT = 4000
+_OPENING = 300
+_OPENING_OF_BRIEF = 120
+_BRIEF_WORDS = 60
+#: Words: a go-ahead or a commit with more after it is the next task; of so few, one that is known
+#: makes them English.
+_MAX_WORDS_OF_GO_AHEAD = 5
+_MAX_WORDS_OF_COMMIT = 25
+_FEW_WORDS = 3
+#: Characters before praise that stands at the beginning.
+_PRAISE_BEFORE = 20
+
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_TAG = re.compile(
+    r"<([\w-]+)[^<>]*>.*?</\1>|\[[Ii]mage[^\]]*\]|\[Pasted text[^\]]*\]|https?://\S+",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+#: A word that can be what a text is about.
+_TOPIC = re.compile(
+    r"[A-Za-zÀ-ÿЀ-ӿ][\w.-]{2,}|\b(?:[A-Z][A-Z0-9]|ip|ui|db|id|js|ts|s3|io|qa|k8s)\b"
+    r"|[぀-ヿ㐀-鿿가-힯]{2}"
+)
+_ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What one message says.
+
+    kind     what the message is, as far as its own words tell
+    signs    the wordings that were found, of objection and then of approval
+    about    its words by stem, with whether it speaks against them
+    faulty   the words of the clauses that report a fault; None where they report one of "this" or
+             "it"
+    quote    how it begins, as the person wrote it, at most 200 characters
+    """
+
+    kind: Kind
+    signs: tuple[str, ...]
+    about: Mapping[str, bool]
+    faulty: frozenset[str] | None
+    quote: str
+
+
+class _Reading(NamedTuple):
+    """What a message is, and the wording by which it approves."""
+
+    kind: Kind
+    approval: str = ""
+
+
+def read_remark(text: str, *, refuses: bool = False, answers: bool = False) -> Remark:
+    """Return what a message says.
+
+    refuses  it is the reason given with a refused call, which is a sign by itself
+    answers  the agent had asked something: a no at the start answers it
+    """
+    looked_at = text[:_LOOKED_AT]
+    own_words = _own_words(looked_at)
+    words = _with_apostrophes(own_words).split()
+    most = _OPENING if len(words) <= _BRIEF_WORDS else _OPENING_OF_BRIEF
+    opening = " ".join(words)[:most]
+    reported = expression("supposed").sub(" ", opening)
+    signs = {row.id: match.start() for row, match in matches_in(wordings("sign"), opening)}
+    if answers:
+        signs.pop("starts-with-no", None)
+    if not expression("fault").search(reported):
+        signs.pop("fault", None)
+    if refuses and opening:
+        signs["refused"] = 0
+    reading = _read_kind(opening, len(words), signs)
+    all_signs = (*signs, reading.approval) if reading.approval else tuple(signs)
+    quote = " ".join((own_words or looked_at).split())[:200]
+    return Remark(reading.kind, all_signs, stance(opening), _faulty_words(reported), quote)
+
+
+def _with_apostrophes(text: str) -> str:
+    """Return a text with `don't` for `dont` and for `don’t`."""
+    return expression("hurried").sub(
+        lambda match: "'".join(filter(None, match.groups())), text.replace("’", "'")
+    )
+
+
+def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
+    spoken = {row.id: match for row, match in matches_in(wordings("person"), opening)}
+    is_short = bool(spoken or signs) and _is_short(opening)
+    if opening and not is_short and not is_english(opening):
+        return _Reading("unread")
+    works = spoken.get("works")
+    if works is not None and _is_report(opening[: works.start()], signs.values(), works.start()):
+        return _Reading("approves", "works")
+    if signs:
+        return _Reading("objects")
+    if "ships" in spoken and count <= _MAX_WORDS_OF_COMMIT:
+        return _Reading("approves", "ships")
+    praise = spoken.get("praise")
+    if praise is not None and praise.start() <= _PRAISE_BEFORE and "?" not in opening:
+        return _Reading("approves", "praise")
+    is_go_ahead = "go-ahead" in spoken and count <= _MAX_WORDS_OF_GO_AHEAD
+    return _Reading("agrees" if is_go_ahead else "other")
+
+
+def _is_short(opening: str) -> bool:
+    return opening.isascii() and len(_WORD.findall(opening)) <= _FEW_WORDS
+
+
+def _is_report(before: str, signs: Iterable[int], place: int) -> bool:
+    """Return whether "it works" is a report: no objection stands before it, and no "make sure"."""
+    is_first = all(sign >= place for sign in signs)
+    return is_first and not expression("unreal").search(before)
+
+
+def _faulty_words(reported: str) -> frozenset[str] | None:
+    """Return the words of the clauses that report a fault, without those of the report itself;
+    None where one reports a fault of "this" or "it".
+    """
+    words: set[str] = set()
+    for clause in expression("clause").split(reported):
+        match = expression("fault").search(clause)
+        if match is None or expression("you").search(clause):
+            continue
+        if expression("deictic").match(clause):
+            return None
+        words.update(stance(clause[: match.start()]), stance(clause[match.end() :]))
+    return frozenset(words)
+
+
+def stance(text: str) -> dict[str, bool]:
+    """Return the words of a text by stem, with whether it speaks against them where it first names
+    them; those of which that cannot be said are left out. In the scripts of Chinese, Japanese and
+    Korean, a word is a pair of characters.
+    """
+    points: dict[str, bool] = {}
+    for clause in expression("clause").split(text[:6000]):
+        negated = _negated_part(clause)
+        for match in _TOPIC.finditer(clause[: negated.stop]):
+            word = match[0].strip(".-_").lower()
+            if word not in words_of("common"):
+                points.setdefault(_stem(word), match.start() >= negated.start)
+    return points
+
+
+def _negated_part(clause: str) -> range:
+    """Return the part of a clause that it speaks against; of what stands after it that cannot be
+    said.
+    """
+    size = len(clause)
+    negation = expression("blames").search(clause) or expression("against").search(clause)
+    if negation is None or expression("omits").search(clause):
+        return range(size, size)
+    end = negation.end()
+    if expression("twofold").search(clause, end):
+        return range(size, size)
+    for preposition in expression("preposition").finditer(clause, end):
+        if stance(clause[end : preposition.start()]):
+            return range(negation.start(), preposition.start())
+    return range(negation.start(), size)
+
+
+def is_english(prose: str) -> bool:
+    """Return whether a text seems to be English: a seventh of its words are among the commonest,
+    others not foreign.
+    """
+    words: list[str] = _WORD.findall(prose.lower())
+    if not words:
+        return not any(character.isalpha() for character in prose)
+    common = sum(word in words_of("english") or word.endswith("n't") for word in words)
+    foreign = sum(not word.isascii() for word in words)
+    return 7 * (common - 2 * foreign) >= len(words)
+
+
+def _own_words(text: str) -> str:
+    """Return what the person wrote themselves, without what they pasted."""
+    lines = [line for line in _FENCE.sub("\n", _TAG.sub(" ", text)).splitlines() if line.strip()]
+    pasted = expression("log-line")
+    return "\n".join(line.strip() for line in lines if not (len(line) > 12 and pasted.match(line)))
+
+
+def _stem(word: str) -> str:
+    """Return a word without plural, -ing and -ed, so that "buttons" meets "button"; names with
+    dots or digits stay.
+    """
+    if not word.isalpha() or len(word) < 4:
+        return word
+    if len(word) == 4:
+        is_plural = word[-1] == "s" and word[-2] not in "sui"
+        return word[:-1] if is_plural else word.rstrip("e")
+    endings = [ending for ending in _ENDINGS if word.endswith(ending)]
+    ending = next((ending for ending in endings if len(word) - len(ending) >= 3), "")
+    stem = word.removesuffix(ending) + ("y" if ending == "ies" else "")
+    return stem.rstrip("e") or word

@@ -1,0 +1,317 @@
+"""What a tool call does (look, change, check, run, ship, tidy), and how it ended.
+
+Invariant: the kind depends on the call alone. Reading proves nothing however well it goes, so a
+command that cannot be placed is `run`, never `check`.
+
+How a call ended is read from its answer and its kind. `is_error` is one sign among several: a pipe
+hides an exit code, a flagged error may be mechanics of editing and shells, and only a check can
+pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+from reflector.judges.reading.wordings import Wording, first, wordings
+from reflector.transcripts.message import ToolCall
+
+#: Kinds whose success is proof of something.
+Check = Literal["test", "types", "lint", "build", "ci"]
+_Work = Literal["install", "ship", "run", "change", "revert"]
+_Aside = Literal["poll", "tidy", "look", "admin"]
+Kind = Check | _Work | _Aside
+
+CHECKS: frozenset[str] = frozenset(get_args(Check))
+#: Kinds whose files are what the step is about.
+_WITH_FILES = frozenset({"change", "test"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call, read.
+
+    kind     what it does
+    command  the shell command or the target, one line, at most 160 characters
+    files    base names of the files that it changes or checks
+    is_mcp   it calls a tool of an MCP server
+    """
+
+    kind: Kind
+    command: str
+    files: tuple[str, ...] = ()
+    is_mcp: bool = False
+
+
+#: Characters of a command that are read.
+_READ = 4 * 1024
+#: What starts what was built is a `run`, as any command that cannot be placed.
+_START = "command-start"
+_RUN_IDS = frozenset({"command-test", "command-types", "command-lint", "command-build", _START})
+#: Of several commands in one call the kind that comes first here is that of the call.
+_KINDS: tuple[Kind, ...] = (
+    *("revert", "test", "ci", "build", "types", "lint"),
+    *("ship", "install", "run", "change", "tidy", "look"),
+)
+
+#: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the
+#: run ended.
+_SILENT_PART = re.compile(
+    r"(?:cd|pushd|export|set|sleep|wait|true|mkdir|rm|kill)\b.*|source \S*/activate|\w+=\S*|\}|\)"
+)
+_FILTER = re.compile(
+    r"(?:tail|head|cut|sort|uniq|wc|cat|(?:e?grep|rg)(?: -\S+(?: \d+)?)* [^\s./-]+)(?: -\S+(?: "
+    r"\d+)?)*|tee(?: \S+)*"
+)
+_EXIT_CODE = re.compile(
+    r"\becho [\"']?[\w "
+    r"=:-]{0,16}\$(?:\?|\{PIPESTATUS\[\d\]\})[\"']?(?=\s*(?:$|[;&|\n]))"
+)
+#: What prints more: the output of another command, a text in place of a file, the file that was
+#: checked, files that a filter reads; and what may be another command under the name of one that
+#: runs.
+_PRINTS_MORE = re.compile(
+    r"\$\(|`|<<|<\(|\(\)|\r|compose config|--(?:help|print|show)|grep [^|;&\n]*(?<= "
+    r")-(?:\w*[rRf]|-(?:file|\S*recursive))"
+)
+
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*?^\s*\2\b", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_REDIRECTION = re.compile(r"\s+\d?>+&?\s*\S+")
+_INNER_SHELL = re.compile(
+    (
+        r"\b(?:(?:bash|sh|zsh|fish|dash|powershell|pwsh|cmd)(?:\.exe)? (?:-\w+ "
+        r")*(?:-l?i?c|-Command|/c) |ssh (?:-\S+ (?:[^-\s'\"]\S* )?)*[\w@.:-]+ |docker (?:compose "
+        r")?exec (?:-\S+ )*[\w-]+ (?:bash -c |sh -c )?)(['\"])(.*?)\1"
+    ),
+    re.DOTALL,
+)
+_SPLIT = re.compile(r"&&|\|\||;|\n|\||(?<![&>\d])&(?![&>\d])")
+_WRAPPER = re.compile(
+    r"^(?:\(|\{ |!\s|(?:then|do|else|if|while|until|time|nohup|exec|sudo(?: "
+    r"-\S+)*|command|builtin|stdbuf \S+|nice(?: -n \S+)?|xvfb-run(?: -\S+)*)\s+|timeout(?: -\S+)* "
+    r"\S+\s+|(?:env )?(?:\w+=(?:'[^']*'|\"[^\"]*\"|\S*)\s+)+|env\s+|direnv exec \S+ "
+    r"|nix(?:-shell| develop| shell)? (?:\S+ )*?(?:-c|--command|--run) |(?:npx|bunx|pnpx|pnpm "
+    r"(?:exec|dlx)|yarn (?:exec|dlx)|npm exec(?: --)?|uvx)(?: "
+    r"--?(?:yes|y|no-install|bun|silent))*\s+|(?:poetry|uv|pipenv|pdm|rye|hatch|pixi|dotenv) "
+    r"run(?: --\S+(?: (?=\S+=)\S+)?)*\s+|mise (?:exec|x)(?: \S+)*? -- |bundle exec |docker(?:-| "
+    r")compose(?: -\S+ \S+)* (?:exec|run)(?: -{1,2}\S+)* [\w-]+ |docker exec(?: -\S+)* [\w-]+ "
+    r"|wsl(?: -\S+)* |rtk (?:proxy )?|caffeinate(?: -\S+)* |doppler run -- |op run -- "
+    r"|(?:\S*/)?(?:\.?venv|env|\.venv)/bin/(?:python3? -m )?|python3?(?:\.\d+)? -m "
+    r"|vendor/bin/|(?:\./)?node_modules/\.bin/|\./(?=gradlew|mvnw))"
+)
+_FILE = re.compile(r"[\w.@+-]+\.[A-Za-z]\w{0,6}\b")
+_NOT_A_FILE = re.compile(
+    r"^(?:\d+\.\w+|e\.g|i\.e|node\.js|\w+\.(?:com|org|io|dev|net|app|ai))$",
+    re.IGNORECASE,
+)
+
+_SHELLS = ("Bash", "PowerShell", "Shell")
+_TOOLS: dict[str, Kind] = {
+    **dict.fromkeys(("Read", "Grep", "Glob", "LS", "NotebookRead", "WebSearch", "LSP"), "look"),
+    **dict.fromkeys(("WebFetch", "ToolSearch", "Task", "Agent"), "look"),
+    **dict.fromkeys(("ListMcpResourcesTool", "ReadMcpResourceTool"), "look"),
+    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "change"),
+    **dict.fromkeys(("BashOutput", "TaskOutput", "AgentOutputTool", "Monitor"), "poll"),
+    **dict.fromkeys(("KillShell", "KillBash", "TaskStop"), "tidy"),
+}
+#: The arguments that name the target of a tool, the most telling one first.
+_TARGETS = ("file_path", "notebook_path", "path", "pattern", "url", "query", "description")
+_WRITES_FILE = re.compile(r"(?:^|\s)>{1,2} ?[\w./~-]+\.\w+")
+_TASK_OUTPUT = re.compile(r"tasks/[\w-]+\.output")
+
+
+def read_call(call: ToolCall) -> Step:
+    """Return what one call does."""
+    arguments = call.input
+    if call.name in _SHELLS:
+        return _read_command(str(arguments.get("command") or "")[:_READ])
+    kind = _TOOLS.get(call.name)
+    if kind is not None:
+        target = str(next(filter(None, map(arguments.get, _TARGETS)), ""))
+        return _step(kind, f"{call.name} {_one_line(target)}", target)
+    if call.name.startswith("mcp__"):
+        action = str(arguments.get("action") or "")
+        return Step("run", f"{call.name} {action}".strip()[:160], is_mcp=True)
+    return Step("admin", call.name)
+
+
+def _step(kind: Kind, command: str, names_files: str) -> Step:
+    return Step(kind, command[:160], files_in(names_files) if kind in _WITH_FILES else ())
+
+
+def _read_command(command: str) -> Step:
+    kind = _kind_of(command)
+    if kind == "look" and "/dev/null" not in command:
+        kind = "change" if _WRITES_FILE.search(_QUOTED.sub("Q", command)) else "look"
+    if kind in ("look", "tidy") and _TASK_OUTPUT.search(command):
+        kind = "poll"
+    return _step(kind, _one_line(command), command)
+
+
+def is_run(call: ToolCall) -> bool:
+    """Return whether a call is a command that does nothing but test, build, check or start what was
+    built: no part of it prints a file, a page, history or words of its own.
+    """
+    command = str(call.input.get("command") or "")
+    if call.name not in _SHELLS or len(command) > _READ or _PRINTS_MORE.search(command):
+        return False
+    runs = [row for row in wordings("command") if row.id in _RUN_IDS]
+    has_run = False
+    for segment, is_piped in _segments(_without_exit_code(command)):
+        if any(row.expression.match(segment) for row in runs):
+            has_run = True
+        elif segment and not (_FILTER if is_piped else _SILENT_PART).fullmatch(segment):
+            return False
+    return has_run
+
+
+def _without_exit_code(command: str) -> str:
+    """Return a command without words in quotes, and without the parts that print an exit code."""
+    with_variables = _QUOTED.sub(lambda quoted: quoted[0] if "$" in quoted[0] else "Q", command)
+    return _QUOTED.sub("Q", _EXIT_CODE.sub("", with_variables))
+
+
+def _segments(script: str) -> Iterator[tuple[str, bool]]:
+    """Yield each command of a script, and whether the one before it is piped into it."""
+    begin, is_piped = 0, False
+    for separator in _SPLIT.finditer(script):
+        yield _unwrapped(script[begin : separator.start()]), is_piped
+        begin, is_piped = separator.end(), separator[0] == "|"
+    yield _unwrapped(script[begin:]), is_piped
+
+
+@lru_cache(maxsize=128)  # the same tests are run again and again
+def _kind_of(command: str) -> Kind:
+    text = _HEREDOC.sub(" ", command)
+    inner = [match[2] for match in _INNER_SHELL.finditer(text)]
+    segments = [
+        segment for script in (text, *inner) for segment, _ in _segments(_QUOTED.sub("Q", script))
+    ]
+    kinds = [_kind_of_segment(segment) for segment in segments if segment]
+    return min(kinds, key=_KINDS.index, default="tidy")
+
+
+def _kind_of_segment(segment: str) -> Kind:
+    rows = (row for row in wordings("command") if row.id != _START)
+    return cast(Kind, next((row.says for row in rows if row.expression.match(segment)), "run"))
+
+
+def _unwrapped(segment: str) -> str:
+    """Return a segment without `cd x`, `VAR=1`, `npx`, `timeout 60` and their like, up to eight
+    of them.
+    """
+    rest = segment.strip().lstrip("({ ")
+    for _ in range(8):
+        match = _WRAPPER.match(rest)
+        if match is None:
+            break
+        rest = rest[match.end() :].lstrip()
+    return _REDIRECTION.sub("", rest).strip()
+
+
+def files_in(text: str) -> tuple[str, ...]:
+    """Return the base names of files in a text, in order, each once, at most 16."""
+    names = [name.lower() for name in _FILE.findall(text[:4000].replace("\\", "/"))]
+    files = [name for name in names if 4 <= len(name) <= 60 and not _NOT_A_FILE.match(name)]
+    return tuple(dict.fromkeys(files))[:16]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+#: `ran` is a command that ended without an error: proof only where it had failed before.
+Ending = Literal["passes", "fails", "ran", "mechanics", "silent"]
+
+#: Kinds whose text is read for failure. The text of a file that was looked at is not a result.
+_TELLING = CHECKS | {"run", "install", "ship"}
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_FINDING = re.compile(r"^\s*[\w./-]+\.\w{1,5}:\d+", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """`quote` is the decisive line as printed, at most 240 characters."""
+
+    ending: Ending
+    quote: str
+    rule: str
+
+
+_SILENT = RunEnd("silent", "", "")
+#: A longer answer of a command that is not a check holds text of all kinds.
+_LONG = 2000
+_EXIT_CODE_LINE = re.compile(r"^(?:Error: )?Exit code \d+\s*")
+_HAS_WORD = re.compile(r"\w{2}")
+
+
+def read_result(step: Step, text: str, is_error: bool) -> RunEnd:
+    """Return how a call ended that answered this text."""
+    is_silent = step.kind not in _TELLING or step.is_mcp
+    if is_silent and not is_error:
+        return _SILENT
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _read_error(step, text) if is_error else _read_output(step, text)
+
+
+def _read_output(step: Step, text: str) -> RunEnd:
+    is_check = step.kind in CHECKS
+    counts = wordings("counted", "check") if is_check else wordings("counted")
+    lines = text if is_check else text[:_LONG]
+    match = first(counts, text) or first(wordings("line"), lines)
+    if match is not None:
+        return _end_at(*match, text)
+    if _goes_on(text) or step.kind in ("test", "ci"):
+        return _SILENT
+    last_line = _last_line(text) or "no output"
+    if not is_check:
+        return RunEnd("ran", last_line, "ran")
+    return _SILENT if _FINDING.search(text) else RunEnd("passes", last_line, "no-complaint")
+
+
+def _goes_on(text: str) -> bool:
+    return "running in background" in text[:400] or "<status>running" in text[:200]
+
+
+def _read_error(step: Step, text: str) -> RunEnd:
+    """Return how a call ended whose result is flagged as an error."""
+    slip = first(wordings("mechanics"), text)
+    if slip is not None and not _is_finding(step, slip[0], text):
+        return RunEnd("mechanics", "", slip[0].id)
+    if step.kind in ("look", "tidy", "admin"):
+        return RunEnd("mechanics", "", "flagged-look")
+    printed = wordings("counted", "check", "line")
+    failing = [row for row in printed if row.says == "fails" and row.id != "exit-code"]
+    match = first(failing, text)
+    if match is not None:
+        return _end_at(*match, text)
+    quote = _last_line(_EXIT_CODE_LINE.sub("", text.lstrip())) or _last_line(text)
+    return RunEnd("fails", quote, "flagged-error")
+
+
+def _is_finding(step: Step, slip: Wording, text: str) -> bool:
+    """Return whether a slip is the result of a check: a compiler that misses a file has found
+    something, an `ls` that misses one has not.
+    """
+    return slip.id == "wrong-place" and step.kind in CHECKS and ": cd: " not in text
+
+
+def _end_at(row: Wording, match: re.Match[str], text: str) -> RunEnd:
+    """Return the end that a wording tells, with the line in which it stands."""
+    start = text.rfind("\n", 0, match.start() + 1) + 1
+    if match[0].startswith("\n"):
+        start = match.start() + 1
+    end = text.find("\n", max(match.end() - 1, start))
+    line = text[start:end] if end >= 0 else text[start:]
+    return RunEnd("passes" if row.says == "passes" else "fails", _one_line(line)[:240], row.id)
+
+
+def _last_line(text: str) -> str:
+    """Return the last line with words in it: it tells how a run went."""
+    lines = reversed(text.strip().splitlines()[-12:])
+    return _one_line(next((line for line in lines if _HAS_WORD.search(line)), ""))[:240]
