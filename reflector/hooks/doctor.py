@@ -37,9 +37,14 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
-from reflector.playbook_files.edits import in_git, is_shared
+from reflector.playbook_files.git_versions import in_git, is_shared
 from reflector.playbook_files.mirrors import mirrors
-from reflector.playbook_files.playbook_json import foreign_note, kept_of_others, read, untaken
+from reflector.playbook_files.playbook_json import (
+    foreign_note,
+    kept_of_others,
+    read_playbook,
+    untaken,
+)
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
@@ -198,7 +203,7 @@ def _close_to_others(tops: list[Path]) -> None:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
-    raw = read(project.playbook_json)
+    raw = read_playbook(project.playbook_json)
     loaded = load(raw) if raw is not None else None
     # where the ledger wrote that file, it says what is wrong
     if loaded is not None and loaded.format == "foreign":
