@@ -204,7 +204,7 @@ MUTATIONS = [
     Mutation(CHECKING, " or ground.words not in _SHOW", "", ("tests/reflection/test_hostile.py",)),
     Mutation(CHECKING, "& rows - said", "& rows", LINED),
     Mutation(CHECKING, "if one.reflection_id not in read and", "if False and", LINED),
-    Mutation(LINES, ">= _REWORDED", "> 1", LINED),
+    Mutation(LINES, "< _LEAST_LIKENESS", "<= 1", LINED),
     Mutation(MIRRORS, " or _is_remembered(ledger, project, name, marked.body)", "", MIRRORED),
     Mutation(
         LINES,
@@ -234,7 +234,7 @@ MUTATIONS = [
         ANSWERED,
     ),
     Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
-    Mutation(LINES, "inside[:1] if by", "inside if by", LINED),
+    Mutation(LINES, "[project] if wanted.is_loaded else allowed", "allowed", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(

@@ -204,12 +204,9 @@ def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
     """Return the names that the ledger gave to live bullets of a file, by those in the file,
     where they differ.
     """
-    rows = {row.name: row for row in ledger.rows() if row.status == "live"}
-    names_by_words = _by_words(row.bullet for row in rows.values())
-    expected = rows.keys() | loaded.named_here
-    strange = [bullet for bullet in loaded.bullets if bullet.name not in expected]
-    names = {bullet.name: _next(names_by_words, bullet) for bullet in strange}
-    return {old: new for old, new in names.items() if new != old}
+    names = _names_taken_in({row.name: row for row in ledger.rows()}, loaded)
+    changed = {old: new for old, new in names.items() if new != old}
+    return {old: changed[old] for old in changed if old not in loaded.named_here}
 
 
 def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
