@@ -34,7 +34,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
 from reflector.reflection.window import is_retracted, keys_of, own_messages
-from reflector.text.secrets import found as secrets_in
+from reflector.text.secrets import secret_kinds
 from reflector.text.words import count
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -361,7 +361,7 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
             not said
             or len(said) > _MOST_CHARACTERS
             or said.count("\n") >= _MOST_LINES
-            or secrets_in(said)
+            or secret_kinds(said)
         ):
             continue
         number = 0

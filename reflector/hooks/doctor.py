@@ -52,7 +52,7 @@ from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
-from reflector.text.secrets import found
+from reflector.text.secrets import secret_kinds
 from reflector.trials.trial import running, trial_place
 
 _LITTLE_SPACE = 200 * 2**20
@@ -388,7 +388,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
-    if secrets := [bullet.name for bullet in bullets if found(bullet.text)]:
+    if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = (
             f"{_counted(len(secrets), 'bullet')} with what looks like a secret: "
             f"{', '.join(secrets[:10])}"

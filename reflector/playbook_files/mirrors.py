@@ -225,9 +225,9 @@ def _path(project: Project, name: str) -> Path:
     return path
 
 
-def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> Marked:
-    """Write a file's section. Raises Changed if the section is not `instead_of` any
-    more, OSError, ValueError, LedgerError.
+def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> None:
+    """Write a file's section. Raises Changed if the section is not `instead_of` any more, OSError,
+    ValueError, LedgerError.
     """
     path = _path(project, name)
     raw = read_playbook(path)

@@ -37,7 +37,7 @@ from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
-from reflector.text.words import context_tokens, terms, words
+from reflector.text.words import context_tokens, terms, words_of
 
 ACTOR: Final = "check"
 #: The share of words in order from which on one text is another one reworded.
@@ -142,7 +142,7 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
     files = list(_files_of(root, (), []))
     with suppress(OSError):
         files += _files_of(root, [Path(agent_folder()).expanduser() / "CLAUDE.md"], [])
-    runs = {bullet.name: _in_a_row(bullet.text) for bullet in bullets if words(bullet.text)}
+    runs = {bullet.name: _in_a_row(bullet.text) for bullet in bullets if words_of(bullet.text)}
     exempted: dict[str, str] = {}
     for file in files:
         text = _in_a_row(file.raw.decode("utf-8", "replace"))
@@ -151,7 +151,7 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
 
 
 def _in_a_row(text: str) -> str:
-    return " ".join(["", *words(text), ""])
+    return " ".join(["", *words_of(text), ""])
 
 
 class _File(NamedTuple):
