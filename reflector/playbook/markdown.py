@@ -309,7 +309,7 @@ def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
             at += 1
             continue
         end = _end_of(tokens, at)
-        line = tokens[at].map[0] + 1 if tokens[at].map else 1
+        line, _ = tokens[at].map or (0, 0)
         starts = (i for i in range(at, end) if tokens[i].type in _LISTS)
         nested = next(starts, end)
         own = _words(tokens[at:nested])
@@ -320,7 +320,7 @@ def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
                 yield below, f"{own} {text}"
         else:
             rest = [_words([token]) for token in tokens[nested:end]]
-            yield line, " ".join([own, *rest]).strip()
+            yield line + 1, " ".join([own, *rest]).strip()
         at = end + 1
 
 

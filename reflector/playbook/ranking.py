@@ -84,7 +84,8 @@ def choose(
         return Choice(tuple(ranked))
     seed = _seed(ranked, standing)
     fill = _Fill(room, cost)
-    rest = [bullet for bullet in ranked if bullet.name not in places or not fill.take(bullet)]
+    pinned = {bullet.name for bullet in ranked if bullet.name in places and fill.take(bullet)}
+    rest = [bullet for bullet in ranked if bullet.name not in pinned]
     rest.sort(key=lambda bullet: (-_gain(bullet, standing), best_first(bullet)))
     explored = int(fill.room * EXPLORED)
     passed_over = [b for b in rest if _gain(b, standing) <= 0 or not fill.take(b, explored)]

@@ -52,7 +52,9 @@ def _holds(value: object) -> bool:
         return isinstance(value, list | dict)
     if isinstance(value, dict):
         return _is_bullet(value) or any(map(_holds_section, value.values()))
-    return isinstance(value, list) and (_has_bullets(value) or any(map(_holds_section, value)))
+    if not isinstance(value, list):
+        return False
+    return _has_bullets(value) or any(map(_holds_section, value))
 
 
 def _holds_section(section: object) -> bool:

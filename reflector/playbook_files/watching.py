@@ -359,9 +359,8 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
         if rows[name].status == "removed"
     ]
     files = {line.file for line in lines}
-    watched = [row for row in rows.values() if row.status == "watched"]
-    of_files = [row for row in watched if file_of.get(row.name) in files]
-    lost = [row for row in of_files if row.name not in lines_by_name]
+    unmatched = [row for row in _watched(rows.values()) if row.name not in lines_by_name]
+    lost = [row for row in unmatched if file_of.get(row.name) in files]
     names = Names(rows, first)
     for line in new:
         reworded = _reworded(line, [row for row in lost if file_of[row.name] == line.file])
@@ -376,6 +375,10 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
         lines_by_name[name] = line
     changes += [(Change("remove", row.name), file_of[row.name]) for row in lost]
     return Watching(lines_by_name, changes)
+
+
+def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
+    return [row for row in rows if row.status == "watched"]
 
 
 def _matched(
@@ -413,7 +416,7 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
     """
     every = load_markdown(raw, every=True) if is_markdown(raw) else loaded
     texts = {same_words(bullet.text) for bullet in every.bullets}
-    watched = {row.name: same_words(row.text) for row in ledger.rows() if row.status == "watched"}
+    watched = {row.name: same_words(row.text) for row in _watched(ledger.rows())}
     adopted = {name: text for name, text in watched.items() if text in texts}
     rest = tuple(b for b in loaded.bullets if same_words(b.text) not in adopted.values())
     return replace(loaded, bullets=rest), [Change("restore", name) for name in adopted]
