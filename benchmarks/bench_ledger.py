@@ -27,7 +27,7 @@ from reflector.events.registry import fold
 from reflector.ledger.counters import Counters
 from reflector.ledger.rows import event_of
 from reflector.ledger.store import Ledger
-from reflector.playbook_files.playbook_json import render
+from reflector.playbook_files.playbook_json import render_playbook
 from reflector.project import Project
 
 
@@ -234,7 +234,7 @@ def _refresh(ledger: Ledger, project: Project, numbers: Iterator[int]) -> Side:
         events = made.session(next(numbers))
         begun = time.perf_counter()
         ledger.append(events)
-        render(ledger, project)
+        render_playbook(ledger, project)
         return time.perf_counter() - begun
 
     return work

@@ -20,7 +20,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
-from reflector.playbook.evidence import HARMS, against, interval
+from reflector.playbook.evidence import HARMS, against, share_interval
 from reflector.prices import spent_on
 from reflector.reflection.checking import MODE, NOTHING, is_sound, readings
 from reflector.text.words import context_tokens
@@ -51,7 +51,7 @@ class Answered:
         """Return what these answers show."""
         yes = sum(answers)
         no = len(answers) - yes
-        return cls(yes, no, *interval(yes, no), round(against(min(yes, no), max(yes, no)), 1))
+        return cls(yes, no, *share_interval(yes, no), round(against(min(yes, no), max(yes, no)), 1))
 
     def words(self, yes: str, no: str) -> str:
         """Return the result in words, "" where there are too few answers for one."""

@@ -22,7 +22,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import MAX_COUNT, hidden_fault, text_fault
 from reflector.playbook.change import SETS, Change
 from reflector.playbook.names import SECTIONS, Names
-from reflector.text.secrets import found as secrets_in
+from reflector.text.secrets import secret_kinds as secrets_in
 
 if TYPE_CHECKING:
     from reflector.events.state import Entry

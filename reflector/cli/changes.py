@@ -52,7 +52,12 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
-from reflector.playbook_files.playbook_json import checkpoint_of, digest, look, untaken
+from reflector.playbook_files.playbook_json import (
+    checkpoint_of,
+    content_digest,
+    examine_playbook,
+    untaken,
+)
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:
@@ -442,7 +447,7 @@ def edit(place: Place) -> None:
         raise nothing
     with place.pipeline() as pipeline:
         opened = pipeline.ledger.head().position
-        kind = look(pipeline.ledger, project).kind
+        kind = examine_playbook(pipeline.ledger, project).kind
     if kind == "foreign":
         raise click.ClickException(
             f"{file} is another tool's; change bullets with `{place.command('revise')}`"
@@ -456,7 +461,7 @@ def edit(place: Place) -> None:
             before = ledger.head().position
             # Others may have written the file since the editor began, and a shared one does not say
             # its time.
-            ledger.set_checkpoint(checkpoint_of(project), opened, digest(given))
+            ledger.set_checkpoint(checkpoint_of(project), opened, content_digest(given))
         with place.pipeline() as pipeline:
             problems = untaken(pipeline.ledger, project)
             events = list(pipeline.ledger.events(after=before, types=CHANGING))

@@ -214,7 +214,7 @@ def check(
 
 def _why_none(advice: Advice) -> str:
     """Return why there is nothing to check, and what to do."""
-    unread = [one for one in advice.left if one.startswith(("not read: ", "not followed: "))]
+    unread = [one for one in advice.omitted if one.startswith(("not read: ", "not followed: "))]
     looked = ", ".join(advice.files)
     if not looked and not unread:
         looked = "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
@@ -411,7 +411,7 @@ def _answer(
     return LinesJson(
         files=advice.files,
         scopes=advice.scopes,
-        left_out=[*advice.left],
+        left_out=[*advice.omitted],
         sessions=_by_agent(found),
         compressed={title: len(paths) for title, paths in _compressed().items()},
         questions=plan.questions - ran.asked,
@@ -448,7 +448,7 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         scope = advice.scopes.get(name)
         when = f"only for {', '.join(scope)}" if scope else "at each start"
         note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens {when}")
-    for text in advice.left:
+    for text in advice.omitted:
         note(f"  {text}")
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
     note(

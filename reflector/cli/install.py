@@ -352,10 +352,10 @@ def _share(place: Place, *, dry_run: bool, out: bool) -> None:
 
 
 def _mirror(place: Place, names: tuple[str, ...], *, out: bool) -> None:
-    from reflector.playbook_files.mirrors import add_mirror, checked, remove_mirror
+    from reflector.playbook_files.mirrors import add_mirror, agent_file_name, remove_mirror
 
     project = place.project()
-    names = tuple(map(checked, names))
+    names = tuple(map(agent_file_name, names))
     if out and place.is_untouched:
         for name in names:
             click.echo(safe(f"{name} does not hold the playbook."))

@@ -41,7 +41,7 @@ from reflector.mistakes import Finding
 from reflector.playbook.bullet import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook_files import playbook_json as playbook_file
-from reflector.playbook_files.edits import is_shared
+from reflector.playbook_files.git_versions import is_shared
 from reflector.playbook_files.playbook_json import PlaybookRefused
 from reflector.project import Project
 from reflector.proof import heads
@@ -133,13 +133,13 @@ def _drift(project: Project) -> list[DriftJson]:
     """
     with project.open_ledger() as ledger:
         playbook = fold(ledger.history())
-        wanted = playbook_file.dumped(project, playbook.bullets(), playbook.updated_at).decode()
-        tables = playbook_file.render(ledger, project).decode()
+        wanted = playbook_file.dump_for(project, playbook.bullets(), playbook.updated_at).decode()
+        tables = playbook_file.render_playbook(ledger, project).decode()
         is_foreign = playbook_file.is_foreign(ledger, project)
     path = project.playbook_json
     raw = read_ours(path, MAX_BYTES) if path.exists() else b""
     at = load(raw).last_updated or playbook.updated_at
-    as_written = playbook_file.dumped(project, playbook.bullets(), at).decode()
+    as_written = playbook_file.dump_for(project, playbook.bullets(), at).decode()
     written = raw.decode("utf-8", "replace")
     drift = []
     for name, text, due in (
@@ -175,7 +175,7 @@ def _rebuild(place: Place, project: Project) -> Path | None:
             if not ledger.may_append():
                 raise
             refused = error
-        kept = playbook_file.mend(ledger, project)
+        kept = playbook_file.set_unreadable_aside(ledger, project)
     if kept is not None:
         note(
             f"{project.playbook_json} could not be read and is written again; the old file is "

@@ -24,7 +24,7 @@ from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.files import write_named
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
-from reflector.playbook.evidence import interval
+from reflector.playbook.evidence import share_interval
 from reflector.resources import install_command
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ class Uses(NamedTuple):
         )
         return cls(rows, used, told, standing, observed(rows, past, used), found, results)
 
-    def json(self, row: BulletRow) -> ListedJson:
-        """Return a bullet as `list --json` has it."""
+    def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
+        """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
         used, shown = self.used.get(row.name), self.shown[row.name]
-        low, high = interval(*shown)
+        low, high = share_interval(*shown) if with_interval else (0.0, 1.0)
         return shaped(
             ListedJson,
             row,
@@ -132,7 +132,7 @@ def worth(row: BulletRow, shown: Observed) -> str:
     """Return the share helpful with its interval, for a line of its own; "" without any verdict."""
     if shown.share is None:
         return ""
-    low, high = (f"{end:.0%}" for end in interval(*shown))
+    low, high = (f"{end:.0%}" for end in share_interval(*shown))
     verdicts = f"{sum(shown):.3g} verdict{'' if sum(shown) == 1 else 's'}"
     more = ", without baselines and repeats" if row.helpful + row.harmful > sum(shown) else ""
     return f"share helpful: {shown.share:.0%} of {verdicts} (90% interval: {low} to {high}){more}"
@@ -195,7 +195,10 @@ def list_(
     every = uses.rows
     if counting is not None:
         every = _recounted(asked, every, counting)
-    known = [uses.json(row) for row in every if everything or row.status == "live"]
+    order = sort or ("best" if search is None and not asked.as_json else None)
+    with_interval = asked.as_json or order == "best"
+    listed = [row for row in every if everything or row.status == "live"]
+    known = [uses.json(row, with_interval=with_interval) for row in listed]
     last = asked.ledger.at([asked.then.position]) if asked.then is not None else ()
     now = time_of(last[0].recorded_at) if last else datetime.now(UTC)
     before = written(now - timedelta(days=stale)) if now is not None and stale is not None else None
@@ -213,8 +216,8 @@ def list_(
             for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))
         }
         rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
-    if sort is not None or (search is None and not asked.as_json):
-        rows.sort(key=ORDERS[sort or "best"])
+    if order is not None:
+        rows.sort(key=ORDERS[order])
     rows = rows[:limit]
     if asked.answers(rows):
         return

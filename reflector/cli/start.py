@@ -47,7 +47,7 @@ from reflector.playbook_files.playbook_json import (
     foreign_note,
     kept_of_others,
     of_another,
-    read,
+    read_playbook,
     untaken,
 )
 from reflector.project import Project
@@ -284,7 +284,7 @@ def _problems(project: Project) -> Iterator[str]:
         (project.playbook_json, Path(user_folder()).absolute() / ".claude" / "playbook.json")
     ):
         try:
-            raw = read(path)
+            raw = read_playbook(path)
         except OSError as error:
             yield os_error_words(error)
         else:

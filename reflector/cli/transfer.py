@@ -56,10 +56,10 @@ from reflector.playbook_files.edits import under_free_names
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.playbook_json import (
     PlaybookRefused,
+    bullets_to_import,
     drop_known,
     import_bullets,
-    new_bullets,
-    settle,
+    settle_file,
     without_known,
 )
 from reflector.playbook_files.watching import adopting
@@ -246,7 +246,7 @@ def _adopt(
         loaded, watched = adopting(ledger, loaded, raw)
         loaded = under_free_names(ledger, loaded, project.first_number) if rename else loaded
         loaded, known = without_known(ledger, loaded)
-        new, undo = new_bullets(ledger, loaded, file), None
+        new, undo = bullets_to_import(ledger, loaded, file), None
         restored = [bullet for step in changing(ledger, watched) for bullet in step.after]
         if (new or watched) and not dry_run:
             tx, before = ledger.draw(), ledger.head().position
@@ -268,7 +268,7 @@ def _load(place: Place, file: Path) -> tuple[LoadedJson, list[str]]:
         _lines(file, "loading") as lines,
     ):
         end = load(ledger, lines())
-        aside = settle(ledger, project)
+        aside = settle_file(ledger, project)
         trials = _trials_elsewhere(place, ledger, 0, is_moved=not project.config.ledger_url)
     place.write(project)
     if aside is not None:

@@ -28,13 +28,13 @@ from reflector.changes.propose import Quote, propose
 from reflector.events import event as ev
 from reflector.events.bullets import PROMOTED
 from reflector.events.event import Event, NewEvent, identity
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
 from reflector.reflection.window import is_retracted, keys_of, own_messages
-from reflector.text.secrets import found as secrets_in
+from reflector.text.secrets import secret_kinds
 from reflector.text.words import count
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from reflector.config import Config
 
 ACTOR = "rules"
-_AGE: Final = timedelta(days=30)
+_MAX_AGE: Final = timedelta(days=30)
 #: The most proposals of one time: those that wait already are to keep their place.
-_MOST: Final = 10
+_MAX_PROPOSALS: Final = 10
 
 #: `standing` is meant for later sessions too; a `correction` is known to be only when a second
 #: session says the same.
 Kind = Literal["standing", "correction"]
 
 #: A longer message is a task, a plan or something pasted.
-_MOST_CHARACTERS: Final = 1_200
-_MOST_LINES: Final = 12
-_MOST_SENTENCE: Final = 300
-_FEWEST_WORDS: Final = 3
+_MAX_CHARACTERS: Final = 1_200
+_MAX_LINES: Final = 12
+_MAX_SENTENCE: Final = 300
+_LEAST_WORDS: Final = 3
 
 _LEAD: Final = (
     r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as "
@@ -169,29 +169,33 @@ def hear(
     proposed = 0
     for window_id in window_ids if config.wishes else ():
         window = ledger.event(window_id)
-        if (
-            window is None
-            or window.type != ev.SESSION_RECORDED
-            or window.data is None
-            or window.data.get("agent_id")
-        ):
+        if window is None or not _is_conversation(window):
             continue
         try:
-            own, people = frozenset(keys_of(window)), said.get(window_id)
-            messages = (
-                own_messages(window)
-                if people is None
-                else (one for one in people if one.key in own)
-            )
-            heard = list(wishes(messages))
+            heard = list(wishes(_messages_of(window, said.get(window_id))))
         except (OSError, UnknownTranscript):
             continue
         for wish in heard:
             event = _heard(window, wish)
             if ledger.event(event.event_id) is None:
                 proposed += _propose(ledger, event)
-                ledger.append([event])  # where nothing was proposed
+                ledger.append([event])  # if nothing was proposed
     return _waiting(proposed)
+
+
+def _is_conversation(window: Event) -> bool:
+    """Return whether a window is of a person's own conversation, not of a sub-agent's."""
+    if window.type != ev.SESSION_RECORDED or window.data is None:
+        return False
+    return not window.data.get("agent_id")
+
+
+def _messages_of(window: Event, people: Sequence[Message] | None) -> Iterable[Message]:
+    """Return the messages of a window, out of what people said in its session if that was read."""
+    if people is None:
+        return own_messages(window)
+    keys = frozenset(keys_of(window))
+    return [message for message in people if message.key in keys]
 
 
 def _heard(window: Event, wish: Wish) -> NewEvent:
@@ -215,49 +219,83 @@ def _heard(window: Event, wish: Wish) -> NewEvent:
 
 
 def _propose(ledger: Ledger, event: NewEvent) -> bool:
-    data, rows = event.data, ledger.rows()
-    if any(row.status == "live" and alike(data["text"], row.bullet) for row in rows):
+    """Propose a wish, if it is not in the playbook; return whether a proposal waits."""
+    wish = event.data
+    text = wish["text"]
+    rows = ledger.rows()
+    live = [row.bullet for row in rows if row.status == "live"]
+    if any(alike(text, bullet) for bullet in live):
         return False
-    before = [] if data["kind"] == "standing" else _said_before(ledger, event)
-    if data["kind"] == "correction" and not before:
+    is_standing = wish["kind"] == "standing"
+    before = [] if is_standing else _said_before(ledger, event)
+    if not is_standing and not before:
         return False
-    reason = "a person asked for it" if not before else "people said the same in two sessions"
-    change = Change("add", section=data["section"], text=data["text"])
-    gone = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
-    if again := next((row for row in gone if alike(data["text"], row.bullet)), None):
-        change, reason = (
-            Change("restore", again.name),
-            f"{reason} again; it was removed ({again.reason})",
-        )
-    said: list[Event | NewEvent] = [*before, event]
-    evidence = [
-        Quote((one.data or {})["quote"], "person", one.session_id, one.target_id) for one in said
-    ]
+    reason = "a person asked for it" if is_standing else "people said the same in two sessions"
+    change = Change("add", section=wish["section"], text=text)
+    removed = [row for row in rows if row.status == "removed" and row.reason != PROMOTED]
+    row = next((row for row in removed if alike(text, row.bullet)), None)
+    if row is not None:
+        change = Change("restore", row.name)
+        reason = f"{reason} again; it was removed ({row.reason})"
     with suppress(BulletRefused):  # rejected twice, or merged into a bullet that says more
-        made = propose(
+        proposal = propose(
             ledger,
             change,
             origin="rules",
             trust="person",
             reason=reason,
-            evidence=evidence,
+            evidence=[*map(_quote_of, before), _quote_of(event)],
             actor=ACTOR,
             first=[event],
         )
-        return made.state == "waiting"
+        return proposal.state == "waiting"
     return False
+
+
+def _quote_of(event: Event | NewEvent) -> Quote:
+    return Quote((event.data or {})["quote"], "person", event.session_id, event.target_id)
 
 
 def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
     """Return the newest wish of another session that says the same, if there is one."""
     text = event.data["text"]
-    for one in reversed(list(ledger.events(types=[ev.WISH_HEARD]))):
-        if one.data is None or one.session_id in (None, event.session_id):
+    for earlier in reversed(list(ledger.events(types=[ev.WISH_HEARD]))):
+        wish = earlier.data
+        if wish is None or earlier.session_id in (None, event.session_id):
             continue
-        said = Bullet("", one.data["section"], one.data["text"])
-        if alike(text, said) and not is_retracted(ledger, one.target_id or ""):
-            return [one]
+        bullet = Bullet("", wish["section"], wish["text"])
+        if alike(text, bullet) and not is_retracted(ledger, earlier.target_id or ""):
+            return [earlier]
     return []
+
+
+@dataclass(slots=True)
+class _Group:
+    """Alike answers to the question what is missing, of one kind and about one bullet.
+
+    answer  the first of them, `actor` the judge that gave it
+    quotes  of all of them
+    """
+
+    answer: Mapping[str, Any]
+    actor: str
+    quotes: list[Quote]
+
+    @property
+    def is_of_person(self) -> bool:
+        return any(quote.by == "person" for quote in self.quotes)
+
+    @property
+    def support(self) -> tuple[bool, int]:
+        """What a person said comes first, then what most sessions show."""
+        return self.is_of_person, len({quote.session for quote in self.quotes})
+
+    def takes(self, answer: Mapping[str, Any]) -> bool:
+        """Return whether an answer says the same."""
+        own = self.answer
+        if (own["kind"], own["name"]) != (answer["kind"], answer["name"]):
+            return False
+        return alike(answer["text"], Bullet("", own["section"], own["text"]))
 
 
 def propose_learned(ledger: Ledger) -> str:
@@ -266,50 +304,77 @@ def propose_learned(ledger: Ledger) -> str:
 
     The playbook's lock must be held. Raises LedgerError.
     """
-    since = (datetime.now(UTC) - _AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    read = ledger.events(types=[ev.REFLECTION_COMPLETED], after=ledger.position_at(since))
-    learned = [one for one in read if (one.data or {}).get("proposals")]
-    if not learned:
+    groups = _groups(_unproposed(ledger))
+    if not groups:
         return ""
-    known = ledger.events(types=[ev.CHANGE_PROPOSED])
-    done = {
-        said.get("window") for event in known for said in (event.data or {}).get("evidence", ())
-    }
-    groups: list[tuple[Mapping[str, Any], list[Quote], str]] = []
-    for event in learned:
-        if event.event_id in done or any(
-            is_retracted(ledger, on) for on in (event.event_id, event.target_id or "")
-        ):
-            continue
-        for one in (event.data or {})["proposals"]:
-            by = "person" if one["words"] == "person" else "tool"
-            found = Quote(one["quote"], by, event.session_id, event.event_id)
-            for first, quotes, _ in groups:
-                is_same = (first["kind"], first["name"]) == (one["kind"], one["name"])
-                if is_same and alike(one["text"], Bullet("", first["section"], first["text"])):
-                    quotes.append(found)
-                    break
+    groups.sort(key=lambda group: group.support, reverse=True)
+    rows = {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}
+    return _waiting(sum(_propose_group(ledger, group, rows) for group in groups[:_MAX_PROPOSALS]))
+
+
+def _unproposed(ledger: Ledger) -> list[Event]:
+    """Return the readings of the last month that found something to be missing, without those that
+    were proposed or retracted.
+    """
+    since = (datetime.now(UTC) - _MAX_AGE).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    readings = ledger.events(types=[ev.REFLECTION_COMPLETED], after=ledger.position_at(since))
+    learned = [event for event in readings if (event.data or {}).get("proposals")]
+    if not learned:
+        return []
+    proposed: set[str] = set()
+    for event in ledger.events(types=[ev.CHANGE_PROPOSED]):
+        evidence = (event.data or {}).get("evidence", ())
+        proposed |= {quote.get("window") for quote in evidence}
+    new = [event for event in learned if event.event_id not in proposed]
+    return [event for event in new if not _is_taken_back(ledger, event)]
+
+
+def _is_taken_back(ledger: Ledger, event: Event) -> bool:
+    return is_retracted(ledger, event.event_id) or is_retracted(ledger, event.target_id or "")
+
+
+def _groups(readings: Iterable[Event]) -> list[_Group]:
+    groups: list[_Group] = []
+    for event in readings:
+        for answer in (event.data or {})["proposals"]:
+            speaker = "person" if answer["words"] == "person" else "tool"
+            quote = Quote(answer["quote"], speaker, event.session_id, event.event_id)
+            group = next((group for group in groups if group.takes(answer)), None)
+            if group is None:
+                groups.append(_Group(answer, event.actor, [quote]))
             else:
-                groups.append((one, [found], event.actor))
-    waiting, rows = 0, {row.name: row for row in ledger.rows() if row.status in ("live", "watched")}
-    for one, quotes, actor in sorted(groups, key=lambda group: _support(group[1]), reverse=True)[
-        :_MOST
-    ]:
-        of, why = rows.get(one["name"] or ""), one["why"]
-        if any(row is not of and alike(one["text"], row.bullet) for row in rows.values()):
-            continue  # a line says it
-        names = (one["name"],) if one["kind"] == "supersede" else ()
-        if of is not None and of.status == "watched":  # its file is for a person to change
-            names, why = (), f"instead of {of.name}: {why}"
-        change = Change(
-            "merge" if names else "add", names=names, section=one["section"], text=one["text"]
+                group.quotes.append(quote)
+    return groups
+
+
+def _propose_group(ledger: Ledger, group: _Group, rows: Mapping[str, BulletRow]) -> bool:
+    """Propose a group's answer, unless a line says it; return whether a proposal waits."""
+    answer = group.answer
+    text = answer["text"]
+    reason = answer["why"]
+    replaced = rows.get(answer["name"] or "")
+    beside_it = [row.bullet for row in rows.values() if row is not replaced]
+    if any(alike(text, bullet) for bullet in beside_it):
+        return False
+    names = (answer["name"],) if answer["kind"] == "supersede" else ()
+    if replaced is not None and replaced.status == "watched":
+        # Its file is for a person to change.
+        names = ()
+        reason = f"instead of {replaced.name}: {reason}"
+    kind: Literal["merge", "add"] = "merge" if names else "add"
+    change = Change(kind, names=names, section=answer["section"], text=text)
+    with suppress(BulletRefused):
+        proposal = propose(
+            ledger,
+            change,
+            origin="model",
+            trust="person" if group.is_of_person else "tool",
+            reason=reason,
+            evidence=sorted(group.quotes, key=lambda quote: quote.by),
+            actor=f"curator/{group.actor}",
         )
-        said = sorted(quotes, key=lambda quote: quote.by)
-        with suppress(BulletRefused):
-            facts: Any = {"origin": "model", "trust": said[0].by, "actor": f"curator/{actor}"}
-            made = propose(ledger, change, reason=why, evidence=said, **facts)
-            waiting += made.state == "waiting"
-    return _waiting(waiting)
+        return proposal.state == "waiting"
+    return False
 
 
 def learned_words(proposed: str, answered: int, why: str = "") -> str:
@@ -321,16 +386,10 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
     return f"No model answered what is missing{f': {why}' if why else ''}."
 
 
-def _support(quotes: list[Quote]) -> tuple[bool, int]:
-    return any(one.by == "person" for one in quotes), len({one.session for one in quotes})
-
-
 def _waiting(count: int) -> str:
-    return (
-        f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`"
-        if count
-        else ""
-    )
+    if not count:
+        return ""
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,20 +415,20 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
     for message in messages:
         if message.role != "user" or message.origin not in ("human", "refusal") or message.chain:
             continue
-        said = message.text.strip()
-        if (
-            not said
-            or len(said) > _MOST_CHARACTERS
-            or said.count("\n") >= _MOST_LINES
-            or secrets_in(said)
-        ):
+        text = message.text.strip()
+        if not _may_hold_wish(text) or secret_kinds(text):
             continue
         number = 0
-        for sentence in _sentences(said):
-            if heard := _wish_in(sentence):
-                form, text = heard
-                yield Wish(form, text, sentence, message.key, number)
+        for sentence in _sentences(text):
+            if wish := _wish_in(sentence):
+                form, advice = wish
+                yield Wish(form, advice, sentence, message.key, number)
                 number += 1
+
+
+def _may_hold_wish(text: str) -> bool:
+    """Return False for a task, a plan or something pasted, which are longer."""
+    return 0 < len(text) <= _MAX_CHARACTERS and text.count("\n") < _MAX_LINES
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -379,14 +438,15 @@ def _sentences(text: str) -> Iterator[str]:
     plain = outside_tags(_FENCE.sub("\n", text))
     for line in plain.split("\n"):
         if line.strip() and not _QUOTED.match(line):
-            yield from (part.strip() for part in _SENTENCE.split(line) if part.strip())
+            parts = (part.strip() for part in _SENTENCE.split(line))
+            yield from filter(None, parts)
 
 
 def _wish_in(sentence: str) -> tuple[Form, str] | None:
     """Return the form and the text of a wish; None if the sentence is not one."""
-    if len(sentence) > _MOST_SENTENCE:  # of a long one the first clause may be a wish
+    if len(sentence) > _MAX_SENTENCE:  # of a long one the first clause may be a wish
         sentence = sentence.partition(", ")[0]
-    if len(sentence) > _MOST_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
+    if len(sentence) > _MAX_SENTENCE or sentence.endswith(("?", ":", "？", "：")):
         return None
     for form in FORMS:
         match = form.expression.fullmatch(sentence.rstrip())
@@ -395,13 +455,17 @@ def _wish_in(sentence: str) -> tuple[Form, str] | None:
         if form.id == "no-use" and not _CORRECTS.match(sentence):
             continue
         wish = match["wish"].strip(" .!,;\"'。！、，")
-        if (
-            count(wish) < _FEWEST_WORDS
-            or _POINTS.search(" ".join(wish.split()[:6]))
-            or _MOMENTARY.search(wish)
-        ):
+        if not _means_something(wish):
             return None
         text = f"{form.before} {wish}" if form.before else wish[0].upper() + wish[1:]
-        text += "." if text[-1].isalnum() or text[-1] in "`\"')" else ""
+        if text[-1].isalnum() or text[-1] in "`\"')":
+            text += "."
         return None if text_fault(text) else (form, text)
     return None
+
+
+def _means_something(wish: str) -> bool:
+    """Return False for a wish that points to what only the conversation says, or is for now."""
+    if count(wish) < _LEAST_WORDS or _MOMENTARY.search(wish):
+        return False
+    return not _POINTS.search(" ".join(wish.split()[:6]))

@@ -37,9 +37,14 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
-from reflector.playbook_files.edits import in_git, is_shared
+from reflector.playbook_files.git_versions import in_git, is_shared
 from reflector.playbook_files.mirrors import mirrors
-from reflector.playbook_files.playbook_json import foreign_note, kept_of_others, read, untaken
+from reflector.playbook_files.playbook_json import (
+    foreign_note,
+    kept_of_others,
+    read_playbook,
+    untaken,
+)
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
@@ -47,7 +52,7 @@ from reflector.sessions import locks, spool
 from reflector.sessions.drain import drain
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
-from reflector.text.secrets import found
+from reflector.text.secrets import secret_kinds
 from reflector.trials.trial import running, trial_place
 
 _LITTLE_SPACE = 200 * 2**20
@@ -196,7 +201,7 @@ def _close_to_others(tops: list[Path]) -> None:
 
 
 def _playbook(project: Project) -> Iterator[Check]:
-    raw = read(project.playbook_json)
+    raw = read_playbook(project.playbook_json)
     loaded = load(raw) if raw is not None else None
     # where the ledger wrote that file, it says what is wrong
     if loaded is not None and loaded.format == "foreign":
@@ -348,7 +353,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
 def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
-    if secrets := [bullet.name for bullet in bullets if found(bullet.text)]:
+    if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
         text = (
             f"{_counted(len(secrets), 'bullet')} with what looks like a secret: "
             f"{', '.join(secrets[:10])}"

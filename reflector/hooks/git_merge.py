@@ -113,7 +113,7 @@ def share(root: Path, *, out: bool = False, dry_run: bool = False) -> tuple[Chan
     Returns the change of the attributes and that of git's configuration.
     """
     from reflector.hooks.install import Change
-    from reflector.playbook_files.edits import ATTRIBUTES, attributes_file, is_shared
+    from reflector.playbook_files.git_versions import ATTRIBUTES, attributes_file, is_shared
 
     if git_says(root, "rev-parse", "--is-inside-work-tree") != b"true\n":
         raise GitRefused(

@@ -52,43 +52,52 @@ def _entries(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     its section.
     """
     for key in ("bullets", "skills"):
-        held = document.get(key)
-        if isinstance(held, list | dict):
-            for entry in held.values() if isinstance(held, dict) else held:
+        bullets = document.get(key)
+        if isinstance(bullets, list | dict):
+            for entry in bullets.values() if isinstance(bullets, dict) else bullets:
                 section = entry.get("section") if isinstance(entry, dict) else None
                 yield str(section or "OTHERS"), entry
             return
     sections = document.get("sections")
     if isinstance(sections, list):
-        for section in sections:
-            if isinstance(section, dict):
-                named = (section[key] for key in _TITLES if isinstance(section.get(key), str))
-                title = next(named, "OTHERS")
-                yield from ((title, entry) for entry in _listed(section))
+        for section in filter(_is_object, sections):
+            title = _title(section)
+            yield from ((title, entry) for entry in _listed(section))
     elif isinstance(sections, dict) and any(map(_is_foreign, sections.values())):
         for title, section in sections.items():
-            entries = _listed(section) if isinstance(section, dict) else section
-            yield from (
-                (title, entry) for entry in (entries if isinstance(entries, list) else [entries])
-            )
+            yield from ((title, entry) for entry in _entries_of(section))
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _title(section: Mapping[str, Any]) -> str:
+    titles = (section.get(key) for key in _TITLES)
+    return next((title for title in titles if isinstance(title, str)), "OTHERS")
+
+
+def _entries_of(section: Any) -> list[Any]:
+    if isinstance(section, dict):
+        return _listed(section)
+    return section if isinstance(section, list) else [section]
 
 
 def _is_foreign(section: Any) -> bool:
     """Return whether a section is an object, or a list with bullets in other words than ours."""
     if isinstance(section, dict):
         return True
-    return isinstance(section, list) and any(
-        isinstance(one, dict) and "content" in one for one in section
-    )
+    if not isinstance(section, list):
+        return False
+    return any("content" in entry for entry in filter(_is_object, section))
 
 
 def _listed(section: Mapping[str, Any]) -> list[Any]:
-    held = next(
-        (section[key] for key in LISTS if isinstance(section.get(key), list | dict)), section
-    )
-    if held is section and not all(isinstance(entry, dict) for entry in section.values()):
+    values = (section.get(key) for key in LISTS)
+    bullets = next((value for value in values if isinstance(value, list | dict)), section)
+    if bullets is section and not all(map(_is_object, section.values())):
         return [section]
-    return [*held.values()] if isinstance(held, dict) else [*held]
+    return [*bullets.values()] if isinstance(bullets, dict) else [*bullets]
 
 
 def _deprecated(entry: Any) -> str | None:
@@ -107,12 +116,13 @@ def _in_our_words(entry: Any) -> Any:
     """
     if not isinstance(entry, dict) or "content" not in entry or "text" in entry:
         return entry
-    kept: dict[str, Any] = {"text": entry["content"]}
-    inside = entry.get("metadata")
+    bullet: dict[str, Any] = {"text": entry["content"]}
+    metadata = entry.get("metadata")
+    places = [entry, metadata] if isinstance(metadata, dict) else [entry]
     for key in ("helpful", "harmful"):
-        for place in (entry, inside if isinstance(inside, dict) else {}):
-            counted = next((place[name] for name in (key, f"{key}_count") if name in place), None)
-            if counted is not None:
-                kept[key] = counted
+        for place in places:
+            count = place.get(key) if key in place else place.get(f"{key}_count")
+            if count is not None:
+                bullet[key] = count
                 break
-    return kept
+    return bullet

@@ -63,9 +63,8 @@ def sections_text(bullets: Iterable[Bullet]) -> str:
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
     for bullet in bullets:
         lines[bullet.section].append(bullet.line)
-    return "\n\n".join(
-        f"## {SECTIONS[slug]}\n" + "\n".join(found) for slug, found in lines.items() if found
-    )
+    parts = [f"## {SECTIONS[slug]}\n" + "\n".join(items) for slug, items in lines.items() if items]
+    return "\n\n".join(parts)
 
 
 def is_counting(value: object) -> TypeGuard[Counting]:

@@ -165,12 +165,14 @@ def load(
     if (version := document.get("version", VERSION)) != VERSION:
         parser.notes.append(f"version {brief(version)} was read as {VERSION}")
     updated = document.get("last_updated")
-    if updated is not None and not (
-        isinstance(updated, str) and len(updated) <= 64 and updated.isprintable()
-    ):
+    if updated is not None and not _may_be_time(updated):
         parser.notes.append(f"last_updated {brief(updated)} is not a time")
         updated = None
     return parser.loaded(shape, updated)
+
+
+def _may_be_time(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 64 and value.isprintable()
 
 
 class _Duplicates(dict[str, Any]):
@@ -194,11 +196,12 @@ class _NoNumber:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    marked = _Duplicates(found)
-    marked.twice = tuple(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+    mapping = dict(pairs)
+    if len(mapping) == len(pairs):
+        return mapping
+    marked = _Duplicates(mapping)
+    counts = Counter(key for key, _ in pairs)
+    marked.twice = tuple(key for key, count in counts.items() if count > 1)
     return marked
 
 
@@ -228,11 +231,11 @@ class Parser:
     unnamed_are_kpt: bool = False
     is_foreign: bool = False
 
-    def problem(self, where: str, what: str, value: str, way_out: str) -> None:
-        self.problems.append(Finding("playbook", where, what, way_out, value))
+    def problem(self, where: str, fault: str, value: str, way_out: str) -> None:
+        self.problems.append(Finding("playbook", where, fault, way_out, value))
 
     @property
-    def mend(self) -> str:
+    def remedy(self) -> str:
         """The way out of a fault of the file as a whole."""
         return _IMPORT if self.foreign else REBUILD
 
@@ -260,12 +263,12 @@ class Parser:
             line = error.object.count(b"\n", 0, error.start) + 1
             byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
             self.problem(
-                f"line {line}", "is not UTF-8", byte, (f"save the file as UTF-8, or {self.mend}")
+                f"line {line}", "is not UTF-8", byte, (f"save the file as UTF-8, or {self.remedy}")
             )
             return None
         if text.strip():
             return text
-        self.problem("the file", "is empty", "", self.mend)
+        self.problem("the file", "is empty", "", self.remedy)
         return None
 
     def parse(self, raw: bytes | str) -> dict[str, Any] | None:
@@ -278,20 +281,17 @@ class Parser:
                 text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber
             )
         except json.JSONDecodeError as error:
-            near = text[max(error.pos - error.colno + 1, error.pos - 40) : error.pos + 20].split(
-                "\n"
-            )[0]
-            cut_off = (
-                error.msg.startswith("Unterminated")
-                or not text[error.pos : error.pos + 1000].strip()
-            )
-            at_end = " (the file ends there: it was cut off)" if cut_off else ""
+            line_start = error.pos - error.colno + 1
+            near = text[max(line_start, error.pos - 40) : error.pos + 20].split("\n")[0]
+            is_at_end = not text[error.pos : error.pos + 1000].strip()
+            is_cut_off = is_at_end or error.msg.startswith("Unterminated")
+            at_end = " (the file ends there: it was cut off)" if is_cut_off else ""
             where = f"line {error.lineno}, column {error.colno}"
             self.is_foreign = not may_be_playbook(text)
-            self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.mend)
+            self.problem(where, f"is not JSON: {error.msg}{at_end}", brief(near), self.remedy)
             return None
         except RecursionError:
-            self.problem("the file", "is nested too deeply to be a playbook", "", self.mend)
+            self.problem("the file", "is nested too deeply to be a playbook", "", self.remedy)
             return None
         self.is_foreign = not is_playbook(document)
         if not self.is_foreign:
@@ -344,27 +344,28 @@ class Parser:
             self.entry(f"key_points[{index}]", "oth", entry)
 
     def entry(self, where: str, slug: str, entry: object) -> None:
+        """Read an entry of a section, or note what is wrong with it."""
         if isinstance(entry, str):
             if is_name(entry) or _IDENTIFIER.fullmatch(entry.strip()):
-                self.problem(
-                    where, "is an id, not a text", brief(entry), "write the text that it stands for"
-                )
+                way_out = "write the text that it stands for"
+                self.problem(where, "is an id, not a text", brief(entry), way_out)
                 return
             entry = {"text": entry}
-        if not isinstance(entry, dict):
+        if isinstance(entry, dict):
+            self.object(where, slug, entry)
+        else:
             self.problem(where, "is not a bullet", brief(entry), _FORM)
-            return
+
+    def object(self, where: str, slug: str, entry: dict[str, Any]) -> None:
+        """Read an entry that is an object."""
+        before = len(self.problems)
         name = entry.get("name")
         if name is not None:
             where = f"{where} {brief(name)}"
         self.duplicates(where, entry)
-        before = len(self.problems)
         if name is not None and not is_name(name):
             self.problem(where, "the name has no known form", brief(name), _NAMES)
-        text = entry.get("text")
-        if (fault := text_fault(text)) is not None:
-            shown = brief(text) if "text" in entry else "missing"
-            self.problem(where, fault, shown, "correct the text, or remove the entry")
+        text = self.text(where, entry)
         counters = self.counters(where, entry)
         unknown = sorted(brief(key) for key in entry if key not in _ENTRY_KEYS)
         if unknown:
@@ -376,10 +377,17 @@ class Parser:
                 f"{where}: names here have numbers from {self.first} up; it is given a new one"
             )
             name = None
-        if len(self.problems) == before and isinstance(text, str):
+        if len(self.problems) == before:
             self.entries.append(_Entry(where, slug, name, text, counters))
-        elif is_name(name) and isinstance(name, str):
+        elif isinstance(name, str) and is_name(name):
             self.taken.add(name)  # an entry that cannot be read still owns its name
+
+    def text(self, where: str, entry: dict[str, Any]) -> str:
+        text = entry.get("text")
+        if (fault := text_fault(text)) is not None:
+            shown = brief(text) if "text" in entry else "missing"
+            self.problem(where, fault, shown, "correct the text, or remove the entry")
+        return str(text)
 
     def counters(self, where: str, entry: dict[str, Any]) -> tuple[int, int] | None:
         if not entry.keys() & {"helpful", "harmful", "score"}:
@@ -395,8 +403,10 @@ class Parser:
         if type(value) is int and low <= value <= MAX_COUNT:
             return value
         is_below = type(value) is int and value < low == 0
-        what = "is negative" if is_below else f"is not a whole number from {low:,} to {MAX_COUNT:,}"
-        self.problem(where, f"{key} {what}", brief(value), "correct the number")
+        fault = f"is not a whole number from {low:,} to {MAX_COUNT:,}"
+        if is_below:
+            fault = "is negative"
+        self.problem(where, f"{key} {fault}", brief(value), "correct the number")
         return 0
 
     def bullets(self) -> list[Bullet]:
@@ -405,14 +415,14 @@ class Parser:
         """
         owners: dict[str, _Entry] = {}
         for entry in self.entries:
-            if (
-                entry.name is not None
-                and (owner := owners.setdefault(entry.name, entry)) is not entry
-            ):
-                at = f"at {owner.where.rsplit(' ', 1)[0]}"
-                self.problem(entry.where, "the name is there already", at, _TWICE)
+            if entry.name is None:
+                continue
+            owner = owners.setdefault(entry.name, entry)
+            if owner is not entry:
+                place = f"at {owner.where.rsplit(' ', 1)[0]}"
+                self.problem(entry.where, "the name is there already", place, _TWICE)
         names = Names([*self.taken, *owners], self.first)
-        found = []
+        bullets: list[Bullet] = []
         for entry in self.entries:
             name = entry.name
             if name is None:
@@ -423,17 +433,20 @@ class Parser:
             if entry.counters is None:
                 self.uncounted.add(name)
             self.places[name] = entry.where
-            found.append(Bullet(name, entry.slug, entry.text, *(entry.counters or (0, 0))))
-        return found
+            bullets.append(Bullet(name, entry.slug, entry.text, *(entry.counters or (0, 0))))
+        return bullets
 
     def loaded(self, shape: Format, updated: str | None = None) -> Loaded:
         """Return what was read of a file of a shape."""
         order = list(SECTIONS)
-        bullets = tuple(sorted(self.bullets(), key=lambda b: order.index(b.section)))
-        said = (
-            tuple(self.problems),
-            tuple(self.notes),
-            frozenset(self.named_here),
-            frozenset(self.uncounted),
+        bullets = sorted(self.bullets(), key=lambda bullet: order.index(bullet.section))
+        return Loaded(
+            format=shape,
+            bullets=tuple(bullets),
+            last_updated=updated,
+            problems=tuple(self.problems),
+            notes=tuple(self.notes),
+            named_here=frozenset(self.named_here),
+            uncounted=frozenset(self.uncounted),
+            places=self.places,
         )
-        return Loaded(shape, bullets, updated, *said, self.places)

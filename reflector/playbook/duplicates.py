@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
@@ -29,7 +29,7 @@ _WORDS_A_MORE: Final = 12
 #: Shorter texts are duplicates only where nothing but their writing differs.
 _LEAST_WORDS: Final = 3
 #: The most texts that one is compared with for a word of its own.
-_MOST_MEETINGS: Final = 50
+_MAX_MEETINGS: Final = 50
 
 _PHRASES: Final = (
     (r"important:|note:|remember:", " "),
@@ -53,10 +53,6 @@ _PHRASES: Final = (
     (r"pull requests?|\bprs?\b", " pullrequest "),
     (r"adheres? to|adhering to|stick to|sticking to|conforms? to|comply with", " follow "),
 )
-_REWRITES: Final = tuple(
-    (re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES
-)
-
 #: The same of scripts without spaces. What may be left out, that need not be done, and words that
 #: limit stay.
 _UNSPACED_PHRASES: Final = (
@@ -109,10 +105,6 @@ _UNSPACED_PHRASES: Final = (
     (r"កុំ|ហាម|មិនត្រូវ|មិនគួរ|មិន(?!ចាំបាច់)", " not "),
     (r"សូម|ត្រូវតែ|ត្រូវ|គួរតែ|គួរ|ជានិច្ច|ទាំងអស់|គ្រប់|នូវ", " "),
 )
-_UNSPACED_REWRITES: Final = tuple(
-    (unicodedata.normalize("NFKC", old), new) for old, new in _UNSPACED_PHRASES
-)
-
 _NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
 _EMPTY: Final = frozenset(
@@ -160,32 +152,27 @@ _NUMBERS: Final = {
         ("two three four five six seven eight nine ten eleven twelve").split(), start=2
     )
 }
-#: Marks of a list or a heading, and of emphasis.
-_MARKS: Final = re.compile(
-    (
-        r"^\s*(?:[-*+>•]\s+|#+\s+|\[[ "
-        r"xX]\]\s+|\d+[.)]\s+)+|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)"
-    ),
-    re.M,
+#: Marks of a list or a heading, and of emphasis. It and the next ones are compiled at their first
+#: use: no command but those that look for duplicates needs them.
+_MARKS: Final = (
+    r"(?m)^\s*(?:[-*+>•]\s+|#+\s+|\[[ xX]\]\s+|\d+[.)]\s+)+"
+    r"|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)"
 )
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
+_LINK: Final = r"\[([^\]\n]+)\]\(([^)\s]+)\)"
 #: What is quoted is a name, a command or somebody's words.
-_QUOTED: Final = re.compile(r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!\w)")
+_QUOTED: Final = r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!\w)"
 _TYPOGRAPHY: Final = str.maketrans(
     {"’": "'", "‘": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": " ", "→": "->"}
 )
 _EDGES: Final = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕၊။"
-_SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
+_SENTENCE: Final = r"(?<=[.!?;])\s+|\n+"
 #: A condition in front of what it limits.
-_FRONTED: Final = re.compile(
-    (
-        r"^\W*((?:before|when|whenever|after|if|while|once|until"
-        r"|unless)\b[^,]*),\s*(?:then\s+)?(.+?)\W*$"
-    ),
-    re.S,
+_FRONTED: Final = (
+    r"(?s)^\W*((?:before|when|whenever|after|if|while|once|until|unless)\b[^,]*)"
+    r",\s*(?:then\s+)?(.+?)\W*$"
 )
-_SEPARATOR: Final = re.compile(r"(,(?=\s)|、|\s(?:and|or|&)\s)")
-_CAPITALISED: Final = re.compile(r"(?<=[\w,] )[A-Z]\w+")
+_SEPARATOR: Final = r"(,(?=\s)|、|\s(?:and|or|&)\s)"
+_CAPITALISED: Final = r"(?<=[\w,] )[A-Z]\w+"
 _NO: Final = "¬"
 
 
@@ -209,7 +196,7 @@ class Pair:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(one.name for one in self.bullets)
+        return frozenset(bullet.name for bullet in self.bullets)
 
 
 class _Read(NamedTuple):
@@ -239,25 +226,27 @@ class _Read(NamedTuple):
         return tuple(sorted(_without_use(self.affirmed) or self.written))
 
 
-def duplicates(bullets: Iterable[Bullet], kept: Collection[frozenset[str]] = ()) -> list[Pair]:
+def duplicates(bullets: Iterable[Bullet], apart: Collection[frozenset[str]] = ()) -> list[Pair]:
     """Return the pairs that may be the same advice, and those that contradict each other, in the
     order of the bullets.
 
-    kept  pairs of names that a person decided to keep apart.
+    apart  pairs of names that a person decided to keep apart.
     """
     listed = list(bullets)
-    reads = [_read(one.text) for one in listed]
-    found = (_pair(listed[i], reads[i], listed[j], reads[j]) for i, j in _meetings(listed, reads))
-    return [pair for pair in found if pair is not None and pair.names not in kept]
+    reads = [_read(bullet.text) for bullet in listed]
+    meetings = _meetings(listed, reads)
+    pairs = [_pair(listed[i], reads[i], listed[j], reads[j]) for i, j in meetings]
+    return [pair for pair in filter(None, pairs) if pair.names not in apart]
 
 
 def near(text: str, section: str, bullets: Iterable[Bullet]) -> list[Pair]:
     """Return the pairs that a new text of a section makes with bullets; its own bullet has the
     name "".
     """
-    new, read = Bullet("", section, text), _read(text)
-    found = (_pair(new, read, one, _read(one.text)) for one in bullets)
-    return [pair for pair in found if pair is not None]
+    new = Bullet("", section, text)
+    read = _read(text)
+    pairs = [_pair(new, read, bullet, _read(bullet.text)) for bullet in bullets]
+    return [pair for pair in pairs if pair is not None]
 
 
 def alike(text: str, bullet: Bullet) -> bool:
@@ -285,10 +274,10 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
             default=None,
         )
         others = holding[rarest] if rarest is not None else []
-        if len(others) > _MOST_MEETINGS:
+        if len(others) > _MAX_MEETINGS:
             others = made_of[read.in_any_order]
             begin = bisect_right(others, number)
-            others = others[begin : begin + _MOST_MEETINGS]
+            others = others[begin : begin + _MAX_MEETINGS]
         for other in others:
             is_near = (
                 bullets[other].section == bullets[number].section
@@ -301,22 +290,19 @@ def _meetings(bullets: list[Bullet], reads: list[_Read]) -> Iterator[tuple[int, 
 
 def _pair(a: Bullet, read_a: _Read, b: Bullet, read_b: _Read) -> Pair | None:
     kind, why = _same(a.text, read_a, b.text, read_b)
-    if a.section != b.section:
-        kind, why = (
-            kind if kind in ("exact", "normalised") else None,
-            f"{why}; their sections differ",
-        )
     if kind is None:
         return None
-    if a.section == b.section and _verdict(a) * _verdict(b) < 0:
-        kind, why = "contradiction", f"{why}; one helped and the other did harm"
     first, second = sorted((a, b), key=best_first)
-    is_mergeable = kind != "contradiction" and a.section == b.section
-    text = (
-        max(first.text, second.text, key=lambda text: len(_read(text).words))
-        if is_mergeable
-        else None
-    )
+    if a.section != b.section:
+        if kind not in ("exact", "normalised"):
+            return None
+        return Pair(kind, f"{why}; their sections differ", (first, second))
+    if _verdict(a) * _verdict(b) < 0:
+        kind = "contradiction"
+        why = f"{why}; one helped and the other did harm"
+    if kind == "contradiction":
+        return Pair(kind, why, (first, second))
+    text = max(first.text, second.text, key=lambda text: len(_read(text).words))
     return Pair(kind, why, (first, second), text)
 
 
@@ -325,36 +311,38 @@ def _verdict(bullet: Bullet) -> int:
 
 
 def _same(text_a: str, a: _Read, text_b: str, b: _Read) -> tuple[Kind | None, str]:
-    """How two texts say the same, and why; None where they do not."""
+    """Return how two texts say the same, and why; None and "" if they do not."""
     if text_a == text_b:
         return "exact", "the same text"
     if any(a.names[name].isdisjoint(b.names[name]) for name in a.names.keys() & b.names.keys()):
         return None, ""
     if a.written == b.written and a.written:
         return "normalised", "only case, punctuation or markup differ"
-    if min(len(a.affirmed), len(b.affirmed)) < _LEAST_WORDS:
+    is_short = min(len(a.affirmed), len(b.affirmed)) < _LEAST_WORDS
+    if is_short or _relations(a) != _relations(b):
         return None, ""
-    if _relations(a) != _relations(b):
-        return None, ""
-    if a.words == b.words or _same_lists(a.listed, b.listed):
+    if a.words == b.words or _same_lists(a.listed, b.listed) or _is_longer(a, b):
         return "near", _difference(a, b)
-    if (_NO in a.words) != (_NO in b.words) and _without_use(a.affirmed) == _without_use(
-        b.affirmed
-    ):
+    negates_one = (_NO in a.words) != (_NO in b.words)
+    if negates_one and _without_use(a.affirmed) == _without_use(b.affirmed):
         return "contradiction", "one says to do it, the other not to"
-    short, long = sorted((a, b), key=lambda one: len(one.words))
+    return None, ""
+
+
+def _is_longer(a: _Read, b: _Read) -> bool:
+    """Return whether the longer of two texts has all words of the other, and a few more that do not
+    limit it.
+    """
+    short, long = sorted((a, b), key=lambda read: len(read.words))
     more = len(long.words) - len(short.words)
-    if not 0 < more <= len(short.words) // _WORDS_A_MORE or not _is_within(short.words, long.words):
-        return None, ""
-    added = Counter(long.words) - Counter(short.words)
+    is_near = 0 < more <= len(short.words) // _WORDS_A_MORE
+    if not is_near or not _is_within(short.words, long.words):
+        return False
+    added = (Counter(long.words) - Counter(short.words)).keys()
     # Of a script without spaces, nobody knows whether a cluster more is a word of its own or makes
     # another one.
-    if any(
-        word in _LIMITED or word in long.names or word in long.proper or is_unspaced(word)
-        for word in added
-    ):
-        return None, ""
-    return "near", _difference(a, b)
+    matter = _LIMITED | long.names.keys() | long.proper
+    return matter.isdisjoint(added) and not any(map(is_unspaced, added))
 
 
 def _relations(read: _Read) -> tuple[int, bool, bool]:
@@ -366,15 +354,24 @@ def _relations(read: _Read) -> tuple[int, bool, bool]:
 
 
 def _same_lists(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Whether two texts differ only in the order of a list: the words before and behind it are
-    the same.
+    """Return whether two texts differ only in the order of a list: the words before and after it
+    are the same.
     """
     if Counter(a) != Counter(b):
         return False
-    head = next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), 0)
-    tail = next((i for i, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=True)) if x != y), 0)
-    members = (sorted(" ".join(one[head : len(one) - tail]).split(" , ")) for one in (a, b))
-    return head > 0 and next(members) == next(members)
+    head = _same_words_in_front(a, b)
+    tail = _same_words_in_front(a[::-1], b[::-1])
+    return head > 0 and _members(a, head, tail) == _members(b, head, tail)
+
+
+def _same_words_in_front(a: tuple[str, ...], b: tuple[str, ...]) -> int:
+    """Return how many words two texts begin with in common; 0 for the same words."""
+    differences = (i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
+    return next(differences, 0)
+
+
+def _members(words: tuple[str, ...], head: int, tail: int) -> list[str]:
+    return sorted(" ".join(words[head : len(words) - tail]).split(" , "))
 
 
 def _without_use(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -391,67 +388,93 @@ def _difference(a: _Read, b: _Read) -> str:
     if any(map(is_unspaced, (*a.written, *b.written))):
         differ = _stretches(a.written, b.written)
     else:
-        only = (Counter(one.written) - Counter(other.written) for one, other in ((a, b), (b, a)))
-        differ = sorted(word for counter in only for word in counter)
-    return (
-        f"the same words but for: {', '.join(differ)}"
-        if differ
-        else "the same words in another order"
-    )
+        counts_a = Counter(a.written)
+        counts_b = Counter(b.written)
+        differ = sorted([*(counts_a - counts_b), *(counts_b - counts_a)])
+    if not differ:
+        return "the same words in another order"
+    return f"the same words but for: {', '.join(differ)}"
 
 
 def _stretches(a: tuple[str, ...], b: tuple[str, ...]) -> list[str]:
     """Return what one of two texts without spaces has and the other has not, each stretch once."""
     from difflib import SequenceMatcher  # most texts have spaces
 
-    found: list[str] = []
-    for kind, start_a, end_a, start_b, end_b in SequenceMatcher(
-        None, a, b, autojunk=False
-    ).get_opcodes():
+    stretches: set[str] = set()
+    for kind, *ends in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if kind != "equal":
-            found += filter(None, ("".join(a[start_a:end_a]), "".join(b[start_b:end_b])))
-    return sorted(set(found))
+            stretches |= {"".join(a[ends[0] : ends[1]]), "".join(b[ends[2] : ends[3]])}
+    return sorted(stretches - {""})
 
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Read:
     plain = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY))
-    plain = _MARKS.sub("", _LINK.sub(r"\1 \2", plain))
+    plain = re.sub(_MARKS, "", re.sub(_LINK, r"\1 \2", plain))
+    names = _names_in(plain)
+    folded = plain.casefold()
+    words: list[str] = []
+    for sentence in re.split(_SENTENCE, folded):
+        for number, part in enumerate(re.split(_SEPARATOR, _rewritten(sentence))):
+            is_separator = number % 2 == 1
+            if is_separator and words and words[-1] != ",":
+                words.append(",")
+            for token in _tokens(part):
+                _add(words, token, token in names)
+    return _Read(
+        written=tuple(_tokens(folded)),
+        listed=tuple(words),
+        names=names,
+        proper=frozenset(_stem(word.casefold()) for word in re.findall(_CAPITALISED, plain)),
+        asks=plain.rstrip(_EDGES.replace("?", "")).endswith("?"),
+    )
+
+
+def _names_in(plain: str) -> dict[str, frozenset[str]]:
+    """Return the names, paths and commands in a text as they are written, by their lower case."""
     names: dict[str, set[str]] = defaultdict(set)
-    for match in _QUOTED.finditer(plain):
+    for match in re.finditer(_QUOTED, plain):
         for token in _tokens(next(filter(None, match.groups()))):
             if not is_unspaced(token):
                 names[token.casefold()].add(token)
     for token in _tokens(plain):
-        is_word = is_unspaced(token) or (
-            token[0] != "-" and token.replace("-", "").replace("'", "").isalpha()
-        )
-        if not is_word or (token[1:] != token[1:].lower() and not token.isupper()):
+        if not _is_word(token):
             names[token.casefold()].add(token)
-    folded = plain.casefold()
-    written = tuple(_tokens(folded))
-    proper = {_stem(word.casefold()) for word in _CAPITALISED.findall(plain)}
-    words: list[str] = []
-    for sentence in _SENTENCE.split(folded):
-        fronted = _FRONTED.match(sentence)
-        moved = f"{fronted[2]} {fronted[1]}" if fronted else sentence
-        for pattern, new in _REWRITES:
-            moved = pattern.sub(new, moved)
-        for old, new in _UNSPACED_REWRITES if is_unspaced(moved) else ():
-            moved = re.sub(old, new, moved)
-        for number, part in enumerate(_SEPARATOR.split(moved)):
-            if number % 2 and words and words[-1] != ",":
-                words.append(",")
-            for token in _tokens(part):
-                _add(words, token, token in names)
-    forms = {name: frozenset(found) for name, found in names.items()}
-    return _Read(
-        written,
-        tuple(words),
-        forms,
-        frozenset(proper),
-        plain.rstrip(_EDGES.replace("?", "")).endswith("?"),
-    )
+    return {name: frozenset(forms) for name, forms in names.items()}
+
+
+def _is_word(token: str) -> bool:
+    """Return False for a name: a token with a digit, a sign, or a capital inside."""
+    has_capital_inside = token[1:] != token[1:].lower() and not token.isupper()
+    if has_capital_inside:
+        return False
+    is_plain = token.replace("-", "").replace("'", "").isalpha()
+    return is_unspaced(token) or (is_plain and token[0] != "-")
+
+
+def _rewritten(sentence: str) -> str:
+    """Return a sentence with a condition in front moved behind it, and with equal phrases for one
+    meaning.
+    """
+    fronted = re.match(_FRONTED, sentence)
+    text = f"{fronted[2]} {fronted[1]}" if fronted else sentence
+    for pattern, phrase in _rewrites():
+        text = pattern.sub(phrase, text)
+    if is_unspaced(text):
+        for pattern, phrase in _unspaced_rewrites():
+            text = pattern.sub(phrase, text)
+    return text
+
+
+@cache
+def _rewrites() -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(rf"(?<![\w-])(?:{old})(?![\w-])"), new) for old, new in _PHRASES]
+
+
+@cache
+def _unspaced_rewrites() -> list[tuple[re.Pattern[str], str]]:
+    rewrites = [(unicodedata.normalize("NFKC", old), new) for old, new in _UNSPACED_PHRASES]
+    return [(re.compile(old), new) for old, new in rewrites]
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -492,33 +515,29 @@ def _add(words: list[str], token: str, is_name: bool) -> None:
     words.append(word)
 
 
+#: Endings of number or tense, and what takes their place.
+_ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", ""))
+
+
 def _stem(word: str) -> str:
-    """A word without the ending of its number or tense. `important` is not `import`: only such
-    endings are cut.
+    """Return a word without the ending of its number or tense. `important` is not `import`: only
+    such endings are cut.
     """
-    if not word.isascii() or not word.isalpha() or len(word) < 4:
+    if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
-    for ending, new in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ing", ""),
-        ("ied", "y"),
-        ("ed", ""),
-        ("s", ""),
-    ):
+    for ending, new in _ENDINGS:
         root = word.removesuffix(ending)
-        if (
-            root == word
-            or len(root) < 3
-            or set(root).isdisjoint("aeiouy")
-            or word.endswith(("ss", "us", "is"))
-        ):
-            continue
-        word = root + new
-        if ending in ("ing", "ed") and word[-1] == word[-2] and word[-1] not in "lsz":
-            word = word[:-1]
-        break
+        if root != word and _is_root(root) and not word.endswith(("ss", "us", "is")):
+            word = root + new
+            is_doubled = word[-1] == word[-2] and word[-1] not in "lsz"
+            if is_doubled and ending in ("ing", "ed"):
+                word = word[:-1]
+            break
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _is_root(root: str) -> bool:
+    return len(root) >= 3 and not set(root).isdisjoint("aeiouy")
 
 
 _SAME: Final = {_stem(word): _stem(group.split()[0]) for group in _GROUPS for word in group.split()}

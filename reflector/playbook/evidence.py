@@ -12,45 +12,53 @@ from functools import lru_cache
 from math import exp, lgamma, log, log1p
 from typing import Final
 
-#: What lies on either side of an interval.
+#: The probability of a share on either side of an interval.
 _TAIL: Final = 0.05
-#: So many times likelier than even chances a share below one half has to be, to say that a bullet
+#: How many times likelier than even chances a share below one half has to be, to say that a bullet
 #: harms. By Ville's inequality a bullet at even chances ever comes to that in one of fifty cases at
 #: most, however often one looks.
 HARMS: Final = 50.0
+#: The digits of a share, and the steps that find more of them.
+_DIGITS: Final = 6
+_BISECTIONS: Final = 40
+#: Stands for 0 in a divisor (Lentz's method).
+_TINY: Final = 1e-300
 
 
 @lru_cache(maxsize=4096)
-def interval(helpful: float, harmful: float) -> tuple[float, float]:
+def share_interval(helpful: float, harmful: float) -> tuple[float, float]:
     """Return between which shares helpful the true one lies in nine of ten cases."""
-    return _quantile(_TAIL, helpful + 1, harmful + 1), _quantile(
-        1 - _TAIL, helpful + 1, harmful + 1
-    )
+    a = helpful + 1
+    b = harmful + 1
+    return _quantile(_TAIL, a, b), _quantile(1 - _TAIL, a, b)
 
 
 def against(helpful: float, harmful: float) -> float:
     """Return how many times likelier verdicts are where any share may be the true one than at even
     chances.
 
-    0 where they do not say that the bullet harms more often than it helps.
+    0 if they do not say that the bullet harms more often than it helps.
     """
     if harmful <= helpful:
         return 0.0
     total = helpful + harmful
-    return exp(
-        min(700.0, lgamma(helpful + 1) + lgamma(harmful + 1) - lgamma(total + 2) + total * log(2))
-    )
+    at_any_share = lgamma(helpful + 1) + lgamma(harmful + 1) - lgamma(total + 2)
+    return exp(min(700.0, at_any_share + total * log(2)))
 
 
 def _quantile(probability: float, a: float, b: float) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(40):
+    """Return the share below which Beta(a, b) has a probability, rounded."""
+    low = 0.0
+    high = 1.0
+    for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         if _below(middle, a, b) < probability:
             low = middle
         else:
             high = middle
-    return round((low + high) / 2, 6)
+        if round(low, _DIGITS) == round(high, _DIGITS):
+            break  # no further step changes a digit
+    return round((low + high) / 2, _DIGITS)
 
 
 def _below(x: float, a: float, b: float) -> float:
@@ -62,18 +70,16 @@ def _below(x: float, a: float, b: float) -> float:
     if x > (a + 1) / (a + b + 2):
         return 1 - _below(1 - x, b, a)
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
-    c, d = 1.0, 1 / _off_zero(1 - (a + b) * x / (a + 1))
+    c = 1.0
+    d = 1 / (1 - (a + b) * x / (a + 1) or _TINY)
     fraction = d
     for m in range(1, 500):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            d, c = 1 / _off_zero(1 + term * d), _off_zero(1 + term / c)
+            d = 1 / (1 + term * d or _TINY)
+            c = 1 + term / c or _TINY
             fraction *= c * d
         if abs(c * d - 1) < 1e-12:
             break
     return front * fraction
-
-
-def _off_zero(value: float) -> float:
-    return value if abs(value) > 1e-300 else 1e-300

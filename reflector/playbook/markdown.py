@@ -33,7 +33,7 @@ _MEMORY: Final = re.compile(
     re.MULTILINE,
 )
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
-_BOX: Final = re.compile(r"\[[ xX]\] ")
+_BOX: Final = re.compile(r"\A\[[ xX]\] ")
 _ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
 #: The section that a title of somebody else's means, by its words; the first that fits.
 _GUESSES: Final = (
@@ -105,8 +105,12 @@ _ASKS: Final = re.compile(
     r"|wait)\b(?!:)",
     re.I,
 )
-_MOST_LINES: Final = 8
-_MOST_WORDS: Final = 60
+_MAX_LINES: Final = 8
+_LISTS: Final = ("bullet_list_open", "ordered_list_open")
+
+#: A line's number, and a text that begins there.
+_Text = tuple[int, str]
+_MAX_CHARACTERS: Final = 60
 
 
 def is_markdown(raw: bytes) -> bool:
@@ -143,7 +147,7 @@ def load_markdown(
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
     body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
-    _read_blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None, every)
+    _Blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None, every).read()
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
     return parser.loaded("markdown")
@@ -151,79 +155,123 @@ def load_markdown(
 
 def _read_lines(parser: Parser, lines: list[str]) -> None:
     """Read a playbook as text: its titles, and its bullets line by line."""
-    section, left = "oth", list[tuple[int, str]]()
+    section = "oth"
+    omitted: list[_Text] = []
     for number, line in enumerate(lines, start=1):
-        if found := _LINE.fullmatch(line):
-            name, helpful, harmful, text = found.groups()
+        if bullet := _LINE.fullmatch(line):
+            name, helpful, harmful, text = bullet.groups()
             entry = {"text": text.strip(), "helpful": int(helpful), "harmful": int(harmful)}
-            # The ids of other systems are not names of ours.
-            parser.entry(
-                f"line {number}", section, entry | ({"name": name} if is_name(name) else {})
-            )
+            if is_name(name):  # the ids of other systems are not names of ours
+                entry["name"] = name
+            parser.entry(f"line {number}", section, entry)
         elif title := _HEADING.fullmatch(line):
             section = section_meant(title[1]) or "oth"
         elif line.strip():
-            left.append((number, line))
-    _note_left(parser, "lines", left)
+            omitted.append((number, line))
+    _note_omitted(parser, "lines", omitted)
 
 
-def _read_blocks(parser: Parser, text: str, memory: str | None, every: bool) -> None:
-    """Read the items of lists, each with the section that the headings above it mean.
+class _Blocks:
+    """The blocks of a Markdown text: its lists, each with the section that the headings above mean,
+    and its paragraphs.
 
-    A memory file's section is that of its type, and its paragraphs are advice too; of other files,
-    where `every` piece is wanted, the sentences that tell to do something.
+    memory  the section of a memory file, whose paragraphs are advice too
+    every   whether the sentences of other files are read that ask for something
     """
-    from markdown_it import MarkdownIt
 
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    sections: dict[int, str | None] = {}
-    left: dict[str, list[tuple[int, str]]] = {}
-    at, title = 0, ""
+    def __init__(self, parser: Parser, text: str, memory: str | None, every: bool) -> None:
+        from markdown_it import MarkdownIt
 
-    def meant() -> str:
-        found = [section for _, section in sorted(sections.items()) if section]
-        return found[-1] if found else "oth"
+        self._tokens = MarkdownIt("commonmark").enable("table").parse(text)
+        self._parser = parser
+        self._memory = memory
+        self._every = every
+        #: The sections that the present headings mean, by their levels; the title of the last one.
+        self._sections: dict[int, str | None] = {}
+        self._title = ""
+        #: What is left out, by its kind.
+        self._omitted: dict[str, list[_Text]] = {}
 
-    while at < len(tokens):
-        token = tokens[at]
+    def read(self) -> None:
+        """Give the advice to the parser, and note what is left out."""
+        at = 0
+        while at < len(self._tokens):
+            at = self._read_block(at) + 1
+        for kind, texts in self._omitted.items():
+            _note_omitted(self._parser, kind, texts)
+
+    def _read_block(self, at: int) -> int:
+        """Read the block that begins with a token. Return the index of its last token; of a block
+        that may hold others, that of the first.
+        """
+        token = self._tokens[at]
         line = token.map[0] + 1 if token.map else 0
-        if token.type == "heading_open":
-            level = int(token.tag[1])
-            sections = {above: section for above, section in sections.items() if above < level}
-            title = tokens[at + 1].content
-            sections[level] = section_meant(title)
-            if every and _tells(title):
-                _take(parser, line, title, sections[level] or "oth", left)
-        elif token.type in ("bullet_list_open", "ordered_list_open"):
-            end = _end_of(tokens, at)
-            items, section = list(_items(tokens[at : end + 1])), memory or meant()
-            if token.type == "ordered_list_open" and not (
-                section in ("mis", "pref") or _NO_STEPS.search(title)
-            ):
-                items = _steps(items)
-            for where, item in items:
-                _take(parser, where, item, section, left)
-            at = end
-        elif token.type == "paragraph_open" and memory:
-            _take(parser, line, tokens[at + 1].content, memory, left)
-        elif token.type == "paragraph_open" and token.level == 0 and every:
-            for sentence in _SENTENCE.split(" ".join(tokens[at + 1].content.split())):
-                if _tells(sentence):
-                    _take(parser, line, sentence, meant(), left)
-                else:
-                    left.setdefault("sentences", []).append((line, sentence))
-        elif token.level == 0 and (what := _LEFT_OUT.get(token.type)):
-            left.setdefault(what, []).append((line, _first_words(tokens, at)))
-        at += 1
-    for what, lines in left.items():
-        _note_left(parser, what, lines)
+        is_outer = token.level == 0
+        match token.type:
+            case "heading_open":
+                self._read_heading(line, int(token.tag[1]), self._tokens[at + 1].content)
+            case "bullet_list_open" | "ordered_list_open":
+                return self._read_list(at)
+            case "paragraph_open" if self._memory:
+                self._take(line, self._tokens[at + 1].content, self._memory)
+            case "paragraph_open" if self._every and is_outer:
+                self._read_sentences(line, self._tokens[at + 1].content)
+            case kind if is_outer and kind in _LEFT_OUT:
+                self._omit(_LEFT_OUT[kind], line, _first_words(self._tokens, at))
+        return at
+
+    def _read_heading(self, line: int, level: int, title: str) -> None:
+        above = {number: self._sections[number] for number in self._sections if number < level}
+        self._title = title
+        self._sections = above | {level: section_meant(title)}
+        if self._every and _asks(title):
+            self._take(line, title, self._sections[level] or "oth")
+
+    def _read_list(self, at: int) -> int:
+        end = _end_of(self._tokens, at)
+        items = list(_items(self._tokens[at : end + 1]))
+        section = self._memory or self._section()
+        may_be_steps = section not in ("mis", "pref") and not _NO_STEPS.search(self._title)
+        if may_be_steps and self._tokens[at].type == "ordered_list_open":
+            items = _steps(items)
+        for line, text in items:
+            self._take(line, text, section)
+        return end
+
+    def _read_sentences(self, line: int, paragraph: str) -> None:
+        for sentence in _SENTENCE.split(" ".join(paragraph.split())):
+            if _asks(sentence):
+                self._take(line, sentence, self._section())
+            else:
+                self._omit("sentences", line, sentence)
+
+    def _section(self) -> str:
+        """Return the section that the nearest heading means which means one."""
+        meant = [section for _, section in sorted(self._sections.items()) if section]
+        return meant[-1] if meant else "oth"
+
+    def _take(self, line: int, written: str, section: str) -> None:
+        text = _BOX.sub("", " ".join(written.split()), count=1)
+        named = _NAMED.fullmatch(text)
+        if named is not None and is_name(named[1]):
+            entry = {"name": named[1], "text": named[2]}
+            self._parser.entry(f"line {line}", section, entry)
+        elif count(text) < 2 or _ONLY_A_LINK.fullmatch(text):
+            self._omit("single words and links", line, text)
+        else:
+            self._parser.entry(f"line {line}", section, {"text": text})
+
+    def _omit(self, kind: str, line: int, text: str) -> None:
+        self._omitted.setdefault(kind, []).append((line, text))
 
 
-def _tells(sentence: str) -> bool:
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence of three words or more tells to do something."""
     if count(sentence) <= 2:
         return False
-    is_told = _BINDS.search(sentence) or _ASKS.match(sentence)
-    return bool(is_told or (is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence)))
+    if _BINDS.search(sentence) or _ASKS.match(sentence):
+        return True
+    return is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence) is not None
 
 
 _LEFT_OUT: Final = {
@@ -237,14 +285,8 @@ _LEFT_OUT: Final = {
 
 def _first_words(tokens: list[Token], start: int) -> str:
     """Return the first text in the block that begins at `start`, "" for an empty one."""
-    return next(
-        (
-            tokens[at].content
-            for at in range(start, _end_of(tokens, start) + 1)
-            if tokens[at].content
-        ),
-        "",
-    )
+    block = tokens[start : _end_of(tokens, start) + 1]
+    return next((token.content for token in block if token.content), "")
 
 
 def _end_of(tokens: list[Token], start: int) -> int:
@@ -266,27 +308,19 @@ def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
         if tokens[at].type != "list_item_open":
             at += 1
             continue
-        end, span = _end_of(tokens, at), tokens[at].map or [0, 0]
-        nested = next(
-            (
-                i
-                for i in range(at, end)
-                if tokens[i].type in ("bullet_list_open", "ordered_list_open")
-            ),
-            end,
-        )
+        end = _end_of(tokens, at)
+        line, _ = tokens[at].map or (0, 0)
+        starts = (i for i in range(at, end) if tokens[i].type in _LISTS)
+        nested = next(starts, end)
         own = _words(tokens[at:nested])
         if nested < end and own.endswith(":"):
-            below = list(_items(tokens[nested : _end_of(tokens, nested) + 1]))
-            for line, text in (
-                _steps(below) if tokens[nested].type == "ordered_list_open" else below
-            ):
-                yield line, f"{own} {text}"
+            items = list(_items(tokens[nested : _end_of(tokens, nested) + 1]))
+            is_ordered = tokens[nested].type == "ordered_list_open"
+            for below, text in _steps(items) if is_ordered else items:
+                yield below, f"{own} {text}"
         else:
-            yield (
-                span[0] + 1,
-                " ".join([own, *(_words([one]) for one in tokens[nested:end])]).strip(),
-            )
+            rest = [_words([token]) for token in tokens[nested:end]]
+            yield line + 1, " ".join([own, *rest]).strip()
         at = end + 1
 
 
@@ -301,45 +335,29 @@ def _steps(items: list[tuple[int, str]]) -> list[tuple[int, str]]:
 
 
 def _words(tokens: Iterable[Token]) -> str:
-    return " ".join(" ".join(one.content.split()) for one in tokens if one.type == "inline").strip()
-
-
-def _take(
-    parser: Parser, line: int, text: str, section: str, left: dict[str, list[tuple[int, str]]]
-) -> None:
-    text = (
-        _BOX.sub("", " ".join(text.split()), count=1)
-        if _BOX.match(text)
-        else " ".join(text.split())
-    )
-    named = _NAMED.fullmatch(text)
-    if named is not None and is_name(named[1]):
-        parser.entry(f"line {line}", section, {"name": named[1], "text": named[2]})
-    elif count(text) < 2 or _ONLY_A_LINK.fullmatch(text):
-        left.setdefault("single words and links", []).append((line, text))
-    else:
-        parser.entry(f"line {line}", section, {"text": text})
+    inline = [token for token in tokens if token.type == "inline"]
+    return " ".join(" ".join(token.content.split()) for token in inline).strip()
 
 
 def section_meant(title: str) -> str | None:
     """Return the section that a heading means, None where nobody can say."""
     plain = title.strip().strip("*_`")
-    return section_of(plain) or next(
-        (slug for slug, words in _GUESSES if words.search(plain)), None
-    )
+    guesses = (slug for slug, words in _GUESSES if words.search(plain))
+    return section_of(plain) or next(guesses, None)
 
 
 def _shortened(text: str) -> str:
     """Return the first words of a text; of a long one without spaces its first characters."""
     line = " ".join(text.split())
-    if len(line) <= _MOST_WORDS:
+    if len(line) <= _MAX_CHARACTERS:
         return line
-    end = line.rfind(" ", 0, _MOST_WORDS - 1)
-    return f"{line[:end]} …" if end > 0 else f"{line[: _MOST_WORDS - 1]}…"
+    end = line.rfind(" ", 0, _MAX_CHARACTERS - 1)
+    return f"{line[:end]} …" if end > 0 else f"{line[: _MAX_CHARACTERS - 1]}…"
 
 
-def _note_left(parser: Parser, what: str, lines: Sequence[tuple[int, str]]) -> None:
-    if lines:
-        shown = [f'line {number} "{_shortened(text)}"' for number, text in lines]
-        more = f", and {len(lines) - _MOST_LINES:,} more" if len(lines) > _MOST_LINES else ""
-        parser.notes.append(f"left out: {what} ({', '.join(shown[:_MOST_LINES])}{more})")
+def _note_omitted(parser: Parser, kind: str, texts: Sequence[_Text]) -> None:
+    if not texts:
+        return
+    shown = [f'line {number} "{_shortened(text)}"' for number, text in texts[:_MAX_LINES]]
+    more = f", and {len(texts) - _MAX_LINES:,} more" if len(texts) > _MAX_LINES else ""
+    parser.notes.append(f"left out: {kind} ({', '.join(shown)}{more})")

@@ -37,8 +37,8 @@ def section_of(title: str) -> str | None:
     """Return the slug of a section's title or slug, case-insensitively; None for any other
     title.
     """
-    wanted = title.strip()
-    return wanted.lower() if wanted.lower() in SECTIONS else SLUG_OF_TITLE.get(wanted.upper())
+    plain = title.strip()
+    return plain.lower() if plain.lower() in SECTIONS else SLUG_OF_TITLE.get(plain.upper())
 
 
 def section_slug(title: str) -> str:
@@ -55,7 +55,7 @@ class Names:
     """
 
     def __init__(self, ever_used: Iterable[str] = (), first: int = 0) -> None:
-        self._known = set[str]()
+        self._used = set[str]()
         self._numbers: dict[str, set[int]] = {}
         self._highest: dict[str, int] = {}
         self._first = first
@@ -64,20 +64,21 @@ class Names:
 
     def add(self, name: str) -> None:
         """Note a name as given out."""
-        self._known.add(name)
+        self._used.add(name)
         if not is_name(name):
             return
-        prefix, number = name.rstrip("0123456789"), _number(name)
+        prefix = name.rstrip("0123456789")
+        number = _number(name)
         self._numbers.setdefault(prefix, set()).add(number)
         if number < _BEYOND:
             self._highest[prefix] = max(number, self._highest.get(prefix, 0))
 
-    def give(self, wanted: str | None, slug: str) -> str:
-        """Give out a name that is wanted, if it never was, else the next one of section `slug`."""
-        if not wanted or wanted in self._known:
+    def give(self, preferred: str | None, slug: str) -> str:
+        """Give out the preferred name, if it never was, else the next one of section `slug`."""
+        if not preferred or preferred in self._used:
             return self.next(slug)
-        self.add(wanted)
-        return wanted
+        self.add(preferred)
+        return preferred
 
     def next(self, slug: str) -> str:
         """Give out the first name of section `slug` that never was: `pat-008` after `pat-007`."""

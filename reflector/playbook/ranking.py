@@ -27,7 +27,7 @@ DEMOTED_AFTER: Final = 20
 #: The share of the room for bullets that were told least.
 EXPLORED: Final = 0.25
 #: Characters of a token, as far as a ranking has to know.
-_PER_TOKEN: Final = 4
+_CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Standing(NamedTuple):
@@ -84,13 +84,13 @@ def choose(
         return Choice(tuple(ranked))
     seed = _seed(ranked, standing)
     fill = _Fill(room, cost)
-    rest = [bullet for bullet in ranked if bullet.name not in places or not fill.take(bullet)]
-    rest.sort(key=lambda one: (-_gain(one, standing), best_first(one)))
-    keep = int(fill.room * EXPLORED)
-    left = [one for one in rest if _gain(one, standing) <= 0 or not fill.take(one, keep)]
-    for bullet in sorted(
-        left, key=lambda one: (_turns(one, standing), _hash(f"{seed} {one.name}"))
-    ):
+    pinned = {bullet.name for bullet in ranked if bullet.name in places and fill.take(bullet)}
+    rest = [bullet for bullet in ranked if bullet.name not in pinned]
+    rest.sort(key=lambda bullet: (-_gain(bullet, standing), best_first(bullet)))
+    explored = int(fill.room * EXPLORED)
+    passed_over = [b for b in rest if _gain(b, standing) <= 0 or not fill.take(b, explored)]
+    passed_over.sort(key=lambda bullet: (_turns(bullet, standing), _hash(f"{seed} {bullet.name}")))
+    for bullet in passed_over:
         fill.take(bullet)
     return Choice(tuple(sorted(fill.taken, key=order)), seed)
 
@@ -99,7 +99,8 @@ class _Fill:
     """Takes what fits into a room, and passes over what does not."""
 
     def __init__(self, room: int, cost: Callable[[Bullet, Collection[str]], int]) -> None:
-        self.room, self._cost = room, cost
+        self.room = room
+        self._cost = cost
         self.taken: list[Bullet] = []
         self._sections: set[str] = set()
 
@@ -118,11 +119,8 @@ def _gain(bullet: Bullet, standing: Standing) -> float:
     above = (bullet.helpful + 1) / (bullet.helpful + bullet.harmful + 2) - 0.5
     if above <= 0:
         return above
-    return (
-        above
-        / float(2 ** min(standing.demotions(bullet.name), 50))
-        / (len(bullet.line) / _PER_TOKEN)
-    )
+    demotion = float(2 ** min(standing.demotions(bullet.name), 50))
+    return above / demotion / (len(bullet.line) / _CHARACTERS_PER_TOKEN)
 
 
 def _turns(bullet: Bullet, standing: Standing) -> int:
@@ -137,7 +135,8 @@ def _turns(bullet: Bullet, standing: Standing) -> int:
 def _seed(bullets: Sequence[Bullet], standing: Standing) -> str:
     """Return 8 hex digits that change with the playbook, and with the turn of what was told."""
     parts = ["balanced", str(standing.turn), *standing.pinned]
-    parts += [f"{one.section} {one.line}" for one in sorted(bullets, key=lambda one: one.name)]
+    by_name = sorted(bullets, key=lambda bullet: bullet.name)
+    parts += [f"{bullet.section} {bullet.line}" for bullet in by_name]
     return _hash("\n".join(parts))[:8]
 
 

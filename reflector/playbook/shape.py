@@ -51,8 +51,10 @@ def _holds(value: object) -> bool:
     if not value:
         return isinstance(value, list | dict)
     if isinstance(value, dict):
-        return _has_bullets([value]) or any(_holds_section(section) for section in value.values())
-    return isinstance(value, list) and (_has_bullets(value) or any(map(_holds_section, value)))
+        return _is_bullet(value) or any(map(_holds_section, value.values()))
+    if not isinstance(value, list):
+        return False
+    return _has_bullets(value) or any(map(_holds_section, value))
 
 
 def _holds_section(section: object) -> bool:
@@ -60,17 +62,16 @@ def _holds_section(section: object) -> bool:
         return not section or _has_bullets(section)
     if not isinstance(section, dict):
         return False
-    if section and all(
-        isinstance(one, dict) and _OF_A_BULLET & one.keys() for one in section.values()
-    ):
+    if section and all(map(_is_bullet, section.values())):
         return True  # bullets by their ids
-    return bool(_OF_A_BULLET & section.keys()) or any(
-        isinstance(section.get(key), list | dict) for key in LISTS
-    )
+    if _is_bullet(section):
+        return True
+    return any(isinstance(section.get(key), list | dict) for key in LISTS)
 
 
 def _has_bullets(entries: list[object]) -> bool:
-    return any(
-        isinstance(one, str) or (isinstance(one, dict) and _OF_A_BULLET & one.keys())
-        for one in entries
-    )
+    return any(isinstance(entry, str) or _is_bullet(entry) for entry in entries)
+
+
+def _is_bullet(entry: object) -> bool:
+    return isinstance(entry, dict) and not _OF_A_BULLET.isdisjoint(entry)

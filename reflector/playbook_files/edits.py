@@ -12,9 +12,9 @@ removes nor rewords what the ledger learned elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,139 +24,189 @@ from reflector.events import event as ev
 from reflector.events.bullets import TYPE_OF
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
-from reflector.files import read_bounded
-from reflector.git import git_says
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import SETS, Change, added
-from reflector.playbook.document import Loaded, entry_text
+from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
-from reflector.project import Project
+from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
 
 #: The actor of what came through git.
 GIT: Final = "git"
-#: The line of `.claude/.gitattributes` that says so. It is committed, so it holds in every clone.
-ATTRIBUTES: Final = "playbook.json merge=reflector"
-_PATH: Final = ".claude/playbook.json"
-_MOST_ATTRIBUTES: Final = 1 << 20
-_Entry = tuple[bytes, bytes]
 
 
 class Base(NamedTuple):
-    """What a file was edited from: a ledger's bullets, and the position at which they stood so."""
+    """The state that a file was edited from: a ledger's bullets, and their position."""
 
     bullets: Sequence[Bullet]
     position: int
 
 
-def take_in_turn(
-    ledger: Ledger, base: Base, by_git: Loaded | None, loaded: Loaded, digest: str, project: Project
-) -> int:
-    """Append what git changed in a file, and then what a person changed in that; how many events
-    both gave.
+class EditedFile(NamedTuple):
+    """A file that was edited since it had the bullets of its `base`.
 
-    Of a file that differs less from its `base` than from git's version, that one says nothing.
+    by_git  the version of git, if that was made from the same base
+    digest  of the file's content, which identifies the events
     """
-    first = project.first_number
-    if by_git is None or len(loaded.edits_of(by_git.bullets)) > len(loaded.edits_of(base.bullets)):
+
+    base: Base
+    by_git: Loaded | None
+    loaded: Loaded
+    digest: str
+
+
+class TwoVersions(NamedTuple):
+    """The bullets of a file's earlier version, and the later version, under the ledger's names."""
+
+    bullets: list[Bullet]
+    loaded: Loaded
+
+
+def take_in_turn(ledger: Ledger, edited: EditedFile, first: int) -> int:
+    """Append the changes of git in a file, and then those of a person in git's version. Return the
+    number of events.
+
+    A file that differs less from its base than from git's version was not edited from the latter.
+    `first` is the lowest number of a new name.
+    """
+    base, by_git, loaded, digest = edited
+    if by_git is None:
         return _take_edits(ledger, base, loaded, digest, first)
-    uncounted = frozenset(bullet.name for bullet in by_git.bullets)
+    changes_of_git = len(loaded.edits_of(by_git.bullets))
+    if changes_of_git > len(loaded.edits_of(base.bullets)):
+        return _take_edits(ledger, base, loaded, digest, first)
     bullets = tuple(replace(bullet, helpful=0, harmful=0) for bullet in by_git.bullets)
-    edits = _take_edits(
-        ledger, base, replace(by_git, bullets=bullets, uncounted=uncounted), digest, first, GIT
-    )
-    then = Base(
-        [bullet for bullet in by_git.bullets if ledger.row(bullet.name) is not None], base.position
-    )
-    return edits + _take_edits(ledger, then, loaded, digest, first)
+    advice = replace(_without_counts(by_git), bullets=bullets)
+    edits = _take_edits(ledger, base, advice, digest, first, GIT)
+    taken = [bullet for bullet in by_git.bullets if ledger.row(bullet.name) is not None]
+    return edits + _take_edits(ledger, Base(taken, base.position), loaded, digest, first)
 
 
 def _take_edits(
     ledger: Ledger, base: Base, loaded: Loaded, digest: str, first: int, actor: str = ev.HUMAN
 ) -> int:
-    """Append what somebody changed in a file, on top of what the ledger counted meanwhile; how
-    many events it gave.
+    """Append the changes that an actor made in a file, on top of the counts that came meanwhile.
+    Return the number of events.
     """
     loaded = _recognised(base.bullets, loaded)
     edits = loaded.edits_of(base.bullets)
-    # An older export that came back (another branch checked out) holds texts that were erased
-    # since.
-    erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
-    revised = {edit.name or "": edit.text or "" for edit in edits if edit.kind == "revise"}
-    texts = {name: text for name, text in revised.items() if name in erased}
-    back = brought_back(ledger, base.position, texts) if texts else set()
-    rows = {row.name: row for row in ledger.rows()}
-    edits = merges_undone(edits, rows)
-    gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
-    sections = {bullet.name: bullet.section for bullet in loaded.bullets}
-    # A bullet that was reworded in an older file comes back: no session gets the words of a removed
-    # one.
-    edits = [
-        added(replace(come_back(gone[name], name), section=sections[name], text=revised[name]))
-        if edit.kind == "revise" and (name := edit.name or "") in gone
-        else edit
-        for edit in edits
-    ]
-    # A process that read the same edit before, and did not write the file, has added these.
-    since = (row for row in rows.values() if row.position > base.position and row.status == "live")
-    said_since = {(row.section, row.text) for row in since}
-    names = Names(rows, first)
+    if not edits:
+        return 0
+    intake = _Intake(ledger, base, edits, first, actor)
     content = digest if actor == ev.HUMAN else f"{digest} {actor}"
-    taken = [
-        (event.type, event.data)
-        for event in ledger.events(after=base.position, types=TYPE_OF.values())
-    ]
     events: list[NewEvent] = []
-    for edit in edits:
-        known = rows.get(edit.name or "")
-        if edit.kind == "add":
-            section = edit.section or ""
-            if (section, edit.text) in said_since or (
-                known is not None and not is_taken(known, edit)
-            ):
-                continue
-            name = names.give(edit.name, section)
-            change = replace(edit, name=name)
-            if known is not None and is_older(known, edit):  # a removal that was undone
-                change = added(come_back(known, name))
-            events.append(_added(change, actor))
-        elif (
-            known is not None
-            and not is_so(known, edit)
-            and not (edit.kind == "revise" and edit.name in back)
-        ):
-            event = bullet_event(edit, *of_file(content, base.position, edit), actor=actor)
-            if (event.type, event.data) not in taken:
-                events.append(event)
+    for change in merges_undone(edits, intake.rows):
+        edit = intake.revived(change, loaded)
+        event = intake.event(edit, of_file(content, base.position, edit))
+        if event is not None:
+            events.append(event)
     ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
 
 
-def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> tuple[list[Bullet], Loaded]:
-    """Two versions of a file with the ledger's names for entries that it took in under others,
-    because a removed bullet had theirs or they had none: the bullets of the one, and the other.
+class _Intake:
+    """The edits of a file, held against all that came into the ledger after the file's base.
+
+    A process that read the same edit, and did not write the file, has appended it already.
+    """
+
+    def __init__(
+        self, ledger: Ledger, base: Base, edits: Iterable[Change], first: int, actor: str
+    ) -> None:
+        self.rows = {row.name: row for row in ledger.rows()}
+        self._actor = actor
+        self._names = Names(self.rows, first)
+        self._unerased = _unerased(ledger, base, edits)
+        live = [row for row in self.rows.values() if row.status == "live"]
+        self._new_texts = {(row.section, row.text) for row in live if row.position > base.position}
+        changes = ledger.events(after=base.position, types=TYPE_OF.values())
+        self._changes = [(event.type, event.data) for event in changes]
+
+    def revived(self, edit: Change, loaded: Loaded) -> Change:
+        """Return an edit; instead of a revision of a removed bullet, an addition with its counts.
+
+        No session gets the words of a removed bullet, so the revised one has to come back.
+        """
+        row = self.rows.get(edit.name or "")
+        if edit.kind != "revise" or row is None or row.status == "live":
+            return edit
+        if row.name in self._unerased:
+            return edit
+        section = next(bullet.section for bullet in loaded.bullets if bullet.name == row.name)
+        bullet = come_back(row, row.name)
+        return added(replace(bullet, section=section, text=edit.text or ""))
+
+    def event(self, edit: Change, place: tuple[str | int, ...]) -> NewEvent | None:
+        """Return the event of an edit; None if the ledger has its result already."""
+        row = self.rows.get(edit.name or "")
+        if edit.kind == "add":
+            return self._addition(edit, row)
+        if row is None or is_so(row, edit):
+            return None
+        if edit.kind == "revise" and edit.name in self._unerased:
+            return None
+        event = bullet_event(edit, *place, actor=self._actor)
+        return None if (event.type, event.data) in self._changes else event
+
+    def _addition(self, edit: Change, row: BulletRow | None) -> NewEvent | None:
+        """Return the event of an added bullet; one that the ledger removed comes back with its
+        counts.
+        """
+        section = edit.section or ""
+        if (section, edit.text) in self._new_texts:
+            return None
+        if row is not None and not is_taken(row, edit):
+            return None
+        name = self._names.give(edit.name, section)
+        if row is not None and is_older(row, edit):
+            return _added(added(come_back(row, name)), self._actor)
+        return _added(replace(edit, name=name), self._actor)
+
+
+def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
+    """Return the bullets to which an older export (another branch that was checked out) would give
+    a text that was erased since.
+    """
+    erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
+    revisions = [edit for edit in edits if edit.kind == "revise"]
+    texts = {str(edit.name): str(edit.text) for edit in revisions if edit.name in erased}
+    return brought_back(ledger, base.position, texts) if texts else set()
+
+
+def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
+    """Return two versions of a file under the ledger's names.
+
+    The ledger took in an entry under another name if a removed bullet had its name, or if it had
+    none.
     """
     rows = {row.name: row for row in ledger.rows()}
-    live = {name: row for name, row in rows.items() if row.status == "live"}
-    own = {bullet.name for bullet in before.bullets}
-    said = _by_words(row.bullet for name, row in live.items() if name not in own)
-    names = {b.name: b.name if b.name in live else _next(said, b) for b in before.bullets}
+    names = _names_taken_in(rows, before)
     bullets = [replace(bullet, name=names[bullet.name]) for bullet in before.bullets]
-    there = {bullet.name for bullet in after.bullets}
-    given = {
-        old: new for old, new in names.items() if old not in after.named_here and new not in there
-    }
-    return [bullet for bullet in bullets if bullet.name in rows], _renamed(after, given)
+    names_after = {bullet.name for bullet in after.bullets}
+    free = {old: new for old, new in names.items() if new not in names_after}
+    renamed = _renamed(after, {old: free[old] for old in free.keys() - after.named_here})
+    return TwoVersions([bullet for bullet in bullets if bullet.name in rows], renamed)
 
 
-def renamed(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
+def _names_taken_in(rows: Mapping[str, BulletRow], loaded: Loaded) -> dict[str, str]:
+    """Return the ledger's names of a file's bullets, by the names in the file."""
+    live = {name: row.bullet for name, row in rows.items() if row.status == "live"}
+    in_file = {bullet.name for bullet in loaded.bullets}
+    names_by_words = _by_words(live[name] for name in live if name not in in_file)
+    names = {name: name for name in in_file & live.keys()}
+    for bullet in loaded.bullets:
+        if bullet.name not in live:
+            names[bullet.name] = _next(names_by_words, bullet)
+    return names
+
+
+def new_names_of(ledger: Ledger, loaded: Loaded) -> dict[str, str]:
     """Return the names that the ledger gave to live bullets of a file, by those in the file,
     where they differ.
     """
-    rows = {row.name: row for row in ledger.rows() if row.status == "live"}
-    said = _by_words(row.bullet for row in rows.values())
-    strange = [b for b in loaded.bullets if b.name not in rows and b.name not in loaded.named_here]
-    return {bullet.name: name for bullet in strange if (name := _next(said, bullet)) != bullet.name}
+    names = _names_taken_in({row.name: row for row in ledger.rows()}, loaded)
+    changed = {old: new for old, new in names.items() if new != old}
+    return {old: changed[old] for old in changed if old not in loaded.named_here}
 
 
 def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
@@ -165,7 +215,8 @@ def under_free_names(ledger: Ledger, loaded: Loaded, first: int) -> Loaded:
     """
     rows = {row.name: row for row in ledger.rows()}
     names = Names([*rows, *(bullet.name for bullet in loaded.bullets)], first)
-    taken = (b for b in loaded.bullets if b.name in rows and is_taken(rows[b.name], b))
+    known = [bullet for bullet in loaded.bullets if bullet.name in rows]
+    taken = [bullet for bullet in known if is_taken(rows[bullet.name], bullet)]
     return _renamed(loaded, {bullet.name: names.next(bullet.section) for bullet in taken})
 
 
@@ -182,240 +233,179 @@ def come_back(row: BulletRow, name: str) -> Bullet:
     return replace(bullet, helpful=0, harmful=0) if row.status == "merged" else bullet
 
 
-def merges_undone(edits: Iterable[Change], rows: Mapping[str, BulletRow]) -> list[Change]:
+def merges_undone(edits: Sequence[Change], rows: Mapping[str, BulletRow]) -> list[Change]:
     """Return the edits, with one that undoes a merge in place of those that put all its sources
     back and remove it.
     """
-    edits = list(edits)
-    adds = {edit.name or "": edit for edit in edits if edit.kind == "add"}
-    back = {name for name, edit in adds.items() if name in rows and is_older(rows[name], edit)}
+    undone = _undone_merges(edits, rows)
+    restored = set[str | None]().union(*undone.values())
+    changes: list[Change] = []
+    for edit in edits:
+        if edit.kind == "remove" and edit.name in undone:
+            changes.append(Change("unmerge", edit.name))
+        elif edit.kind != "add" or edit.name not in restored:
+            changes.append(edit)
+    return changes
+
+
+def _undone_merges(
+    edits: Sequence[Change], rows: Mapping[str, BulletRow]
+) -> dict[str | None, set[str]]:
+    """Return the sources of each merged bullet that edits remove while they put all sources
+    back.
+    """
+    removed = {edit.name for edit in edits if edit.kind == "remove"}
+    additions = {edit.name: edit for edit in edits if edit.kind == "add"}
+    restored = {name for name in rows.keys() & additions if is_older(rows[name], additions[name])}
     sources: dict[str | None, set[str]] = {}
     for row in rows.values():
         if row.status == "merged":
             sources.setdefault(row.removed_into, set()).add(row.name)
-    removed = {edit.name for edit in edits if edit.kind == "remove"}
-    undone = {name for name in removed & sources.keys() if sources[name] <= back}
-    again = {source for name in undone for source in sources[name]}
-    return [
-        Change("unmerge", edit.name) if edit.kind == "remove" and edit.name in undone else edit
-        for edit in edits
-        if edit.kind != "add" or edit.name not in again
-    ]
+    return {name: sources[name] for name in removed & sources.keys() if sources[name] <= restored}
 
 
 def is_so(row: BulletRow, edit: Change) -> bool:
-    """Return whether the ledger says already what an edit of this bullet asks for."""
+    """Return whether the ledger has already what an edit of this bullet asks for."""
     return edit.is_so(row.bullet) if edit.kind in SETS else row.status != "live"
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:
-    """The file with its entries without a name under the names of the base's bullets that say the
-    same, such as those of a file that was adopted and not written since.
+    """Return a file whose entries without a name have the names of the base's bullets with the same
+    text, such as those of a file that was adopted and not written since.
     """
-    own = {bullet.name for bullet in loaded.bullets} - loaded.named_here
-    said = _by_words(bullet for bullet in base if bullet.name not in own)
-    names = {
-        bullet.name: _next(said, bullet)
-        for bullet in loaded.bullets
-        if bullet.name in loaded.named_here
-    }
+    nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
+    names_in_file = {bullet.name for bullet in loaded.bullets} - loaded.named_here
+    names_by_words = _by_words(bullet for bullet in base if bullet.name not in names_in_file)
+    names = {bullet.name: _next(names_by_words, bullet) for bullet in nameless}
     unknown = frozenset(made_up for made_up, name in names.items() if made_up == name)
     return replace(_renamed(loaded, names), named_here=unknown)
 
 
 def _renamed(loaded: Loaded, names: Mapping[str, str]) -> Loaded:
-    bullets = tuple(
-        replace(bullet, name=names.get(bullet.name, bullet.name)) for bullet in loaded.bullets
+    def renamed(name: str) -> str:
+        return names.get(name, name)
+
+    return replace(
+        loaded,
+        bullets=tuple(replace(bullet, name=renamed(bullet.name)) for bullet in loaded.bullets),
+        uncounted=frozenset(map(renamed, loaded.uncounted)),
+        places={renamed(name): place for name, place in loaded.places.items()},
     )
-    places = {names.get(name, name): place for name, place in loaded.places.items()}
-    uncounted = frozenset(names.get(name, name) for name in loaded.uncounted)
-    return replace(loaded, bullets=bullets, uncounted=uncounted, places=places)
+
+
+def _without_counts(loaded: Loaded) -> Loaded:
+    return replace(loaded, uncounted=frozenset(bullet.name for bullet in loaded.bullets))
 
 
 def _by_words(bullets: Iterable[Bullet]) -> dict[tuple[str, str], list[str]]:
-    said: dict[tuple[str, str], list[str]] = {}
+    """Return the names of bullets by their section and text."""
+    names: dict[tuple[str, str], list[str]] = {}
     for bullet in bullets:
-        said.setdefault((bullet.section, bullet.text), []).append(bullet.name)
-    return said
+        names.setdefault((bullet.section, bullet.text), []).append(bullet.name)
+    return names
 
 
-def _next(said: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
-    """Return the name of the next one that says the same, else the bullet's own."""
-    names = said.get((bullet.section, bullet.text))
+def _next(names_by_words: dict[tuple[str, str], list[str]], bullet: Bullet) -> str:
+    """Return the next name of a bullet with the same words, which is taken out; else the bullet's
+    own.
+    """
+    names = names_by_words.get((bullet.section, bullet.text))
     return names.pop(0) if names else bullet.name
 
 
-class Version(NamedTuple):
-    """A file's version in git's index: its blob's id and its content."""
-
-    blob: str
-    content: bytes
-
-
-def attributes_file(root: Path) -> Path:
-    """Return where a project says that its playbook.json is shared."""
-    return root / ".claude" / ".gitattributes"
-
-
-def is_shared(root: Path) -> bool:
-    """Return whether a project's playbook.json is shared through git."""
-    try:
-        return (
-            ATTRIBUTES.encode()
-            in read_bounded(attributes_file(root), _MOST_ATTRIBUTES).splitlines()
-        )
-    except OSError:
-        return False
-
-
-def in_git(root: Path, path: str = _PATH) -> Version | None:
-    """playbook.json, or another file, as git checked it out or as it was added last; None where git
-    does not know it.
-    """
-    listed = git_says(root, "ls-files", "--stage", "-z", "--", path)
-    if listed is None or listed.count(b"\0") != 1:
-        return None
-    mode, blob, *_ = listed.decode("utf-8", "replace").split()
-    content = git_says(root, "cat-file", "blob", blob) if mode.startswith("100") else None
-    return Version(blob, content) if content is not None else None
-
-
-def has_blob(root: Path, content: bytes) -> bool:
-    """Return whether git has this very content in its store: it was committed, added or stashed."""
-    blob = git_says(root, "hash-object", "--stdin", given=content)
-    return (
-        blob is not None
-        and git_says(root, "cat-file", "-e", blob.decode("ascii").strip()) is not None
-    )
-
-
-def take_version(ledger: Ledger, project: Project, theirs: Loaded, digest: str) -> int:
-    """Append what a version from git says that the ledger does not; how many events it gave. Counts
-    stay the ledger's.
+def take_version(ledger: Ledger, root: Path, theirs: Loaded, digest: str) -> int:
+    """Append the advice of a version from git that the ledger does not have. Return the number of
+    events. Counts stay the ledger's.
 
     Advice that the version has under another name was given a new one by a merge, and takes its
     evidence with it.
     """
-    rows = {row.name: row for row in ledger.rows()}
-    live = {row.name: row for row in rows.values() if row.status == "live"}
+    version = _Version(ledger, root, theirs)
     position = ledger.head().position
-    uncounted = replace(theirs, uncounted=frozenset(bullet.name for bullet in theirs.bullets))
-    edits = merges_undone(uncounted.edits_of([row.bullet for row in live.values()]), rows)
-    changed = {edit.name for edit in edits if edit.kind in ("revise", "remove")}
-    said = {(row.section, row.text): row for row in live.values()}
-    events: list[NewEvent] = []
-    moved: dict[str, str] = {}
-    names = Names(rows)
-    root, history = project.root, None
-    for edit in edits:
+    additions = [version.addition(edit) for edit in version.edits if edit.kind == "add"]
+    events = [event for event in additions if event is not None]
+    for edit in version.edits:
         if edit.kind != "add":
-            continue
-        section, text = edit.section or "", edit.text or ""
-        row = said.get((section, text))
-        if (
-            row is not None
-            and row.name in changed
-            and edit.name is not None
-            and edit.name not in rows
-        ):
-            moved[row.name] = edit.name
-            names.add(edit.name)
-            events.append(_added(added(replace(row.bullet, name=edit.name)), GIT))
-        elif row is None:
-            gone = rows.get(edit.name or "")
-            gone = gone if gone is not None and is_older(gone, edit) else None
-            if (
-                gone is not None
-                and _entry_of(gone.bullet) not in (history := history or _history(root)).removed
-            ):
-                continue
-            name = names.give(edit.name, section)
-            bullet = Bullet(name, section, text)
-            events.append(_added(added(bullet if gone is None else come_back(gone, name)), GIT))
-    for edit in edits:
-        if edit.kind == "add":
-            continue
-        name = edit.name or ""
-        if name in moved:
-            events += _left(edit, moved[name], digest, position)
-        # A version of the present branch said of the bullet what the ledger says now.
-        elif not is_so(live[name], edit):
-            history = history or _history(root)
-            if _entry_of(live[name].bullet) in history.changed:
-                events.append(bullet_event(edit, *of_file(digest, position, edit), actor=GIT))
+            events += version.changed(edit, of_file(digest, position, edit))
     ledger.append(events, tx=ledger.draw() if events else None)
     return len(events)
+
+
+class _Version:
+    """A version from git, compared with the live bullets of a ledger.
+
+    edits  the changes that lead from these bullets to the version
+    """
+
+    def __init__(self, ledger: Ledger, root: Path, theirs: Loaded) -> None:
+        self._root = root
+        self._rows = {row.name: row for row in ledger.rows()}
+        live = [row for row in self._rows.values() if row.status == "live"]
+        self._live_by_words = {(row.section, row.text): row for row in live}
+        edits = _without_counts(theirs).edits_of([row.bullet for row in live])
+        self.edits = merges_undone(edits, self._rows)
+        changes = [edit for edit in self.edits if edit.kind in ("revise", "remove")]
+        self._changed_names = {edit.name for edit in changes}
+        self._names = Names(self._rows)
+        #: The new names of bullets that a merge renamed.
+        self._new_names: dict[str, str] = {}
+
+    @cached_property
+    def _history(self) -> BranchHistory:
+        return branch_history(self._root)
+
+    def addition(self, edit: Change) -> NewEvent | None:
+        """Return the event of a bullet that the version has and the ledger has not."""
+        section = edit.section or ""
+        text = edit.text or ""
+        row = self._live_by_words.get((section, text))
+        if row is not None:
+            return self._with_new_name(row, edit)
+        removed = self._rows.get(edit.name or "")
+        if removed is None or not is_older(removed, edit):
+            name = self._names.give(edit.name, section)
+            return _added(added(Bullet(name, section, text)), GIT)
+        # A branch that never removed the bullet says nothing of its removal here.
+        if entry_in_file(removed.bullet) not in self._history.removed:
+            return None
+        name = self._names.give(edit.name, section)
+        return _added(added(come_back(removed, name)), GIT)
+
+    def _with_new_name(self, row: BulletRow, edit: Change) -> NewEvent | None:
+        """Return the event of a bullet that the version has under another name, if the version
+        changed or removed the bullet of the old one.
+        """
+        if edit.name is None or edit.name in self._rows or row.name not in self._changed_names:
+            return None
+        self._new_names[row.name] = edit.name
+        self._names.add(edit.name)
+        return _added(added(replace(row.bullet, name=edit.name)), GIT)
+
+    def changed(self, edit: Change, place: tuple[str | int, ...]) -> list[NewEvent]:
+        """Return the events of a changed or removed bullet."""
+        name = edit.name or ""
+        if name in self._new_names:
+            return _left(edit, self._new_names[name], place)
+        row = self._rows[name]
+        # A version of the present branch said of the bullet what the ledger says now.
+        if is_so(row, edit) or entry_in_file(row.bullet) not in self._history.changed:
+            return []
+        return [bullet_event(edit, *place, actor=GIT)]
 
 
 def _added(bullet: Change, actor: str) -> NewEvent:
     return bullet_event(bullet, *of_new(bullet), actor=actor, origin="playbook.json")
 
 
-def _left(edit: Change, to: str, digest: str, position: int) -> list[NewEvent]:
+def _left(edit: Change, to: str, place: tuple[str | int, ...]) -> list[NewEvent]:
     """Return the events for a name whose bullet is now called `to`; the name is another bullet's
-    now, or nobody's.
+    now, or of none.
     """
-    place = of_file(digest, position, edit)
     if edit.kind == "remove":
         return [bullet_event(edit, *place, actor=GIT, reason="merged", into=to)]
-    events = []
-    if edit.kind == "revise":
-        recount = bullet_event(
-            Change("recount", edit.name, helpful=0, harmful=0), *place, actor=GIT
-        )
-        events.append(replace(recount, data={**recount.data, "into": to}))
-    return [*events, bullet_event(edit, *place, actor=GIT)]
-
-
-class _History(NamedTuple):
-    """What commits of the present branch changed in playbook.json: the entries that one added or
-    took out, and those that one took out with their name. An entry is the line of a name and that
-    of its text.
-    """
-
-    changed: Set[_Entry]
-    removed: Set[_Entry]
-
-
-def _history(root: Path) -> _History:
-    """Read the history of playbook.json, in one question to git."""
-    # Merges are asked too: a name that two clones gave out is changed in one.
-    log = git_says(
-        root,
-        "log",
-        "--format=%x00",
-        "-p",
-        "-U1",
-        "--full-history",
-        "-m",
-        "--no-color",
-        "--no-show-signature",
-        "--no-textconv",
-        "--no-ext-diff",
-        "HEAD",
-        "--",
-        _PATH,
-    )
-    changed: set[_Entry] = set()
-    removed: set[_Entry] = set()
-    for commit in (log or b"").split(b"\0"):
-        lines = commit.splitlines()
-        before, after = (
-            {
-                _entry(name[1:], text[1:]): name[:1]
-                for name, text in pairwise(line for line in lines if line[:1] in kept)
-            }
-            for kept in (b" -", b" +")
-        )
-        changed |= before.keys() ^ after.keys()
-        removed |= {entry for entry in before.keys() - after.keys() if before[entry] == b"-"}
-    return _History(changed, removed)
-
-
-def _entry_of(bullet: Bullet) -> _Entry:
-    name, text = entry_text(bullet).encode().splitlines()
-    return _entry(name, text)
-
-
-def _entry(name: bytes, text: bytes) -> _Entry:
-    return name.strip(), text.strip().removesuffix(b",")
+    event = bullet_event(edit, *place, actor=GIT)
+    if edit.kind != "revise":
+        return [event]
+    without_counts = Change("recount", edit.name, helpful=0, harmful=0)
+    recount = bullet_event(without_counts, *place, actor=GIT)
+    return [replace(recount, data={**recount.data, "into": to}), event]

@@ -32,20 +32,24 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook.names import SECTIONS, by_number
-from reflector.playbook_files.edits import Base, in_git, take_in_turn
-from reflector.playbook_files.playbook_json import checkpoint_of, digest, read, unfit
+from reflector.playbook_files.edits import Base, EditedFile, take_in_turn
+from reflector.playbook_files.git_versions import in_git
+from reflector.playbook_files.playbook_json import (
+    checkpoint_of,
+    content_digest,
+    read_playbook,
+    unfit,
+)
 from reflector.project import Project
 
 #: How many changes of the playbook ago a section may have been written that somebody edits.
-_MOST_TRIED: Final = 50
+_MAX_CHANGES_SINCE: Final = 50
 _NEW_FILE: Final = {
     ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
 }
 _BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
 _END: Final = b"<!-- reflector:end -->"
 _SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
-#: What `take_in_turn` takes of an edit.
-_Edit = tuple[Base, Loaded | None, Loaded, str]
 _INTRO: Final = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
 
 
@@ -59,54 +63,81 @@ class Mirror(NamedTuple):
     trouble: str | None = None
 
 
+class _Section(NamedTuple):
+    """A file with the marks.
+
+    marked  its section; None if that cannot be read or its edit cannot be taken in
+    fault   the reason
+    edit    a change of the section that was not taken in yet
+    """
+
+    name: str
+    marked: Marked | None
+    fault: str = ""
+    edit: EditedFile | None = None
+
+
 def mirrors(ledger: Ledger, project: Project) -> list[Mirror]:
     """Return the files of a project that have the marks. Raises LedgerError."""
-    body = section_text(ledger.bullets())
-    return [
-        Mirror(name, "unreadable", found)
-        if isinstance(found, str)
-        else Mirror(
-            name, "edited" if found.is_edited else "current" if found.body == body else "behind"
-        )
-        for name, found, _ in _found(ledger, project)
-    ]
+    text = section_text(ledger.bullets())
+    states: list[Mirror] = []
+    for section in _sections(ledger, project):
+        marked = section.marked
+        if marked is None:
+            states.append(Mirror(section.name, "unreadable", section.fault))
+        elif marked.is_edited:
+            states.append(Mirror(section.name, "edited"))
+        else:
+            is_current = marked.body == text
+            states.append(Mirror(section.name, "current" if is_current else "behind"))
+    return states
 
 
-def take_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Append what people changed in the marked sections, each edit once; return what needs a
-    person. Raises LedgerError.
+class Mirrors:
+    """The marked sections of a project's files in one command or drain, which holds the lock.
+
+    Each file is read once. One that is written is read again right before, so that no change is
+    lost that came meanwhile.
     """
-    notes = []
-    for name, found, edit in _found(ledger, project):
-        if isinstance(found, str):
-            notes.append(f"{name}: {found}")
-            continue
-        if edit is not None:
-            take_in_turn(ledger, *edit, project)
-        _saw(ledger, project, name, found.body)
-    return notes
 
+    def __init__(self, ledger: Ledger, project: Project) -> None:
+        self._ledger = ledger
+        self._project = project
+        #: The sections that can be written, by the names of their files.
+        self._sections: dict[str, Marked] = {}
 
-def write_mirrored(ledger: Ledger, project: Project) -> list[str]:
-    """Write the sections that say something else than the ledger; an edit that was not taken in is
-    left. Return what went wrong. Raises LedgerError.
-    """
-    notes = []
-    for name, found, edit in _found(ledger, project):
-        if (
-            isinstance(found, str)
-            or edit
-            or (not found.is_edited and found.body == section_text(ledger.bullets()))
-        ):
-            continue
-        try:
-            _write(ledger, project, name, found)
-        # a person saved the file meanwhile: the next sync takes that in, and then writes
-        except Changed:
-            continue
-        except (OSError, ValueError) as error:
-            notes.append(f"{name}: {error}")
-    return notes
+    def take(self) -> list[str]:
+        """Append what people changed in the sections, each edit once. Return what needs a person.
+        Raises LedgerError.
+        """
+        notes = []
+        for name, marked, fault, edit in _sections(self._ledger, self._project):
+            if marked is None:
+                notes.append(f"{name}: {fault}")
+                continue
+            if edit is not None:
+                take_in_turn(self._ledger, edit, self._project.first_number)
+            _remember(self._ledger, self._project, name, marked.body)
+            self._sections[name] = marked
+        return notes
+
+    def write(self) -> list[str]:
+        """Write the sections that differ from the ledger and were taken in. Return what went wrong.
+        Raises LedgerError.
+        """
+        notes = []
+        text = section_text(self._ledger.bullets()) if self._sections else ""
+        for name, marked in self._sections.items():
+            if marked.body == text and not marked.is_edited:
+                continue
+            try:
+                _write(self._ledger, self._project, name, marked)
+                self._sections[name] = marked._replace(body=text, digest=_mark(text))
+            except Changed:
+                continue  # the next command takes in what a person saved, and then writes
+            except (OSError, ValueError) as error:
+                notes.append(f"{name}: {error}")
+        return notes
 
 
 def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
@@ -119,7 +150,7 @@ def add_mirror(ledger: Ledger, project: Project, name: str) -> None:
             "`reflector export`"
         )
     try:
-        _write(ledger, project, checked(name))
+        _write(ledger, project, agent_file_name(name))
     except Mistake:
         raise
     except ValueError as error:
@@ -130,19 +161,20 @@ def remove_mirror(project: Project, name: str) -> bool:
     """Take the section out of a file; return whether it had one. A file that was made for it goes.
     Raises Mistake, Changed, OSError.
     """
-    path = _path(project, checked(name))
-    raw = read(path)
+    path = _path(project, agent_file_name(name))
+    raw = read_playbook(path)
     try:
-        left = without_section(raw or b"")
+        rest = without_section(raw or b"")
     except ValueError as error:
         raise Mistake(f"{name}: {error}") from error
-    if raw is None or left == raw:
+    if raw is None or rest == raw:
         return False
-    replace_read(path, raw, None if left == _NEW_FILE.get(name, b"") else left)
+    was_made_for_it = rest == _NEW_FILE.get(name, b"")
+    replace_read(path, raw, None if was_made_for_it else rest)
     return True
 
 
-def checked(name: str) -> str:
+def agent_file_name(name: str) -> str:
     """Return the name of a file that agents read. Raises Mistake."""
     plain = name.removeprefix("./")
     if plain not in AGENT_FILES:
@@ -153,19 +185,28 @@ def checked(name: str) -> str:
     return plain
 
 
-def _found(ledger: Ledger, project: Project) -> Iterator[tuple[str, Marked | str, _Edit | None]]:
-    """Yield each file that has the marks, with its section or what is wrong with it, and an edit
-    that nobody read.
-    """
+def _sections(ledger: Ledger, project: Project) -> Iterator[_Section]:
     for name in _files(project):
         with suppress(OSError, Mistake):
-            raw = read(_path(project, name)) or b""
+            raw = read_playbook(_path(project, name)) or b""
             try:
-                if (found := find(raw)) is not None:
-                    is_news = found.is_edited and not _is_seen(ledger, project, name, found.body)
-                    yield name, found, _edit(ledger, project, name, found) if is_news else None
+                section = _section(ledger, project, name, raw)
             except ValueError as error:
-                yield name, str(error), None
+                section = _Section(name, None, str(error))
+            if section is not None:
+                yield section
+
+
+def _section(ledger: Ledger, project: Project, name: str, raw: bytes) -> _Section | None:
+    """Return a file's section with an edit that was not read yet. Raises ValueError for marks or an
+    edit that cannot be read.
+    """
+    marked = find_section(raw)
+    if marked is None:
+        return None
+    if not marked.is_edited or _is_remembered(ledger, project, name, marked.body):
+        return _Section(name, marked)
+    return _Section(name, marked, edit=_edit(ledger, project, name, marked))
 
 
 def _files(project: Project) -> Sequence[str]:
@@ -185,89 +226,95 @@ def _path(project: Project, name: str) -> Path:
 
 
 def _write(ledger: Ledger, project: Project, name: str, instead_of: Marked | None = None) -> None:
-    """Write a file's section, in the place of one that was found. Raises Changed, OSError,
+    """Write a file's section. Raises Changed if the section is not `instead_of` any more, OSError,
     ValueError, LedgerError.
     """
     path = _path(project, name)
-    raw = read(path)
-    if instead_of is not None and (raw is None or find(raw) != instead_of):
-        raise Changed(name)
+    raw = read_playbook(path)
+    if instead_of is not None:
+        marked = find_section(raw or b"")
+        if marked is None or (marked.body, marked.digest) != (instead_of.body, instead_of.digest):
+            raise Changed(name)
     bullets = ledger.bullets()
-    replace_read(path, raw, with_section(_NEW_FILE.get(name, b"") if raw is None else raw, bullets))
-    _saw(ledger, project, name, section_text(bullets))
+    content = with_section(_NEW_FILE.get(name, b"") if raw is None else raw, bullets)
+    replace_read(path, raw, content)
+    _remember(ledger, project, name, section_text(bullets))
 
 
-def _edit(ledger: Ledger, project: Project, name: str, found: Marked) -> _Edit:
-    """Return what was changed in a section. Raises ValueError for a change that cannot be taken
-    in.
-    """
-    base = _base(ledger, found.digest)
+def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> EditedFile:
+    """Return the change of a section. Raises ValueError for one that cannot be taken in."""
+    base = _base(ledger, marked.digest)
     if base is None:
         raise ValueError(
             "its playbook was edited, and what it said before is not known here; make the change "
             "in the playbook, then "
             f"write the section again with `reflector install --mirror {name}`"
         )
-    loaded = _read(ledger, project, base, found)
-    said = {bullet.text for bullet in base.bullets}
-    new = [bullet for bullet in loaded.bullets if bullet.text not in said]
-    is_empty = base.bullets and not found.body.strip()
-    if (
-        faults := ["it is empty"]
-        if is_empty
-        else [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]
-    ):
+    loaded = _load(ledger, project, base, marked)
+    fault = _fault(base, marked, loaded)
+    if fault is not None:
         raise ValueError(
-            f"its playbook is left as it is: {faults[0]}. Correct it, move what is not a bullet "
+            f"its playbook is left as it is: {fault}. Correct it, move what is not a bullet "
             "out of the marks, or "
             f"write it from the ledger with `reflector install --mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing
         version = in_git(project.root, name)
-        section = find(version.content) if version is not None else None
-        if section is not None and section.digest == found.digest and section.is_edited:
-            by_git = _read(ledger, project, base, section)
-    return base, by_git, loaded, digest(found.body)
+        section = find_section(version.content) if version is not None else None
+        if section is not None and section.digest == marked.digest and section.is_edited:
+            by_git = _load(ledger, project, base, section)
+    return EditedFile(base, by_git, loaded, content_digest(marked.body))
 
 
-def _read(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
+def _fault(base: Base, marked: Marked, loaded: Loaded) -> object | None:
+    """Return the first reason why an edited section cannot be taken in."""
+    if base.bullets and not marked.body.strip():
+        return "it is empty"
+    texts = {bullet.text for bullet in base.bullets}
+    new = [bullet for bullet in loaded.bullets if bullet.text not in texts]
+    faults = [*loaded.problems, *loaded.notes, *unfit(new, advice_fault)]
+    return faults[0] if faults else None
+
+
+def _load(ledger: Ledger, project: Project, base: Base, section: Marked) -> Loaded:
     """Return the bullets of a section that was written from a state of the playbook."""
     # Its lines are numbered as in the file, and of what it says of itself nothing is advice.
     body = "\n" * section.line + section.body.replace(_INTRO, "\n\n", 1)
     loaded = load_markdown(body, [row.name for row in ledger.rows()], project.first_number)
-    said = {bullet.name: bullet for bullet in base.bullets}
     # The section has each bullet on one line, and says nothing of its counters.
-    bullets = [
-        replace(bullet, text=said[bullet.name].text)
-        if bullet.name in said and one_line(said[bullet.name].text) == bullet.text
-        else bullet
+    texts = {(bullet.name, one_line(bullet.text)): bullet.text for bullet in base.bullets}
+    bullets = tuple(
+        replace(bullet, text=texts.get((bullet.name, bullet.text), bullet.text))
         for bullet in loaded.bullets
-    ]
-    return replace(
-        loaded, bullets=tuple(bullets), uncounted=frozenset(bullet.name for bullet in bullets)
     )
+    uncounted = frozenset(bullet.name for bullet in bullets)
+    return replace(loaded, bullets=bullets, uncounted=uncounted)
 
 
-def _is_seen(ledger: Ledger, project: Project, name: str, body: str) -> bool:
-    """Return whether a section says what it said when it was read or written last: an edit that is
-    left in its file, as a question leaves it, is no news then, whatever became of it since.
+def _is_remembered(ledger: Ledger, project: Project, name: str, body: str) -> bool:
+    """Return whether a section says what it said when it was read or written last.
+
+    An edit that is left in its file, as a question leaves it, is not news then, whatever became of
+    it since.
     """
-    return (ledger.checkpoint(checkpoint_of(project, name)) or (0, ""))[1] == digest(body)
+    checkpoint = ledger.checkpoint(checkpoint_of(project, name))
+    return checkpoint is not None and checkpoint[1] == content_digest(body)
 
 
-def _saw(ledger: Ledger, project: Project, name: str, body: str) -> None:
-    if not _is_seen(ledger, project, name, body):
-        ledger.set_checkpoint(checkpoint_of(project, name), ledger.head().position, digest(body))
+def _remember(ledger: Ledger, project: Project, name: str, body: str) -> None:
+    if not _is_remembered(ledger, project, name, body):
+        position = ledger.head().position
+        ledger.set_checkpoint(checkpoint_of(project, name), position, content_digest(body))
 
 
 def _base(ledger: Ledger, mark: str) -> Base | None:
-    """Return the newest state of the playbook that a section was written from, None where none
-    of the last has it.
+    """Return the newest state of the playbook that a section was written from; None if none of the
+    last states has that mark.
     """
     events = list(ledger.events(types=RARE_TYPES))
     ends = [number for number, event in enumerate(events, start=1) if event.type in ADVICE]
-    for end in reversed(ends[-_MOST_TRIED:]):
+    for end in reversed(ends[-_MAX_CHANGES_SINCE:]):
         live = fold(events[:end]).bullets()
         if _mark(section_text(live)) == mark:
             return Base(live, events[end - 1].position)
@@ -298,8 +345,8 @@ class Marked(NamedTuple):
         return _mark(self.body) != self.digest
 
 
-def find(raw: bytes) -> Marked | None:
-    """Return the marked section of a file; None if it has none. Raises ValueError where its end is
+def find_section(raw: bytes) -> Marked | None:
+    """Return the marked section of a file; None if it has none. Raises ValueError if its end is
     missing or a second one follows.
     """
     begin = _BEGIN.search(raw)
@@ -308,42 +355,54 @@ def find(raw: bytes) -> Marked | None:
     end = raw.find(b"\n" + _END, begin.end() - 1) + 1
     if not end:
         raise ValueError(f"{_line(raw, begin)}: the mark {_END.decode()} is missing behind it")
-    if again := _BEGIN.search(raw, begin.end()):
+    if second := _BEGIN.search(raw, begin.end()):
         raise ValueError(
-            f"{_line(raw, again)}: a second playbook begins, as git leaves it in a "
+            f"{_line(raw, second)}: a second playbook begins, as git leaves it in a "
             "conflict; keep either"
         )
-    lead = len(begin[3]) * int(begin[2])
-    body = raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n")
+    newline = begin[3]
+    blank_bytes = len(newline) * int(begin[2])
     tail = raw[end + len(_END) :]
-    after = tail.removeprefix(begin[3])
-    before, end_ = raw[: begin.start() - lead], tail[: len(tail) - len(after)]
+    after = tail.removeprefix(newline)
     return Marked(
-        before, after, body, begin[1].decode(), begin[3], end_, raw.count(b"\n", 0, begin.end())
+        before=raw[: begin.start() - blank_bytes],
+        after=after,
+        body=raw[begin.end() : end].decode("utf-8", "replace").replace("\r\n", "\n"),
+        digest=begin[1].decode(),
+        newline=newline,
+        end=tail[: len(tail) - len(after)],
+        line=raw.count(b"\n", 0, begin.end()),
     )
 
 
 def with_section(raw: bytes, bullets: Iterable[Bullet]) -> bytes:
     """Return a file with the section written, in its place or at the end. Raises ValueError as
-    `find` does.
+    `find_section` does.
     """
-    there = find(raw)
-    if there is None:
+    section = find_section(raw)
+    if section is None:
         newline = b"\r\n" if b"\r\n" in raw else b"\n"
-        there = Marked(raw, b"", "", "", newline, newline)
-    before = there.before.replace(b"\r\n", b"\n")
-    # A blank line before the section.
-    lead = 0 if not before or before.endswith(b"\n\n") else 1 if before.endswith(b"\n") else 2
+        section = Marked(raw, b"", "", "", newline, newline)
+    blank_lines = _blank_lines_after(section.before.replace(b"\r\n", b"\n"))
     body = section_text(bullets)
-    head = f"<!-- reflector:begin {_mark(body)}+{lead} {_SAYS} -->\n"
-    text = ("\n" * lead + head + body).encode().replace(b"\n", there.newline)
-    return there.before + text + _END + there.end + there.after
+    head = f"<!-- reflector:begin {_mark(body)}+{blank_lines} {_SAYS} -->\n"
+    text = ("\n" * blank_lines + head + body).encode().replace(b"\n", section.newline)
+    return section.before + text + _END + section.end + section.after
+
+
+def _blank_lines_after(before: bytes) -> int:
+    """Return how many line breaks lead to a blank line before the section."""
+    if not before or before.endswith(b"\n\n"):
+        return 0
+    return 1 if before.endswith(b"\n") else 2
 
 
 def without_section(raw: bytes) -> bytes:
-    """Return a file as it was before the section was written. Raises ValueError as `find` does."""
-    there = find(raw)
-    return raw if there is None else there.before + there.after
+    """Return a file as it was before the section was written. Raises ValueError as `find_section`
+    does.
+    """
+    section = find_section(raw)
+    return raw if section is None else section.before + section.after
 
 
 def section_text(bullets: Iterable[Bullet]) -> str:
@@ -351,12 +410,13 @@ def section_text(bullets: Iterable[Bullet]) -> str:
     each on one line.
     """
     lines: dict[str, list[str]] = {slug: [] for slug in SECTIONS}
-    for bullet in sorted(bullets, key=lambda one: by_number(one.name)):
+    for bullet in sorted(bullets, key=lambda bullet: by_number(bullet.name)):
         lines[bullet.section].append(f"- [{bullet.name}] {one_line(bullet.text)}")
-    parts = [
-        f"### {SECTIONS[slug]}\n\n" + "\n".join(found) for slug, found in lines.items() if found
-    ]
-    return "\n\n".join([_INTRO, *parts]) + "\n"
+    parts = [_INTRO]
+    for slug, items in lines.items():
+        if items:
+            parts.append(f"### {SECTIONS[slug]}\n\n" + "\n".join(items))
+    return "\n\n".join(parts) + "\n"
 
 
 def one_line(text: str) -> str:
@@ -366,8 +426,8 @@ def one_line(text: str) -> str:
 
 def _mark(body: str) -> str:
     """Return what a section is known by."""
-    return digest(body)[:12]
+    return content_digest(body)[:12]
 
 
-def _line(raw: bytes, found: re.Match[bytes]) -> str:
-    return f"line {raw[: found.start()].count(10) + 1}"
+def _line(raw: bytes, mark: re.Match[bytes]) -> str:
+    return f"line {raw[: mark.start()].count(10) + 1}"

@@ -4,9 +4,9 @@ counting goes on from.
 
 Invariant: the file is never overwritten while it says something that the ledger does not know, and
 nothing in it that its ledger's person did not write becomes an event by `human`. What a file is to
-a ledger, `look` decides in one place. A file is adopted whole or refused with each entry that keeps
-it out, and no name comes to mean two bullets. A copy that is kept aside is readable by its owner
-alone.
+a ledger, `examine_playbook` decides in one place. A file is adopted whole or refused with each
+entry that keeps it out, and no name comes to mean two bullets. A copy that is kept aside is
+readable by its owner alone.
 
 A file of ours is known by itself: `last_updated` is the time of one event, and the playbook folded
 up to that event gives the file's bytes. So an older export that came back (another branch checked
@@ -23,6 +23,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -41,14 +42,13 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import CORRECT, MAX_BYTES, REBUILD, Loaded, dump, dump_shared, load
 from reflector.playbook_files.edits import (
     Base,
-    has_blob,
-    in_git,
+    EditedFile,
     in_names_of,
-    is_shared,
-    renamed,
+    new_names_of,
     take_in_turn,
     take_version,
 )
+from reflector.playbook_files.git_versions import Version, has_blob, in_git, is_shared
 from reflector.project import Project
 from reflector.text.secrets import quote
 
@@ -108,7 +108,7 @@ class PlaybookRefused(Exception):
         super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
-class Found(NamedTuple):
+class FileState(NamedTuple):
     """What a playbook.json is to a ledger; of one of ours, the position at which it was written."""
 
     kind: Kind
@@ -116,17 +116,33 @@ class Found(NamedTuple):
     loaded: Loaded = _NOTHING
     position: int = 0
 
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """The faults that make the file unreadable."""
+        return self.loaded.problems if self.kind == "unreadable" else ()
+
 
 class Synced(NamedTuple):
-    """What a synchronisation found: the copy of a file that another ledger wrote, the problems that
-    make the file unreadable, the names that it gave to bullets of the file, by those in the file,
-    and whether it is another tool's.
+    """The result of a synchronisation.
+
+    state       what the file is to the ledger now; None if somebody saved it meanwhile
+    of_another  the copy of a file that another ledger wrote
+    renamed     the names that the ledger gave to bullets of the file, by those in the file
     """
 
+    state: FileState | None
     of_another: Path | None = None
-    problems: tuple[Finding, ...] = ()
     renamed: Mapping[str, str] = MappingProxyType({})
-    is_foreign: bool = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file is another tool's."""
+        return self.state is not None and self.state.kind == "foreign"
+
+    @property
+    def problems(self) -> Sequence[Finding]:
+        """The faults of an unreadable file."""
+        return self.state.problems if self.state is not None else ()
 
 
 class Known(NamedTuple):
@@ -136,133 +152,385 @@ class Known(NamedTuple):
 
     bullets: Sequence[Bullet]
     removed: Collection[str]
-    found: Found
+    found: FileState
 
 
-def sync(ledger: Ledger, project: Project, *, write: bool = True, later: bool = False) -> Synced:
-    """Record what changed in playbook.json, then write what the ledger says, unless a question only
-    wants to know, or the same process writes `later`. Raises OSError, LedgerError, and
-    PlaybookRefused where the ledger has no bullets either.
+class _Checkpoint(NamedTuple):
+    """The position and digest that a ledger remembers of a file; 0 and "" before the first."""
+
+    position: int = 0
+    digest: str = ""
+
+
+class _Taken(NamedTuple):
+    """What became of a file's content.
+
+    events      how many events its edits gave
+    is_edited   whether it differs from the state that was written, which the ledger may have taken
+                in already
+    may_stay    whether it is as git brought it
+    of_another  the copy of a file that another ledger wrote
     """
-    found = look(ledger, project)
-    if found.kind == "unreadable":
-        return Synced(problems=found.loaded.problems)
-    if found.kind == "foreign":
-        return Synced(is_foreign=True)
-    edits, is_edited = 0, False
-    kept: Path | None = None
-    stays = is_shared(project.root) and _may_stay(ledger, project, found)
-    if found.kind == "another's":
-        kept = keep(project, found.raw, ANOTHERS)
-    elif found.kind == "baseline":
-        import_bullets(ledger, project, found.loaded, found.raw)
-        if ledger.rows():
-            _remember(ledger, project, found)
-    elif found.kind == "ours":
-        copy = _edited(ledger, project)
-        if copy is not None and _was_left(project, copy):
-            copy = None
-        edits = _take_edits(ledger, project, found, copy)
-        # An edit that says what the ledger says already takes no event, but it is read: read again,
-        # it would be news.
-        is_edited = found.raw != dumped(
-            project, _bullets_at(ledger, found.position), found.loaded.last_updated
-        )
-    elif found.kind == "shared":
-        edits, is_gits = _take_shared(ledger, project, found)
-        stays = stays and is_gits
-        if stays:
-            _saw(ledger, project, ledger.head().position, found.raw)
-    elif found.kind == "written" and _last(ledger, project)[1] != digest(found.raw):
-        # The file says what the ledger says, after git had shown another one: that one would be
-        # news again.
-        _saw(ledger, project, ledger.head().position, found.raw)
-    raw = None if found.kind == "missing" else found.raw
-    is_written = write and not stays and _write(ledger, project, raw)
-    if (edits or is_edited) and not (is_written or stays or later):
-        replace_file(_kept(project) / _EDITED, found.raw, 0o600)
-        _saw(ledger, project, ledger.head().position, found.raw)
-    return Synced(kept, (), renamed(ledger, found.loaded) if edits else {})
+
+    events: int = 0
+    is_edited: bool = False
+    may_stay: bool = True
+    of_another: Path | None = None
 
 
-def look(ledger: Ledger, project: Project) -> Found:
+def sync(
+    ledger: Ledger,
+    project: Project,
+    *,
+    write: bool = True,
+    later: bool = False,
+    shared: bool | None = None,
+) -> Synced:
+    """Record what changed in playbook.json, then write what the ledger says. Return the result.
+
+    write   False for a question, which leaves the file
+    later   the same process writes the file later
+    shared  whether the project shares the file through git, if that was read already
+    Raises OSError, LedgerError, and PlaybookRefused if the ledger has no bullets either.
+    """
+    return _File(ledger, project, shared).sync(write=write, later=later)
+
+
+def examine_playbook(ledger: Ledger, project: Project) -> FileState:
     """Decide what playbook.json is to a ledger. Raises OSError, LedgerError, and PlaybookRefused
-    for a file that cannot be taken in where the ledger has no bullets either.
+    for a file that cannot be taken in if the ledger has no bullets either.
     """
-    found = _look(ledger, project)
-    if found.kind not in ("ours", "shared"):
-        return found
-    then = {bullet.name: bullet.text for bullet in _bullets_at(ledger, found.position)}
-    # An erased text that an older export brings back is not a new one; `take_edits` knows it.
-    new = [
-        b
-        for b in found.loaded.bullets
-        if then.get(b.name) not in (b.text, REDACTED) and b.text not in then.values()
-    ]
-    problems = unfit(new, advice_fault)
-    return (
-        Found("unreadable", found.raw, replace(found.loaded, problems=problems))
-        if problems
-        else found
-    )
+    return _File(ledger, project).examine()
 
 
-def _look(ledger: Ledger, project: Project) -> Found:
-    raw = read(project.playbook_json)
-    if raw is None:
-        return Found("missing")
-    last, seen = _last(ledger, project)
-    if raw == render(ledger, project) or seen == digest(raw):
-        return Found("written", raw)
-    rows = ledger.rows()
-    loaded = _load(ledger, project, raw)
-    if loaded.format == "foreign" and not seen:
-        return Found("foreign", raw, loaded)
-    if loaded.problems and rows:
-        return Found("unreadable", raw, loaded)
-    if loaded.problems:
-        raise PlaybookRefused(project.playbook_json, loaded.problems)
-    if loaded.last_updated is None:
-        position = (
-            _edited_at(ledger, project, loaded, last)
-            if seen and not is_shared(project.root)
-            else None
-        )
-        if seen and position is None:
-            return Found("shared", raw, loaded, last)
-    else:
-        position = _exported_at(ledger, project, loaded.last_updated)
-        if position is None and rows and not _is_adopted(ledger, digest(raw)):
-            return Found("another's", raw, loaded)
-    if position is not None:
-        return Found("ours", raw, loaded, position)
-    taken = names_taken(rows, loaded) or unfit(loaded.bullets, hidden_fault)
-    if taken and not rows:
-        raise PlaybookRefused(project.playbook_json, taken)
-    return (
-        Found("unreadable", raw, replace(loaded, problems=taken))
-        if taken
-        else Found("baseline", raw, loaded)
-    )
-
-
-def known(ledger: Ledger, project: Project) -> Known:
-    """Return what a session gets: the ledger's bullets, and what playbook.json is. Raises as
-    `look` does.
+def known(ledger: Ledger, project: Project, state: FileState | None = None) -> Known:
+    """Return what a session gets: the ledger's bullets, and what playbook.json is, unless that is
+    `state` already. Raises as `examine_playbook` does.
     """
     rows = ledger.rows()
     live = [row.bullet for row in rows if row.status == "live"]
-    return Known(live, {row.name for row in rows if row.status != "live"}, look(ledger, project))
+    removed = {row.name for row in rows if row.status != "live"}
+    return Known(live, removed, state or examine_playbook(ledger, project))
 
 
-def render(ledger: Ledger, project: Project) -> bytes:
-    """playbook.json as the ledger says: the same bytes for the same ledger, `last_updated`
+class _File:
+    """A project's playbook.json in one synchronisation.
+
+    The file, `.gitattributes`, git's version and the last checkpoint are read once, and the bullets
+    of each position are folded once. Whatever others write meanwhile is noticed by the last look
+    before the file is replaced, or by the next synchronisation.
+    """
+
+    def __init__(self, ledger: Ledger, project: Project, shared: bool | None = None) -> None:
+        self._ledger = ledger
+        self._project = project
+        self._is_shared = is_shared(project.root) if shared is None else shared
+        self._written = _checkpoint(ledger, project)
+        self._bullets: dict[int, Sequence[Bullet]] = {}
+
+    @cached_property
+    def _version(self) -> Version | None:
+        return in_git(self._project.root)
+
+    @cached_property
+    def _read_by_question(self) -> bytes | None:
+        """The edited file that a question took in, if nothing was written since."""
+        copy = read_playbook(self._project.state_dir / "kept" / _EDITED)
+        is_last = copy is not None and self._written.digest == content_digest(copy)
+        return copy if is_last else None
+
+    def sync(self, *, write: bool, later: bool) -> Synced:
+        state = self.examine()
+        if state.kind in ("unreadable", "foreign"):
+            return Synced(state)
+        may_stay = self._is_shared and self._says_present_advice(state)
+        taken = self._take(state)
+        new_names = new_names_of(self._ledger, state.loaded) if taken.events else {}
+        if may_stay and taken.may_stay:
+            if state.kind == "shared":
+                self._remember(state.raw)
+            return Synced(state, taken.of_another, new_names)
+        after = self._write(state) if write else state
+        is_left = after is None or not write
+        has_news = taken.events > 0 or taken.is_edited
+        if has_news and is_left and not later:
+            # A later edit of the file is compared with this copy.
+            replace_file(_kept(self._project) / _EDITED, state.raw, 0o600)
+            self._remember(state.raw)
+        return Synced(after, taken.of_another, new_names)
+
+    def examine(self) -> FileState:
+        """Return what the file is; ours and a shared one are unreadable if a new text is unfit."""
+        state = self._origin()
+        if state.kind not in ("ours", "shared"):
+            return state
+        texts = {bullet.name: bullet.text for bullet in self._bullets_at(state.position)}
+        new = [bullet for bullet in state.loaded.bullets if bullet.text not in texts.values()]
+        # An erased text that an older export brings back is not new; `take_in_turn` knows it.
+        problems = unfit((b for b in new if texts.get(b.name) != REDACTED), advice_fault)
+        if not problems:
+            return state
+        return FileState("unreadable", state.raw, replace(state.loaded, problems=problems))
+
+    def _origin(self) -> FileState:
+        raw = read_playbook(self._project.playbook_json)
+        if raw is None:
+            return FileState("missing")
+        digest = self._written.digest
+        if digest == content_digest(raw) or raw == self.rendered():
+            return FileState("written", raw)
+        rows = self._ledger.rows()
+        loaded = self._load(raw)
+        if loaded.format == "foreign" and not digest:
+            return FileState("foreign", raw, loaded)
+        if loaded.problems:
+            return self._refused(raw, loaded, rows)
+        if loaded.last_updated is None and digest and self._is_shared:
+            return FileState("shared", raw, loaded, self._written.position)
+        position = self._position_of(loaded)
+        if position is not None:
+            return FileState("ours", raw, loaded, position)
+        return self._of_another(raw, loaded, rows)
+
+    def _of_another(self, raw: bytes, loaded: Loaded, rows: Sequence[BulletRow]) -> FileState:
+        """Return what a file is that this ledger never wrote."""
+        is_timed = loaded.last_updated is not None
+        if is_timed and rows and not _is_adopted(self._ledger, content_digest(raw)):
+            return FileState("another's", raw, loaded)
+        problems = names_taken(rows, loaded) or unfit(loaded.bullets, hidden_fault)
+        if problems:
+            return self._refused(raw, replace(loaded, problems=problems), rows)
+        return FileState("baseline", raw, loaded)
+
+    def _refused(self, raw: bytes, loaded: Loaded, rows: Sequence[BulletRow]) -> FileState:
+        if not rows:
+            raise PlaybookRefused(self._project.playbook_json, loaded.problems)
+        return FileState("unreadable", raw, loaded)
+
+    def _position_of(self, loaded: Loaded) -> int | None:
+        """Return the position that a file was written or edited from; None if it is not ours."""
+        if loaded.last_updated is None:
+            return self._nearest_position(loaded) if self._written.digest else None
+        position = _exported_at(self._ledger, self._project, loaded.last_updated)
+        if position is not None and loaded.last_updated == self._ledger.updated_at():
+            self._bullets[position] = self._ledger.bullets()  # nothing changed since
+        return position
+
+    def _nearest_position(self, loaded: Loaded) -> int:
+        """Return the position of what a person edited, whose file has no time: of the last write,
+        of git's version and of the adopted files, that from which the file differs least.
+        """
+        positions: list[int | None] = [self._written.position]
+        if self._version is not None:
+            time = load(self._version.content).last_updated
+            positions.append(_exported_at(self._ledger, self._project, time))
+        adoptions = self._ledger.events(types=[ev.PLAYBOOK_IMPORTED])
+        positions += [event.position for event in adoptions]
+
+        def difference(position: int) -> int:
+            return len(loaded.edits_of(self._bullets_at(position)))
+
+        return min((at for at in positions if at is not None), key=difference)
+
+    def _bullets_at(self, position: int) -> Sequence[Bullet]:
+        if position not in self._bullets:
+            self._bullets[position] = fold(self._ledger.history(upto=position)).bullets()
+        return self._bullets[position]
+
+    def _load(self, raw: bytes, beside: Iterable[Bullet] = ()) -> Loaded:
+        """Read a file; an entry without a name gets one that neither the ledger has nor one of the
+        bullets `beside` it.
+        """
+        taken = [row.name for row in (*self._ledger.rows(), *beside)]
+        return load(raw, taken=taken, first=self._project.first_number)
+
+    def rendered(self) -> bytes:
+        """Return the file as the ledger says."""
+        return self._dumped(self._ledger.bullets(), self._ledger.updated_at())
+
+    def _dumped(self, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
+        return dump_shared(bullets) if self._is_shared else dump(bullets, updated_at)
+
+    def _take(self, state: FileState) -> _Taken:
+        """Record what a file says and the ledger does not."""
+        match state.kind:
+            case "another's":
+                return _Taken(of_another=keep_copy(self._project, state.raw, ANOTHERS))
+            case "baseline":
+                import_bullets(self._ledger, self._project, state.loaded, state.raw)
+                self._remember_adopted(state)
+            case "ours":
+                return self._take_ours(state)
+            case "shared":
+                return self._take_shared(state)
+            case "written":
+                # After git showed another version, this one would be news again.
+                if self._written.digest != content_digest(state.raw):
+                    self._remember(state.raw)
+        return _Taken()
+
+    def _remember_adopted(self, state: FileState) -> None:
+        """Know an adopted file for ours until it is written, which a question does not do."""
+        if not self._ledger.rows():
+            return
+        self._remember(state.raw)
+        time = state.loaded.last_updated
+        if time is not None:
+            stamp = checkpoint_of(self._project, _STAMP)
+            self._ledger.set_checkpoint(stamp, self._written.position, content_digest(time))
+
+    def _take_ours(self, state: FileState) -> _Taken:
+        copy = self._read_by_question
+        if copy is not None and self._was_left_by_git(copy):
+            copy = None
+        events = self._take_edits(state, copy)
+        # An edit that says what the ledger says already takes no event, but it is read: read again,
+        # it would be news.
+        before = self._dumped(self._bullets_at(state.position), state.loaded.last_updated)
+        return _Taken(events, is_edited=state.raw != before)
+
+    def _was_left_by_git(self, copy: bytes) -> bool:
+        """Return whether git has an edited file in its store and another version checked out: that
+        one came from git.
+        """
+        version = self._version
+        if version is None or version.content == copy:
+            return False
+        return has_blob(self._project.root, copy)
+
+    def _take_edits(self, state: FileState, copy: bytes | None) -> int:
+        """Append what a person changed in a file since it was written, or since a question read
+        this copy of it. Return the number of events.
+        """
+        if copy is None:
+            base = Base(self._bullets_at(state.position), state.position)
+            return self._append(base, self._version_edited_from(base, state), state)
+        bullets, loaded = in_names_of(
+            self._ledger, self._load(copy, state.loaded.bullets), state.loaded
+        )
+        base = Base(bullets, self._written.position)
+        return self._append(base, None, state._replace(loaded=loaded))
+
+    def _version_edited_from(self, base: Base, state: FileState) -> Loaded | None:
+        """Return git's version if it is an edit of the base; None of another state of the playbook:
+        that says nothing of who changed what in this one.
+        """
+        version = self._version
+        time = state.loaded.last_updated
+        if version is None or version.content == self._dumped(base.bullets, time):
+            return None
+        loaded = self._load(version.content)
+        return None if loaded.problems or loaded.last_updated != time else loaded
+
+    def _append(self, base: Base, by_git: Loaded | None, state: FileState) -> int:
+        edited = EditedFile(base, by_git, state.loaded, content_digest(state.raw))
+        return take_in_turn(self._ledger, edited, self._project.first_number)
+
+    def _take_shared(self, state: FileState) -> _Taken:
+        """Record what git brought, credited to it, and then what a person changed in that."""
+        version = self._version
+        copy = self._read_by_question
+        is_news = version is not None and self._came_from_git(version, copy, state)
+        is_last = version is not None and self._written.digest == content_digest(version.content)
+        if version is None or not (is_news or is_last):
+            return _Taken(self._take_edits(state, copy), may_stay=False)
+        theirs = self._load(version.content)
+        events = 0
+        if is_news and not theirs.problems:
+            digest = content_digest(version.content)
+            events = take_version(self._ledger, self._project.root, theirs, digest)
+        if is_news and state.raw == version.content:
+            return _Taken(events, may_stay=self._has_names_of(state.loaded))
+        names = {row.name for row in self._ledger.rows()}
+        bullets = [bullet for bullet in theirs.bullets if bullet.name in names]
+        events += self._append(Base(bullets, state.position), None, state)
+        return _Taken(events, may_stay=False)
+
+    def _came_from_git(self, version: Version, copy: bytes | None, state: FileState) -> bool:
+        """Return whether git changed the file since the ledger last saw git's version."""
+        if _checkpoint(self._ledger, self._project, _IN_GIT).digest != content_digest(version.blob):
+            return True
+        # What we wrote was committed or stashed since, and this is what git had before.
+        ours = copy or dump_shared(self._bullets_at(state.position))
+        return has_blob(self._project.root, ours)
+
+    def _has_names_of(self, loaded: Loaded) -> bool:
+        """Return whether each bullet of a file has the name that the ledger has for it."""
+        if loaded.named_here:
+            return False
+        rows = {row.name: row for row in self._ledger.rows()}
+        live = [row for row in rows.values() if row.status == "live"]
+        live_texts = {(row.section, row.text) for row in live}
+        for bullet in loaded.bullets:
+            row = rows.get(bullet.name)
+            if row is None:
+                return False
+            is_replaced = row.text != bullet.text or (row.section, row.text) in live_texts
+            if row.status != "live" and is_replaced:
+                return False
+        return True
+
+    def _says_present_advice(self, state: FileState) -> bool:
+        """Return whether a shared file need not be written: its advice did not change in the ledger
+        since. It may be that of another branch, which has less of the ledger's advice, and goes
+        back to git as it came.
+        """
+        if state.kind == "shared":
+            position = state.position
+        elif state.kind == "written" and self._is_written_as_shared(state.raw):
+            is_last = self._written.digest == content_digest(state.raw)
+            position = self._written.position if is_last else self._ledger.head().position
+        else:
+            return False
+        return next(self._ledger.events(after=position, types=_ADVICE), None) is None
+
+    def _is_written_as_shared(self, raw: bytes) -> bool:
+        """Return False for a file that was written before it was shared, or that a question read
+        and left to be written.
+        """
+        loaded = load(raw)
+        has_counts = len(loaded.uncounted) < len(loaded.bullets)
+        if has_counts or loaded.last_updated is not None:
+            return False
+        return self._read_by_question is None
+
+    def _write(self, state: FileState) -> FileState | None:
+        """Write the file if it says something else than the ledger. Return its state; None if
+        somebody saved it since, which comes first.
+        """
+        raw = None if state.kind == "missing" else state.raw
+        if raw is None and not self._ledger.rows():
+            return state
+        position = self._ledger.head().position
+        content = self.rendered()
+        if raw != content:
+            try:
+                replace_read(self._project.playbook_json, raw, content)
+            except Changed:
+                return None
+        if self._written.digest != content_digest(content):
+            self._remember(content, position)
+        return FileState("written", content)
+
+    def _remember(self, content: bytes, position: int | None = None) -> None:
+        """Set the checkpoint of the file, and that of the version that git has meanwhile."""
+        if position is None:
+            position = self._ledger.head().position
+        self._written = _Checkpoint(position, content_digest(content))
+        self._ledger.set_checkpoint(checkpoint_of(self._project), *self._written)
+        if self._is_shared and self._version is not None:
+            blob = content_digest(self._version.blob)
+            self._ledger.set_checkpoint(checkpoint_of(self._project, _IN_GIT), position, blob)
+
+
+def render_playbook(ledger: Ledger, project: Project) -> bytes:
+    """Return playbook.json as the ledger says: the same bytes for the same ledger, `last_updated`
     included.
     """
-    return dumped(project, ledger.bullets(), ledger.updated_at())
+    return _File(ledger, project).rendered()
 
 
-def dumped(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
+def dump_for(project: Project, bullets: Sequence[Bullet], updated_at: str | None) -> bytes:
     """Return a playbook's bullets in the form that the project's playbook.json has."""
     return dump_shared(bullets) if is_shared(project.root) else dump(bullets, updated_at)
 
@@ -271,13 +539,13 @@ def set_aside(project: Project) -> tuple[Path, str] | None:
     """Keep a copy of playbook.json and return its path and digest; None if there is no such
     file. Raises OSError.
     """
-    raw = read(project.playbook_json)
-    return (
-        None if raw is None or load(raw).format == "foreign" else (keep(project, raw), digest(raw))
-    )
+    raw = read_playbook(project.playbook_json)
+    if raw is None or load(raw).format == "foreign":
+        return None
+    return keep_copy(project, raw), content_digest(raw)
 
 
-def settle(ledger: Ledger, project: Project) -> Path | None:
+def settle_file(ledger: Ledger, project: Project) -> Path | None:
     """Hold playbook.json against a history that was put in place as a whole. Raises LedgerError,
     OSError.
 
@@ -285,56 +553,61 @@ def settle(ledger: Ledger, project: Project) -> Path | None:
     other is not an edit of it: it is kept aside, and the next `sync` writes the file. Returns the
     copy, None if nothing had to be kept.
     """
-    raw = read(project.playbook_json)
-    if raw is None or raw == render(ledger, project) or look(ledger, project).kind == "foreign":
+    file = _File(ledger, project)
+    state = file.examine()
+    if state.kind in ("missing", "foreign") or state.raw == file.rendered():
         return None
-    is_ours = _exported_at(ledger, project, load(raw).last_updated) is not None
-    return None if is_ours else _give_up(ledger, project, raw)
+    is_ours = _exported_at(ledger, project, load(state.raw).last_updated) is not None
+    return None if is_ours else _give_up(ledger, project, state.raw)
 
 
-def mend(ledger: Ledger, project: Project) -> Path | None:
+def set_unreadable_aside(ledger: Ledger, project: Project) -> Path | None:
     """Keep an unreadable playbook.json aside; the next `sync` writes the file.
 
-    Returns where it is kept; None for any other file, and where the ledger has no bullet that could
-    be written. Raises PlaybookRefused, LedgerError, OSError.
+    Returns where it is kept; None for any other file, and if the ledger has no bullet that could be
+    written. Raises PlaybookRefused, LedgerError, OSError.
     """
-    found = look(ledger, project)
-    return _give_up(ledger, project, found.raw) if found.kind == "unreadable" else None
+    state = examine_playbook(ledger, project)
+    return _give_up(ledger, project, state.raw) if state.kind == "unreadable" else None
 
 
 def _give_up(ledger: Ledger, project: Project, raw: bytes) -> Path:
     # As if written before all events: a shared file that was written since the last advice would be
     # left as it is.
-    ledger.set_checkpoint(checkpoint_of(project), 0, digest(raw))
-    return keep(project, raw)
+    ledger.set_checkpoint(checkpoint_of(project), 0, content_digest(raw))
+    return keep_copy(project, raw)
 
 
 def untaken(ledger: Ledger, project: Project) -> tuple[Finding, ...]:
     """Return the problems that make playbook.json unreadable. Raises LedgerError."""
     try:
-        found = look(ledger, project)
+        return examine_playbook(ledger, project).problems
     except PlaybookRefused as error:
         return error.problems
     except OSError:  # it has no entries to be named
         return ()
-    return found.loaded.problems if found.kind == "unreadable" else ()
 
 
-def checkpoint_of(project: Project, what: str = WRITTEN) -> str:
-    """The name under which a ledger remembers a project's file. One that is not the project's own
-    may serve several projects and clones, on several machines, and what one of them wrote says
-    nothing of another's file.
+def checkpoint_of(project: Project, name: str = WRITTEN) -> str:
+    """Return the name under which a ledger remembers a project's file. One that is not the
+    project's own may serve several projects and clones, on several machines, and what one of them
+    wrote says nothing of another's file.
     """
     if not project.config.ledger_url:
-        return what
+        return name
     import platform
 
-    return f"{what} of {digest(f'{platform.node()}:{project.root.resolve()}')[:16]}"
+    clone = content_digest(f"{platform.node()}:{project.root.resolve()}")
+    return f"{name} of {clone[:16]}"
+
+
+def _checkpoint(ledger: Ledger, project: Project, name: str = WRITTEN) -> _Checkpoint:
+    return _Checkpoint(*(ledger.checkpoint(checkpoint_of(project, name)) or ()))
 
 
 def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> int | None:
-    """The position whose export names this moment, or that of the file which was adopted with
-    it; None for neither.
+    """Return the position whose export names this moment, or that of the file which was adopted
+    with it; None for neither.
     """
     if last_updated is None:
         return None
@@ -342,182 +615,16 @@ def _exported_at(ledger: Ledger, project: Project, last_updated: str | None) -> 
     events = ledger.at([position])
     if events and events[0].recorded_at == last_updated:
         return position
-    position, adopted = _last(ledger, project, _STAMP)
-    return position if adopted == digest(last_updated) else None
+    adopted = _checkpoint(ledger, project, _STAMP)
+    return adopted.position if adopted.digest == content_digest(last_updated) else None
 
 
-def _edited_at(ledger: Ledger, project: Project, loaded: Loaded, written: int) -> int:
-    """The position of what a person edited, whose file says no time: of what was written last, of
-    what git checked out and of what was adopted, that from which the file differs least.
-    """
-    version = in_git(project.root)
-    checked_out = (
-        _exported_at(ledger, project, load(version.content).last_updated)
-        if version is not None
-        else None
-    )
-    adopted = [event.position for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED])]
-    positions = [at for at in (written, checked_out, *adopted) if at is not None]
-    return min(positions, key=lambda position: len(loaded.edits_of(_bullets_at(ledger, position))))
-
-
-def _bullets_at(ledger: Ledger, position: int) -> Sequence[Bullet]:
-    return fold(ledger.history(upto=position)).bullets()
-
-
-def _load(ledger: Ledger, project: Project, raw: bytes, beside: Iterable[Bullet] = ()) -> Loaded:
-    """Read a file; what it does not name gets a name that neither the ledger has nor one of the
-    bullets `beside` it.
-    """
-    taken = [row.name for row in (*ledger.rows(), *beside)]
-    return load(raw, taken=taken, first=project.first_number)
-
-
-def _is_adopted(ledger: Ledger, content: str) -> bool:
+def _is_adopted(ledger: Ledger, digest: str) -> bool:
     """Return whether a process imported a file of this digest, and was killed before it
     remembered the file.
     """
-    return any(
-        (event.data or {}).get("sha256") == content
-        for event in ledger.events(types=[ev.PLAYBOOK_IMPORTED])
-    )
-
-
-def _remember(ledger: Ledger, project: Project, adopted: Found) -> None:
-    """Know a file that was adopted for ours until it is written, which a question does not do."""
-    position = ledger.head().position
-    _saw(ledger, project, position, adopted.raw)
-    if adopted.loaded.last_updated is not None:
-        ledger.set_checkpoint(
-            checkpoint_of(project, _STAMP), position, digest(adopted.loaded.last_updated)
-        )
-
-
-def _write(ledger: Ledger, project: Project, raw: bytes | None) -> bool:
-    """Write the file if it says something else than the ledger. False: somebody saved it since,
-    which comes first.
-    """
-    if raw is None and not ledger.rows():
-        return True
-    position = ledger.head().position
-    content = render(ledger, project)
-    if raw != content:
-        try:
-            replace_read(project.playbook_json, raw, content)
-        except Changed:
-            return False
-    if _last(ledger, project)[1] != digest(content):
-        _saw(ledger, project, position, content)
-    return True
-
-
-def _last(ledger: Ledger, project: Project, what: str = WRITTEN) -> tuple[int, str]:
-    """Return the position and the digest that a ledger remembers of a project's file; 0 and ""
-    for none.
-    """
-    return ledger.checkpoint(checkpoint_of(project, what)) or (0, "")
-
-
-def _saw(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
-    """Remember what the file says, and which version of it git has meanwhile."""
-    ledger.set_checkpoint(checkpoint_of(project), position, digest(content))
-    if is_shared(project.root) and (version := in_git(project.root)) is not None:
-        ledger.set_checkpoint(checkpoint_of(project, _IN_GIT), position, digest(version.blob))
-
-
-def _edited(ledger: Ledger, project: Project) -> bytes | None:
-    """Return the edited file that a question took in, if nothing was written since."""
-    copy = read(project.state_dir / "kept" / _EDITED)
-    return copy if copy is not None and _last(ledger, project)[1] == digest(copy) else None
-
-
-def _was_left(project: Project, copy: bytes) -> bool:
-    """Return whether git has an edited file in its store and another version checked out: that
-    one came from git.
-    """
-    version = in_git(project.root)
-    return version is not None and version.content != copy and has_blob(project.root, copy)
-
-
-def _take_edits(ledger: Ledger, project: Project, found: Found, copy: bytes | None) -> int:
-    """Append what a person changed in a file since it was written, or since a question read this
-    copy of it.
-    """
-    base, loaded = Base(_bullets_at(ledger, found.position), found.position), found.loaded
-    version = in_git(project.root)
-    by_git = None
-    if (
-        copy is None
-        and version is not None
-        and version.content != dumped(project, base.bullets, loaded.last_updated)
-    ):
-        of_git = _load(ledger, project, version.content)
-        # Of another state of the playbook, this version says nothing of who changed what in this
-        # one.
-        by_git = (
-            of_git if of_git.last_updated == loaded.last_updated and not of_git.problems else None
-        )
-    if copy is not None:
-        bullets, loaded = in_names_of(ledger, _load(ledger, project, copy, loaded.bullets), loaded)
-        base = Base(bullets, _last(ledger, project)[0])
-    return take_in_turn(ledger, base, by_git, loaded, digest(found.raw), project)
-
-
-def _take_shared(ledger: Ledger, project: Project, found: Found) -> tuple[int, bool]:
-    """Record what git brought, credited to it, and then what a person changed in that; how many
-    events both gave, and whether the file is as git brought it and the ledger has all of its names.
-    """
-    version = in_git(project.root)
-    copy = _edited(ledger, project)
-    edits, base = 0, None
-    came = version is not None and (
-        _last(ledger, project, _IN_GIT)[1] != digest(version.blob)
-        # What we wrote was committed or stashed since, and this is what git had before.
-        or has_blob(project.root, copy or dump_shared(_bullets_at(ledger, found.position)))
-    )
-    if version is not None and (came or _last(ledger, project)[1] == digest(version.content)):
-        theirs = _load(ledger, project, version.content)
-        if came and not theirs.problems:
-            edits = take_version(ledger, project, theirs, digest(version.content))
-        names = {row.name for row in ledger.rows()}
-        base = Base([bullet for bullet in theirs.bullets if bullet.name in names], found.position)
-    if version is None or not came or found.raw != version.content:
-        if base is None:
-            return edits + _take_edits(ledger, project, found, copy), False
-        return edits + take_in_turn(
-            ledger, base, None, found.loaded, digest(found.raw), project
-        ), False
-    rows = {row.name: row for row in ledger.rows()}
-    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
-    named = [(rows.get(bullet.name), bullet) for bullet in found.loaded.bullets]
-    return edits, not found.loaded.named_here and all(
-        row is not None
-        and (
-            row.status == "live"
-            or (row.text == bullet.text and (row.section, row.text) not in said)
-        )
-        for row, bullet in named
-    )
-
-
-def _may_stay(ledger: Ledger, project: Project, found: Found) -> bool:
-    """True for a shared file that need not be written: what it says was not changed in the ledger
-    since. It may be that of another branch, which has less of the ledger's advice, and goes back to
-    git as it came.
-    """
-    if found.kind == "written":
-        position, seen = _last(ledger, project)
-        position = position if seen == digest(found.raw) else ledger.head().position
-        loaded = load(found.raw)
-        if loaded.last_updated is not None or len(loaded.uncounted) < len(loaded.bullets):
-            return False  # it was written before it was shared
-        if _edited(ledger, project) is not None:
-            return False  # a question read it, and left it to be written
-    elif found.kind == "shared":
-        position = found.position
-    else:
-        return False
-    return next(ledger.events(after=position, types=_ADVICE), None) is None
+    adoptions = ledger.events(types=[ev.PLAYBOOK_IMPORTED])
+    return any((event.data or {}).get("sha256") == digest for event in adoptions)
 
 
 def import_bullets(
@@ -537,10 +644,10 @@ def import_bullets(
     when a name of the file means another bullet in the ledger. The original file is kept in the
     state folder.
     """
-    new = new_bullets(ledger, loaded, path or project.playbook_json)
+    new = bullets_to_import(ledger, loaded, path or project.playbook_json)
     if not new:
         return
-    keep(project, raw)
+    keep_copy(project, raw)
     ledger.append([_adoption(loaded, raw, new)], tx=tx)
 
 
@@ -550,38 +657,36 @@ def adopted_in_memory(project: Project) -> Iterator[Ledger]:
     PlaybookRefused, OSError, LedgerError.
     """
     with Ledger.open("sqlite://", project.config.playbook) as ledger:
-        found = look(ledger, project)
-        if found.kind == "baseline":
-            ledger.append([_adoption(found.loaded, found.raw, found.loaded.bullets)])
+        state = examine_playbook(ledger, project)
+        if state.kind == "baseline":
+            ledger.append([_adoption(state.loaded, state.raw, state.loaded.bullets)])
         yield ledger
 
 
 def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent:
-    whole = digest(raw)
-    event_id = identity(ev.PLAYBOOK_IMPORTED, whole, *(bullet.name for bullet in bullets))
+    digest = content_digest(raw)
+    event_id = identity(ev.PLAYBOOK_IMPORTED, digest, *(bullet.name for bullet in bullets))
     data = {
-        "sha256": whole,
+        "sha256": digest,
         "format": loaded.format,
         "bullets": [asdict(bullet) for bullet in bullets],
     }
     return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")
 
 
-def new_bullets(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
+def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
     """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as
     `import_bullets` does.
     """
     rows = {row.name: row for row in ledger.rows()}
     if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
         raise PlaybookRefused(path, problems)
-    # Entries without a name are known by what they say, or a second import would add them once
-    # more.
-    said = {(row.section, row.text) for row in rows.values() if row.status == "live"}
-    return [
-        b
-        for b in loaded.bullets
-        if b.name not in rows and not (b.name in loaded.named_here and (b.section, b.text) in said)
-    ]
+    live = [row for row in rows.values() if row.status == "live"]
+    live_texts = {(row.section, row.text) for row in live}
+    # Entries without a name are known by their text, or a second import would add them once more.
+    nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
+    repeated = {b.name for b in nameless if (b.section, b.text) in live_texts}
+    return [bullet for bullet in loaded.bullets if bullet.name not in rows.keys() | repeated]
 
 
 def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
@@ -589,50 +694,52 @@ def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
     line for each of them.
     """
     rows = ledger.rows()
-    known = {row.name for row in rows}
-    saying = {same_words(row.text): row.name for row in reversed(rows) if row.status == "live"}
-    says = {b.name: saying.get(same_words(b.text)) for b in loaded.bullets if b.name not in known}
-    kept = tuple(b for b in loaded.bullets if says.get(b.name) is None)
-    lines = [
-        f"{loaded.places[name]}: {other} says this already"
-        for name, other in says.items()
-        if other is not None
-    ]
-    return replace(loaded, bullets=kept), lines
+    names = {row.name for row in rows}
+    live = [row for row in reversed(rows) if row.status == "live"]
+    live_names = {same_words(row.text): row.name for row in live}
+    bullets: list[Bullet] = []
+    lines: list[str] = []
+    for bullet in loaded.bullets:
+        name = live_names.get(same_words(bullet.text))
+        if name is None or bullet.name in names:
+            bullets.append(bullet)
+        else:
+            lines.append(f"{loaded.places[bullet.name]}: {name} says this already")
+    return replace(loaded, bullets=tuple(bullets)), lines
 
 
 def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
-    """Return the bullets of a file whose text cannot be new advice, as `fault` says of it."""
+    """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
+    gives.
+    """
     remedy = "correct the text; nothing of the file is imported until then"
     return tuple(
-        Finding("playbook", f"bullet {bullet.name}", what, remedy, quote(bullet.text, 60))
+        Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
         for bullet in bullets
-        if (what := fault(bullet.text))
+        if (reason := fault(bullet.text))
     )
 
 
 def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
     """Return the names of a file that mean another bullet in the ledger."""
-    known = {row.name: row for row in rows}
-    found: list[Finding] = []
-    for b in loaded.bullets:
-        if b.name in known and is_taken(known[b.name], b):
-            is_live = known[b.name].status == "live"
-            what = (
-                "the name means another bullet in this ledger"
-                if is_live
-                else "the name was retired in this ledger"
-            )
-            way = (
-                f"names are never reused: see `reflector show {b.name}`, and remove the name to "
-                "be given a new one"
-            )
-            way += ", as `import --rename` does"
-            found.append(Finding("playbook", f"bullet {b.name}", what, way, b.text[:60]))
-    return tuple(found)
+    rows_by_name = {row.name: row for row in rows}
+    findings: list[Finding] = []
+    for bullet in loaded.bullets:
+        row = rows_by_name.get(bullet.name)
+        if row is None or not is_taken(row, bullet):
+            continue
+        meaning = "means another bullet" if row.status == "live" else "was retired"
+        remedy = (
+            f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
+            "be given a new one, as `import --rename` does"
+        )
+        fault = f"the name {meaning} in this ledger"
+        place = f"bullet {bullet.name}"
+        findings.append(Finding("playbook", place, fault, remedy, bullet.text[:60]))
+    return tuple(findings)
 
 
-def read(path: Path) -> bytes | None:
+def read_playbook(path: Path) -> bytes | None:
     """Return a playbook file's bytes; None if there is no file. Raises OSError."""
     try:
         return read_ours(path, MAX_BYTES)
@@ -640,16 +747,16 @@ def read(path: Path) -> bytes | None:
         return None
 
 
-def digest(content: bytes | str) -> str:
-    """Return what a content is known by."""
+def content_digest(content: bytes | str) -> str:
+    """Return the SHA-256 of a content, in hex."""
     return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def keep(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
+def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
     """Return a copy of a file's bytes in the state folder, named by their digest. Raises
     OSError, LedgerUnavailable.
     """
-    path = _kept(project) / f"{kind}-{digest(raw)[:12]}.json"
+    path = _kept(project) / f"{kind}-{content_digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
     return path
 
@@ -659,8 +766,8 @@ def _kept(project: Project) -> Path:
 
 
 def kept_of_others(project: Project) -> list[Path]:
-    """The copies of playbook.json that another ledger had written; they lie there until their
-    owner removes them.
+    """Return the copies of playbook.json that another ledger had written. Their owner removes
+    them.
     """
     return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
 
@@ -668,24 +775,22 @@ def kept_of_others(project: Project) -> list[Path]:
 def is_foreign(ledger: Ledger, project: Project) -> bool:
     """Return whether playbook.json is another tool's. Raises LedgerError, OSError."""
     try:
-        return look(ledger, project).kind == "foreign"
+        return examine_playbook(ledger, project).kind == "foreign"
     except PlaybookRefused:
         return False
 
 
 def foreign_note(project: Project) -> str:
-    """Return the note about a playbook.json of another tool, "" where there is none; asks no
+    """Return the note about a playbook.json of another tool, "" if there is none; asks no
     ledger.
     """
     try:
-        raw = read(project.playbook_json)
+        raw = read_playbook(project.playbook_json)
     except OSError:
         return ""
-    return (
-        FOREIGN.format(path=project.playbook_json)
-        if raw is not None and load(raw).format == "foreign"
-        else ""
-    )
+    if raw is None or load(raw).format != "foreign":
+        return ""
+    return FOREIGN.format(path=project.playbook_json)
 
 
 def drop_known(ledger: Ledger, project: Project) -> None:
@@ -693,21 +798,21 @@ def drop_known(ledger: Ledger, project: Project) -> None:
     has all of their bullets by now. Raises OSError, LedgerError.
     """
     texts = {row.text for row in ledger.rows()}
-    for kept in kept_of_others(project):
-        loaded = load(read_ours(kept, MAX_BYTES))
+    for copy in kept_of_others(project):
+        loaded = load(read_ours(copy, MAX_BYTES))
         if not loaded.problems and texts.issuperset(bullet.text for bullet in loaded.bullets):
-            kept.unlink()
+            copy.unlink()
 
 
-def of_another(path: Path, kept: Path) -> str:
+def of_another(path: Path, copy: Path) -> str:
     """Return the note about a file that another ledger wrote."""
     return (
         f"{path} was written by another ledger, or by this one before an older copy of it came "
         "back. Nothing of it was "
-        f"counted; it is kept as {kept}. Put the newest backup in place with `reflector ledger "
+        f"counted; it is kept as {copy}. Put the newest backup in place with `reflector ledger "
         "restore`, or count the "
         "sessions again with `reflector import-history` or `reflector ingest`; after that, "
-        f"`reflector import --rename {shlex.quote(str(kept))}` adds the bullets that only this "
+        f"`reflector import --rename {shlex.quote(str(copy))}` adds the bullets that only this "
         "file has. Remove it "
         "when you are done. Clones that share a playbook stay in step after `reflector install "
         "--git` in each"

@@ -31,8 +31,16 @@ from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
-from reflector.playbook_files.mirrors import take_mirrored, write_mirrored
-from reflector.playbook_files.playbook_json import FOREIGN, PlaybookRefused, known, of_another, sync
+from reflector.playbook_files.git_versions import is_shared
+from reflector.playbook_files.mirrors import Mirrors
+from reflector.playbook_files.playbook_json import (
+    FOREIGN,
+    FileState,
+    PlaybookRefused,
+    known,
+    of_another,
+    sync,
+)
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import (
@@ -350,6 +358,10 @@ class Pipeline:
         self.done, self.notes, self.reflected = done, done.notes, done.reflected
         #: Whether a server lets us ask and nothing more.
         self.only_reads = False
+        self._mirrors = Mirrors(ledger, project)
+        self._is_shared = is_shared(project.root)
+        #: What playbook.json was after it was synchronised last; None if somebody saved it since.
+        self._file: FileState | None = None
         #: What people said in each window; None of a large one, which is read once more.
         self.heard: dict[str, Sequence[Message] | None] = {}
         #: The messages of each window as it was scanned.
@@ -404,7 +416,7 @@ class Pipeline:
         """Record what a person wrote into playbook.json and its mirrors; `write` follows, with
         the same `file`.
         """
-        self.note(*take_mirrored(self.ledger, self.project))
+        self.note(*self._mirrors.take())
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
@@ -414,7 +426,7 @@ class Pipeline:
         self.is_written = True
         self._sync(write=file)
         if file:
-            self.note(*write_mirrored(self.ledger, self.project))
+            self.note(*self._mirrors.write())
         root = self.project.root
         # a state folder that cannot be written keeps no session from starting
         with suppress(OSError):
@@ -431,13 +443,14 @@ class Pipeline:
                 keep_note(self.project, self.ledger)
         if self.project.playbook_json.exists():
             try:
-                write_injection(root, partial(known, self.ledger, self.project))
+                write_injection(root, partial(known, self.ledger, self.project, self._file))
             # a person's own template; counting does not wait for its mending
             except ValueError as error:
                 self.note(f"the agent does not get the current playbook: {error}")
 
     def _sync(self, *, write: bool, later: bool = False) -> None:
-        synced = sync(self.ledger, self.project, write=write, later=later)
+        synced = sync(self.ledger, self.project, write=write, later=later, shared=self._is_shared)
+        self._file = synced.state
         if synced.is_foreign:
             self.note(FOREIGN.format(path=self.project.playbook_json))
         if synced.of_another is not None:

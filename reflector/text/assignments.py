@@ -56,7 +56,8 @@ _NAME_START = re.compile(r"[A-Za-z0-9_.-]*\Z")
 
 _QUOTE = re.compile(r"[bfruBFRU]?(?P<slashes>\\{0,3})(?P<mark>\"\"\"|\"|'|`)")
 _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\]+")
-_BARE_LIMIT, _QUOTED_LIMIT = 128, 4096
+_BARE_LIMIT = 128
+_QUOTED_LIMIT = 4096
 _REST_OF_LINE = re.compile(r"[ \t]*(?:[ \t]#[^\n]{0,200})?(?:\r|\n|\\r|\\n|<|\Z)")
 
 #: Endings of names that are about a secret and hold none: `token_count`, `password_file`,
@@ -83,12 +84,15 @@ _NOT_A_SECRET_WORDS = """
     switch instead pass
 """
 _NOT_A_SECRET = frozenset(_NOT_A_SECRET_WORDS.split())
+_SECRETS_NAMES = frozenset("password passwd passphrase secret token key pwd".split())
 _ABOUT_ITSELF = re.compile(r"(?i)pass|pwd|secret|token|key|cred|auth")
 _REFERENCE = re.compile(
     r"\$|<|\{|%[({A-Za-z]|@|\*|x{4,}|X{4,}|\.{2,}|env[.:(]|os\.|process\.env|secrets?\.|vault:"
     r"|op://"
     r"|\[redacted:|[Yy]our[ _-]|/|\.\.?/|~/|https?:|file:|arn:|AAAA[A-Z]|[A-Za-z]:[\\/]|-"
 )
+#: Between the parts of a qualified name.
+_QUALIFIES = frozenset(".>:")
 _TEMPLATE = re.compile(r"\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\$\(|%s")
 _CONSTANT = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _NAMES = re.compile(r"[A-Za-z_$][\w$]*+(?:(?:\.|::|->)[A-Za-z_$][\w$]*+)*+;?")
@@ -108,39 +112,57 @@ _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 class _Place(NamedTuple):
-    """The place of a value: its family, what assigns it, what follows it."""
+    """The place of a value.
+
+    family    of the name that it is given to
+    constant  whether the name is in upper case
+    tight     `name=value`, without a space on either side
+    colon     the name ends in a colon
+    after     the character after the value
+    last      nothing else is on the line
+    """
 
     family: str
-    constant: bool  # the name is in upper case
-    tight: bool  # `name=value`, no space on either side
+    constant: bool
+    tight: bool
     colon: bool
     after: str
-    last: bool  # nothing else on the line
+    last: bool
+
+    @property
+    def ends(self) -> bool:
+        """Whether the value is all that its name is given."""
+        return self.tight or self.last
 
 
 def redact_assignments(text: str) -> str:
-    """`text` with the values of secret names replaced by `[redacted:password]`, `…:token]`,
+    """Return `text` with the values of secret names replaced by `[redacted:password]`, `…:token]`,
     `…:secret]`, ….
 
     Linear: a value is looked at over a bounded length before it is found to be a secret.
     """
     pieces: list[str] = []
-    done = position = 0
+    copied = position = 0
     while match := _NAME.search(text, position):
         position = match.end("suffix")
         span = _secret_span(text, match)
         if span is not None:
-            marker = f"[redacted:{_family(match, text)}]"
-            if (
-                text[span[0] : span[1]].isdigit()
-                and text[span[0] - 1] != text[span[1] : span[1] + 1]
-            ):
-                # A bare number under a quoted name, as in JSON: the marker must be a string there.
-                mark = (match["close"] or "").rstrip("]")
-                marker = f"{mark}{marker}{mark}"
-            pieces += [text[done : span[0]], marker]
-            done = position = span[1]
-    return "".join(pieces) + text[done:]
+            start, position = span
+            pieces += [text[copied:start], _marker(text, match, start, position)]
+            copied = position
+    return "".join(pieces) + text[copied:]
+
+
+def _marker(text: str, match: re.Match[str], start: int, end: int) -> str:
+    """Return what stands for a secret. A bare number under a quoted name, as in JSON, becomes a
+    string.
+    """
+    marker = f"[redacted:{_family(match, text)}]"
+    is_quoted = text[start - 1] == text[end : end + 1]
+    if is_quoted or not text[start:end].isdigit():
+        return marker
+    quote = (match["close"] or "").rstrip("]")
+    return f"{quote}{marker}{quote}"
 
 
 def _prefix(match: re.Match[str], text: str) -> str:
@@ -150,59 +172,62 @@ def _prefix(match: re.Match[str], text: str) -> str:
 
 
 def _family(match: re.Match[str], text: str) -> str:
-    """password, api-key, secret, token; or key, any other key, of which only a long random value
-    counts.
+    """Return password, api-key, secret, token; or key, any other key, of which only a long random
+    value counts.
     """
     family = next(name for name in _FAMILIES if match[name] is not None)
     return "api-key" if family == "key" and _API_KEY.search(_prefix(match, text)) else family
 
 
 def _secret_span(text: str, match: re.Match[str]) -> tuple[int, int] | None:
-    """Start and end of the secret that the matched name is given, or None where it is given
+    """Return start and end of the secret that the matched name is given; None if it is given
     none.
     """
-    keyword, suffix = text[match.start() : match.start("suffix")], match["suffix"]
-    if not _names_a_secret(keyword, suffix):
-        return None
-    family, prefix = _family(match, text), _prefix(match, text)
-    if family == "key" and "public" in prefix.lower():
-        return None
-    if match["option"] and not prefix.startswith("--"):
-        return None
-    if match["said"] and family == "key":
-        return None
-    if (
-        match["element"]
-        and text[match.start() - len(prefix) - 1 : match.start() - len(prefix)] != "<"
-    ):
+    keyword = text[match.start() : match.start("suffix")]
+    suffix = match["suffix"]
+    family = _family(match, text)
+    prefix = _prefix(match, text)
+    if not _names_a_secret(keyword, suffix) or not _gives(text, match, family, prefix):
         return None
     start = match.end()
     if quote := _QUOTE.match(text, start):
-        strict = match["argument"] is not None and not prefix.startswith("--")
-        return _quoted_span(text, quote, family, strict=strict)
+        is_strict = match["argument"] is not None and not prefix.startswith("--")
+        return _quoted_span(text, quote, family, is_strict=is_strict)
     bare = _BARE.match(text, start, start + _BARE_LIMIT)
     if bare is None or match["argument"]:
         return None
-    operator = match["assign"] or ""
-    name = prefix + keyword + suffix
-    place = _Place(
-        family=family,
-        constant=name == name.upper(),
-        tight=text[start - 1 : start] in ("=", ">")
-        and not match["gap"]
-        and not text[start - 2 : start - 1].isspace(),
-        colon=operator.startswith(":") and operator != ":=",
-        after=text[bare.end() : bare.end() + 1],
-        last=_REST_OF_LINE.match(text, bare.end()) is not None,
-    )
     if match["said"]:
         # Prose goes on with a word; a sentence ends in a full stop.
         value = bare[0].rstrip(".!?:")
         return (start, start + len(value)) if _is_said_secret(value) else None
-    if not _is_bare_secret(bare[0], place):
+    if not _is_bare_secret(bare[0], _place(text, match, bare, prefix + keyword + suffix)):
         return None
-    whole = _BARE.match(text, start)
-    return (start, whole.end()) if whole else None
+    unbounded = _BARE.match(text, start)
+    return unbounded.span() if unbounded else None
+
+
+def _gives(text: str, match: re.Match[str], family: str, prefix: str) -> bool:
+    """Return whether a name is given a value in a form that its family is given one in."""
+    if family == "key" and (match["said"] or "public" in prefix.lower()):
+        return False
+    if match["option"] and not prefix.startswith("--"):
+        return False
+    start = match.start() - len(prefix)
+    return not match["element"] or text[start - 1 : start] == "<"
+
+
+def _place(text: str, match: re.Match[str], bare: re.Match[str], name: str) -> _Place:
+    start = bare.start()
+    operator = match["assign"] or ""
+    is_joined = text[start - 1 : start] in ("=", ">") and not match["gap"]
+    return _Place(
+        family=_family(match, text),
+        constant=name == name.upper(),
+        tight=is_joined and not text[start - 2 : start - 1].isspace(),
+        colon=operator.startswith(":") and operator != ":=",
+        after=text[bare.end() : bare.end() + 1],
+        last=_REST_OF_LINE.match(text, bare.end()) is not None,
+    )
 
 
 def _names_a_secret(keyword: str, suffix: str) -> bool:
@@ -212,27 +237,36 @@ def _names_a_secret(keyword: str, suffix: str) -> bool:
 
 
 def _quoted_span(
-    text: str, quote: re.Match[str], family: str, *, strict: bool
+    text: str, quote: re.Match[str], family: str, *, is_strict: bool
 ) -> tuple[int, int] | None:
     start = quote.end()
+    end = _closing(text, quote)
+    newline = text.find("\n", start, end if end >= 0 else start + _QUOTED_LIMIT)
+    is_cut_off = newline >= 0 and len(quote["mark"]) == 1
+    if end < 0 or is_cut_off:
+        # Cut off before the closing quote: take the first word.
+        word = _BARE.match(text, start, start + _QUOTED_LIMIT)
+        if word is None:
+            return None
+        end = word.end()
+    value = text[start:end]
+    if is_strict and (len(value) < 12 or not _random(value)):
+        return None
+    return (start, end) if _is_quoted_secret(value, family) else None
+
+
+def _closing(text: str, quote: re.Match[str]) -> int:
+    """Return where the closing quote of a value begins; a negative number if it is missing."""
     closing = quote["slashes"] + quote["mark"]
+    start = quote.end()
     end = start
     while True:
         end = text.find(closing, end, start + _QUOTED_LIMIT)
-        if end < 0 or quote["slashes"] or text[end - 1] != "\\" or text[end - 2 : end] == "\\\\":
-            break
+        if end < 0 or quote["slashes"] or text[end - 1] != "\\":
+            return end
+        if text[end - 2 : end] == "\\\\":
+            return end
         end += 1  # an escaped quote is part of the value
-    newline = text.find("\n", start, end if end >= 0 else start + _QUOTED_LIMIT)
-    if end < 0 or (newline >= 0 and len(quote["mark"]) == 1):
-        # Cut off before the closing quote: take the first word.
-        cut = _BARE.match(text, start, start + _QUOTED_LIMIT)
-        if cut is None:
-            return None
-        end = cut.end()
-    value = text[start:end]
-    if strict and not (len(value) >= 12 and _random(value)):
-        return None
-    return (start, end) if _is_quoted_secret(value, family) else None
 
 
 def _is_quoted_secret(value: str, family: str) -> bool:
@@ -240,99 +274,113 @@ def _is_quoted_secret(value: str, family: str) -> bool:
         return False
     if family == "key":
         return _long_random(value)
-    if _WORDS.fullmatch(value) and (
-        family != "password" or "." in value or _ABOUT_ITSELF.search(value)
-    ):
+    if _WORDS.fullmatch(value) and _names_itself(value, family):
         return False  # refresh_token, auth.password.label
-    if any(c.isspace() for c in value):
+    if any(map(str.isspace, value)):
         return family in ("password", "secret") and not _SENTENCE.search(value)
     if family == "password":
         return True
     if family == "token":
-        mixed = _random(value) or (value.isalpha() and not value.islower())
-        return _TOKEN.fullmatch(value) is not None and (
-            len(value) >= 16 or (len(value) >= 8 and mixed)
-        )
+        return _is_quoted_token(value)
     return len(value) >= 6
 
 
+def _names_itself(value: str, family: str) -> bool:
+    """Return whether words in a row are the name of a secret; in a password's place few are."""
+    return family != "password" or "." in value or _ABOUT_ITSELF.search(value) is not None
+
+
+def _is_quoted_token(value: str) -> bool:
+    if _TOKEN.fullmatch(value) is None or len(value) < 8:
+        return False
+    has_capitals = value.isalpha() and not value.islower()
+    return len(value) >= 16 or has_capitals or _random(value)
+
+
 def _is_bare_secret(value: str, place: _Place) -> bool:
+    """Return whether a value without quotes is a secret: the first rule about it decides."""
     if len(value) < 4 or place.after in ("(", "[", "{") or is_placeholder(value):
         return False
     if place.family == "key":
         return _long_random(value)
-    digits = sum(c.isdigit() for c in value)
-    code = _NAMES.fullmatch(value) is not None
-    if code and any(c in value for c in ".>:") and not (place.constant and digits):
-        return False
-    if place.constant and (place.tight or place.last):
+    digits = sum(map(str.isdigit, value))
+    if _NAMES.fullmatch(value):
+        return _is_secret_code(value, place, digits)
+    if place.constant and place.ends:
         return True
-    password = place.family == "password"
     if digits == len(value):
-        return password and (place.tight or place.last)
-    if code and not digits:
-        if _ABOUT_ITSELF.search(value) or place.after in (",", ")", ";") or value.endswith(";"):
-            return False
-        if place.tight:
-            return password or len(value) >= 8
-        return (
-            password
-            and place.last
-            and "_" not in value
-            and not (place.colon and _TYPE.fullmatch(value))
-        )
-    if code and (_ABOUT_ITSELF.search(value) or value.endswith(";")):
-        return digits >= 4 and _random(value) and len(value) >= 16
-    if password:
-        return place.tight or place.last or (digits > 0 and len(value) >= 6)
-    if "/" in value or len(value) >= 32:
-        return _long_random(value) or ("/" not in value and _random(value))
-    return (
-        _random(value) and len(value) >= (8 if place.tight else 12) and (digits > 1 or place.tight)
-    )
+        return place.family == "password" and place.ends
+    return _is_secret_word(value, place, digits)
+
+
+def _is_secret_code(value: str, place: _Place, digits: int) -> bool:
+    """Return whether a value that could be a name in code is a secret."""
+    is_qualified = not _QUALIFIES.isdisjoint(value)
+    if is_qualified and not (place.constant and digits):
+        return False
+    if place.constant and place.ends:
+        return True
+    if not digits:
+        return _is_secret_name(value, place)
+    if _ABOUT_ITSELF.search(value) or value.endswith(";"):
+        return digits >= 4 and len(value) >= 16 and _random(value)
+    return _is_secret_word(value, place, digits)
+
+
+def _is_secret_name(value: str, place: _Place) -> bool:
+    """Return whether a value that could be a variable's name is a secret."""
+    if _ABOUT_ITSELF.search(value) or place.after in (",", ")", ";") or value.endswith(";"):
+        return False
+    if place.tight:
+        return place.family == "password" or len(value) >= 8
+    is_type = place.colon and _TYPE.fullmatch(value) is not None
+    if is_type or "_" in value:
+        return False
+    return place.family == "password" and place.last
+
+
+def _is_secret_word(value: str, place: _Place, digits: int) -> bool:
+    if place.family == "password":
+        return place.ends or (digits > 0 and len(value) >= 6)
+    if "/" in value:
+        return _long_random(value)
+    if not _random(value):
+        return False
+    if len(value) >= 32 or place.tight:
+        return len(value) >= 8
+    return len(value) >= 12 and digits > 1
 
 
 def _is_said_secret(value: str) -> bool:
-    return (
-        len(value) >= 6
-        and not is_placeholder(value)
-        and _random(value)
-        and _NUMBERED.fullmatch(value) is None
-    )
+    if len(value) < 6 or is_placeholder(value):
+        return False
+    return _random(value) and _NUMBERED.fullmatch(value) is None
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value is a reference, a placeholder, a constant's name or a word: nothing that
-    could be a secret.
+    """Return whether a value is a reference, a placeholder, a constant's name or a word: nothing
+    that could be a secret.
     """
-    return (
-        _REFERENCE.match(value) is not None
-        or value.lower().rstrip(";:.,!?0123456789") in _NOT_A_SECRET
-        or (
-            value.isalpha()
-            and value.lower()
-            in ("password", "passwd", "passphrase", "secret", "token", "key", "pwd")
-        )
-        or _CONSTANT.fullmatch(value) is not None
-        or _TEMPLATE.search(value) is not None
-        or not any(c.isalnum() for c in value)
-        or len(set(value)) == 1
-    )
+    word = value.lower()
+    if word in _SECRETS_NAMES or word.rstrip(";:.,!?0123456789") in _NOT_A_SECRET:
+        return True
+    if _REFERENCE.match(value) or _CONSTANT.fullmatch(value) or _TEMPLATE.search(value):
+        return True
+    return len(set(value)) == 1 or not any(map(str.isalnum, value))
 
 
 def _random(value: str) -> bool:
-    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
 def _long_random(value: str) -> bool:
-    """32 characters or more of base64 with capitals, small letters and digits, at four bits a
-    character.
+    """Return whether a value is 32 characters or more of base64 with capitals, small letters and
+    digits, at four bits a character.
     """
     if len(value) < 32 or not re.fullmatch(r"[A-Za-z0-9+/_-]+={0,2}", value):
         return False
-    if not (_random(value) and any(c.isupper() for c in value) and any(c.islower() for c in value)):
+    if value.lower() == value or value.upper() == value or not _random(value):
         return False
     sample = value[:256]
-    return (
-        -sum(n / len(sample) * math.log2(n / len(sample)) for n in Counter(sample).values()) >= 4.0
-    )
+    shares = [number / len(sample) for number in Counter(sample).values()]
+    return -sum(share * math.log2(share) for share in shares) >= 4.0

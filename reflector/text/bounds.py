@@ -29,12 +29,13 @@ ARGUMENTS_TEXT = 16 * 1024
 #: of a diff.
 BREAK = r"(?:\\{1,4}n|\n)(?:[ ]{0,8}[0-9]{1,6}(?:→|\\{1,4}t|[\t:|])|[+>-])?[ \t]{0,40}"
 #: How far a cut moves to the end of a line, and to the end of a run of characters on a longer one.
-_LINE, _RUN = 256, 8192
+_LINE = 256
+_RUN = 8192
 _TOKEN = "".join(filter(str.isalnum, map(chr, range(128)))) + "+/=_.~%-"
 _REST_OF_RUN = re.compile(r"[A-Za-z0-9+/=_.~%-]{0,8192}+")
 
-_ITEMS = 32
-_DEPTH = 4
+_MAX_ITEMS = 32
+_MAX_DEPTH = 4
 _LARGE = 1 << 63
 
 #: Parts of words, as `str.find` wants them. Few, because each is one pass over a tool's answer.
@@ -60,7 +61,8 @@ _SURROGATES = "[\ud800-\udfff]"
 
 
 def clean(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters, safe for a terminal, a prompt and UTF-8.
+    """Return `text` on one line of at most `limit` characters, safe for a terminal, a prompt and
+    UTF-8.
 
     Escape sequences, control, bidirectional and invisible characters go; line breaks and runs of
     white space become one space; a lone surrogate becomes U+FFFD; what is cut ends in `…`.
@@ -72,7 +74,7 @@ def clean(text: str, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` without escape sequences, control, bidirectional and invisible characters; line
+    """Return `text` without escape sequences, control, bidirectional and invisible characters; line
     breaks stay.
     """
     if text.isascii() and text.isprintable():
@@ -81,8 +83,8 @@ def visible(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """`text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written as
-    UTF-8.
+    """Return `text` without lone surrogates (JavaScript cuts emoji in two), which cannot be written
+    as UTF-8.
     """
     if text.isascii():
         return text
@@ -129,18 +131,20 @@ def whole_start(text: str, at: int) -> int:
 
 
 def head_and_tail(text: str, limit: int, *, whole: bool = False) -> str:
-    """`text` itself up to `limit` characters, else its first two thirds and last third of that;
-    with `whole`, cut so that no secret is halved.
+    """Return `text` itself up to `limit` characters, else its first two thirds and last third of
+    that; with `whole`, cut so that no secret is halved.
     """
     if len(text) <= limit:
         return encodable(text)
-    first, last = limit - limit // 3, len(text) - limit // 3
+    first = limit - limit // 3
+    last = len(text) - limit // 3
     if whole:
-        first, last = whole_end(text, first), whole_start(text, last)
+        first = whole_end(text, first)
+        last = whole_start(text, last)
     return encodable(f"{text[:first]}\n[… {last - first} characters …]\n{text[last:]}")
 
 
-def excerpt(text: str, limit: int) -> str:
+def whole_excerpt(text: str, limit: int) -> str:
     """Return `head_and_tail` with `whole`."""
     return head_and_tail(text, limit, whole=True)
 
@@ -167,14 +171,14 @@ def with_errors(text: str, first: int, last: int, limit: int) -> str:
     longest = min(_ERROR_LINE, limit // 4)
     lines: list[str] = []
     room = limit - 2 * (limit // 4)
-    done = first
-    for start, end in _error_lines(text, first, last):
+    reached = first
+    for line_start, end in _error_lines(text, first, last):
         # Of a line without an end the pieces around two words may overlap.
-        if end <= done:
+        if end <= reached:
             continue
-        start = max(start, done)
-        done = end if end <= start + longest else whole_end(text, start + longest, start)
-        line = text[start:done]
+        start = max(line_start, reached)
+        reached = end if end <= start + longest else whole_end(text, start + longest, start)
+        line = text[start:reached]
         if len(line) >= room:
             break
         if line:
@@ -211,7 +215,7 @@ def _error_lines(text: str, first: int, last: int) -> list[tuple[int, int]]:
     return sorted(spans)
 
 
-def arguments(given: dict[Any, Any]) -> dict[str, Any]:
+def arguments(call: dict[Any, Any]) -> dict[str, Any]:
     """Return a tool call's arguments: strings, lists, nesting and the sum of all text bounded.
 
     Numbers of 64 bits and more become None: not every parser of JSON reads them as the same number.
@@ -222,19 +226,19 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
     def shortened(text: str, limit: int) -> str:
         nonlocal room
         is_plain = len(text) <= limit and len(text) < room and text.isascii()
-        bounded = text if is_plain else excerpt(text, min(limit, max(room, 16)))
+        bounded = text if is_plain else whole_excerpt(text, min(limit, max(room, 16)))
         room -= len(bounded) + 1
         return bounded
 
-    def mapping(given: dict[Any, Any], depth: int) -> dict[str, Any]:
+    def mapping(items: dict[Any, Any], depth: int) -> dict[str, Any]:
         bounded: dict[str, Any] = {}
-        for key, value in given.items():
-            if len(bounded) >= _ITEMS or room <= 0:
+        for key, value in items.items():
+            if len(bounded) >= _MAX_ITEMS or room <= 0:
                 break
-            bounded[shortened(str(key), 128)] = kept(value, depth + 1)
+            bounded[shortened(str(key), 128)] = bounded_value(value, depth + 1)
         return bounded
 
-    def kept(value: Any, depth: int) -> Any:
+    def bounded_value(value: Any, depth: int) -> Any:
         if isinstance(value, str):
             return shortened(value, ARGUMENT_TEXT)
         if isinstance(value, float):
@@ -242,15 +246,15 @@ def arguments(given: dict[Any, Any]) -> dict[str, Any]:
             return value if abs(value) < _LARGE else None
         if isinstance(value, int) and abs(value) >= _LARGE:
             return None
-        if depth < _DEPTH and isinstance(value, dict):
+        if depth < _MAX_DEPTH and isinstance(value, dict):
             return mapping(value, depth)
-        if depth < _DEPTH and isinstance(value, list):
+        if depth < _MAX_DEPTH and isinstance(value, list):
             items: list[Any] = []
-            for item in value:
-                if len(items) >= _ITEMS or room <= 0:
+            for member in value:
+                if len(items) >= _MAX_ITEMS or room <= 0:
                     break
-                items.append(kept(item, depth + 1))
+                items.append(bounded_value(member, depth + 1))
             return items
         return value if isinstance(value, (bool, int)) else None
 
-    return mapping(given, 0)
+    return mapping(call, 0)

@@ -149,14 +149,15 @@ _INSIDE: tuple[tuple[str, str, str], ...] = (
 
 @cache
 def _rules() -> tuple[tuple[str, str, str], ...]:
-    """Each literal, the pattern and what takes its place."""
-    rules = [(literal, pattern, kind) for kind, literal, pattern in _INSIDE]
+    """Return each literal, the pattern and what takes its place."""
+    rules = [(literal, pattern, f"[redacted:{kind}]") for kind, literal, pattern in _INSIDE]
     for table, start in ((_PLAIN, _START), (_WITH_DASHES, _START_OF_DASHED)):
         for kind, literals, rest in table:
             for literal in literals.split():
                 escaped = re.escape(literal)
-                rules.append((literal, escaped + start.replace("{0}", escaped) + rest + _END, kind))
-    return tuple((literal, pattern, f"[redacted:{kind}]") for literal, pattern, kind in rules)
+                pattern = escaped + start.replace("{0}", escaped) + rest + _END
+                rules.append((literal, pattern, f"[redacted:{kind}]"))
+    return tuple(rules)
 
 
 #: Compiled when a text has its literal: all of them take as long as the imports of a short drain.
@@ -164,7 +165,7 @@ _compiled = cache(re.compile)
 
 
 def redact_tokens(text: str) -> str:
-    """`text` with every token of a known form replaced by `[redacted:kind]`."""
+    """Return `text` with every token of a known form replaced by `[redacted:kind]`."""
     redacted = text
     for literal, pattern, marker in _rules():
         if literal in redacted:
@@ -197,7 +198,7 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 def _is_mixed(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    return any(c.isdigit() for c in secret) and any(c.isalpha() for c in secret)
+    return any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
 
 
 def _is_password(match: re.Match[str]) -> bool:
@@ -336,7 +337,7 @@ _PLACES = (
 
 
 def redact_places(text: str) -> str:
-    """`text` with the values at these places replaced by `[redacted:kind]`."""
+    """Return `text` with the values at these places replaced by `[redacted:kind]`."""
     folded = text.lower()
     for rule in _PLACES:
         if rule.literal in folded:

@@ -27,7 +27,8 @@ _BODY = re.compile(
 _GAP_BACK = r"(?:\s|[nrt]\\{1,4}|[\"',>|]|[→\t:][0-9]{1,6})"
 _LINE_BACK = r"(?:(?![nrt]\\)[A-Za-z0-9+/])"
 _BODY_BACK = re.compile(
-    rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)"
+    rf"{_GAP_BACK}*+(?P<last>={{0,2}}{_LINE_BACK}++)"
+    rf"(?P<more>(?:{_GAP_BACK}++{_LINE_BACK}{{16,}}+)*+)"
 )
 #: Lines as wide as those of a key, two or more in a row, and the shorter one that ends them.
 _WIDE = r"[A-Za-z0-9+/]{64,70}+(?![A-Za-z0-9+/=_-])"
@@ -39,7 +40,8 @@ _RUN = re.compile(r"[A-Za-z0-9+/=]{16}")
 _LINE = re.compile(
     r"(\\(?:u[0-9a-fA-F]{4}|.))|(?=[0-9+/=]{0,80}[A-Za-z])[A-Za-z0-9+/=]{12,}+", re.DOTALL
 )
-_LONGEST = 32_768
+_MAX_KEY = 32_768
+_NOT_LETTERS = frozenset("0123456789+/")
 
 
 def redact_keys(text: str) -> str:
@@ -50,12 +52,12 @@ def redact_keys(text: str) -> str:
     if not edges and not _LINES.search(text):
         return text
     pieces: list[str] = []
-    done = 0
+    copied = 0
     for before, after in pairwise([None, *edges, None]):
         for start, end in _keys_between(text, before, after):
-            pieces += [text[done:start], _hidden(text[start:end])]
-            done = end
-    return "".join(pieces) + text[done:]
+            pieces += [text[copied:start], _hidden(text[start:end])]
+            copied = end
+    return "".join(pieces) + text[copied:]
 
 
 def _keys_between(
@@ -64,39 +66,48 @@ def _keys_between(
     """Return the spans of keys between two edges (None: the ends of the text), an edge that
     belongs to one included.
     """
-    start, end = before.end() if before else 0, after.start() if after else len(text)
-    begins, ends = _is(before, "BEGIN", private=True), _is(after, "END", private=True)
-    if (
-        before
-        and after
-        and begins
-        and ends
-        and end - start <= _LONGEST
-        and _RUN.search(text, start, end)
-    ):
-        return [(before.start(), after.end())]
-    if _is(before, "BEGIN", private=False) or _is(after, "END", private=False):
+    start = before.end() if before else 0
+    end = after.start() if after else len(text)
+    begin = _edge(before, "BEGIN", private=True)
+    close = _edge(after, "END", private=True)
+    if begin and close and _is_body(text, start, end):
+        return [(begin.start(), close.end())]
+    if _edge(before, "BEGIN", private=False) or _edge(after, "END", private=False):
         return []
     spans: list[tuple[int, int]] = []
-    if before and begins and (body := _BODY.match(text, start, end)):
+    if begin and (body := _BODY.match(text, start, end)):
         start = body.end()
-        spans.append((before.start(), start))
-    last = None
-    if after and ends and (body := _BODY_BACK.match(text[max(start, end - _LONGEST) : end][::-1])):
-        tail = body["last"]
-        if (
-            body["more"]
-            or tail.startswith("=")
-            or (len(tail) >= 12 and any(c in "0123456789+/" for c in tail))
-        ):
-            last = (end - body.end(), after.end())
-            end = last[0]
-    spans += [lines.span() for lines in _LINES.finditer(text, start, end) if _mixed(lines[0])]
-    return [*spans, last] if last else spans
+        spans.append((begin.start(), start))
+    tail: list[tuple[int, int]] = []
+    if close and (length := _length_before_end(text, start, end)):
+        end -= length
+        tail.append((end, close.end()))
+    lines = _LINES.finditer(text, start, end)
+    return [*spans, *(match.span() for match in lines if _mixed(match[0])), *tail]
 
 
-def _is(edge: re.Match[str] | None, which: str, *, private: bool) -> bool:
-    return edge is not None and edge["edge"] == which and ("PRIVATE KEY" in edge["what"]) is private
+def _is_body(text: str, start: int, end: int) -> bool:
+    """Return whether a stretch between the two edges of a private key holds one."""
+    return end - start <= _MAX_KEY and _RUN.search(text, start, end) is not None
+
+
+def _length_before_end(text: str, start: int, end: int) -> int:
+    """Return how many characters before an END are the body of its key; 0 for none."""
+    body = _BODY_BACK.match(text[max(start, end - _MAX_KEY) : end][::-1])
+    if body is None:
+        return 0
+    last = body["last"]
+    if body["more"] or last.startswith("="):
+        return body.end()
+    is_word = len(last) < 12 or _NOT_LETTERS.isdisjoint(last)
+    return 0 if is_word else body.end()
+
+
+def _edge(edge: re.Match[str] | None, which: str, *, private: bool) -> re.Match[str] | None:
+    """Return an edge if it is the BEGIN or END of a private key, or of something else."""
+    if edge is None or edge["edge"] != which:
+        return None
+    return edge if ("PRIVATE KEY" in edge["what"]) is private else None
 
 
 def _mixed(lines: str) -> bool:
@@ -104,13 +115,12 @@ def _mixed(lines: str) -> bool:
     not keys.
     """
     line = lines[:64]
-    return (
-        any(c.isupper() for c in line)
-        and any(c.islower() for c in line)
-        and any(c.isdigit() for c in line)
-    )
+    has_both_cases = line.lower() != line != line.upper()
+    return has_both_cases and any(map(str.isdigit, line))
 
 
 def _hidden(block: str) -> str:
     """Return the replacement of a key; the quotes of a list or of a concatenation stay."""
-    return _LINE.sub(lambda line: line[1] or MARKER, block) if '"' in block else MARKER
+    if '"' not in block:
+        return MARKER
+    return _LINE.sub(lambda line: line[1] or MARKER, block)

@@ -24,7 +24,7 @@ _NAMES = ("pass", "pw", "key", "session", "sid", "auth", "secret", "credential",
 
 
 def redact(text: str) -> str:
-    """`text` with every secret replaced by `[redacted:kind]`."""
+    """Return `text` with every secret replaced by `[redacted:kind]`."""
     # The expressions of a module take longer to compile than a short text takes to be kept, so each
     # is loaded for a text that may hold what it looks for.
     from reflector.text.forms import redact_places, redact_tokens
@@ -51,8 +51,8 @@ def _may_assign(text: str) -> bool:
     return any(name in lower for name in _NAMES)
 
 
-def found(text: str) -> list[str]:
-    """Return the kinds of secrets that a text holds, in order; empty where it holds none."""
+def secret_kinds(text: str) -> list[str]:
+    """Return the kinds of secrets that a text holds, in order; [] for none."""
     text = visible(text)
     redacted = redact(text)
     return list(dict.fromkeys(re.findall(_MARKER, redacted))) if redacted != text else []
@@ -68,4 +68,5 @@ def quote(text: str, limit: int) -> str:
     """
     bounded = text[: whole_end(text, 16 * limit + 4096)]
     line = clean(redact(visible(bounded)), limit)
-    return line if len(bounded) == len(text) or line.endswith("…") else clean(f"{line} …", limit)
+    is_whole = len(bounded) == len(text) or line.endswith("…")
+    return line if is_whole else clean(f"{line} …", limit)

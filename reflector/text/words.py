@@ -70,8 +70,8 @@ _SCRIPTS: Final = (
         word=2,
     ),
 )
-_LETTERS: Final = "".join(one.letters for one in _SCRIPTS)
-_MARKS: Final = "".join(one.marks for one in _SCRIPTS)
+_LETTERS: Final = "".join(script.letters for script in _SCRIPTS)
+_MARKS: Final = "".join(script.marks for script in _SCRIPTS)
 #: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write
 #: below it.
 _ATTACHED: Final = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
@@ -83,7 +83,8 @@ SPACED: Final = rf"[^\W{_LETTERS}]"
 _LETTER: Final = f"[{_LETTERS}]"
 _PIECE: Final = rf"{_CLUSTER}|{SPACED}+"
 #: The group of a match is the script.
-_RUN: Final = "|".join([*(f"((?:[{one.letters}]{_ATTACHED})+)" for one in _SCRIPTS), f"{SPACED}+"])
+_RUNS: Final = [f"((?:[{script.letters}]{_ATTACHED})+)" for script in _SCRIPTS]
+_RUN: Final = "|".join([*_RUNS, f"{SPACED}+"])
 #: A space without width, which some write between the words of these scripts.
 _NO_WIDTH: Final = "\u200b"
 
@@ -93,7 +94,7 @@ def is_unspaced(text: str) -> bool:
     return not text.isascii() and re.search(_LETTER, text) is not None
 
 
-def words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, without punctuation; of scripts without spaces
     the clusters.
     """
@@ -102,10 +103,10 @@ def words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """Return what is between white space, as it is written; if that has clusters, its words."""
-    found: list[str] = []
+    pieces: list[str] = []
     for piece in text.split():
-        found += words(piece) if is_unspaced(piece) else [piece]
-    return found
+        pieces += words_of(piece) if is_unspaced(piece) else [piece]
+    return pieces
 
 
 def clusters(piece: str) -> list[str]:
@@ -121,7 +122,8 @@ def grams(text: str) -> set[str]:
     """Return what a text of scripts without spaces is recognised by: its grams, and nothing of
     other scripts.
     """
-    return {gram for run, script in _runs(text) if script for gram in _grams(run, script.gram)}
+    runs = [_grams(run, script.gram) for run, script in _runs(text) if script]
+    return set[str]().union(*runs)
 
 
 def count(text: str) -> int:
@@ -151,17 +153,16 @@ class Sought(NamedTuple):
 
 def sought(query: str) -> list[Sought]:
     """Return the words of a query, each once. A cluster is held where a gram with it is held."""
-    found: list[Sought] = []
+    parts: list[Sought] = []
     for run, script in _runs(query):
         if script is None:
-            found.append(Sought((run[0],), 1))
+            parts.append(Sought((run[0],), 1))
             continue
         size = script.gram
-        held = [_key(gram) for gram in _grams(run, size)]
-        found += [
-            Sought(tuple(held[max(0, at - size + 1) : at + 1]), size) for at, _ in enumerate(run)
-        ]
-    return list(dict.fromkeys(found))
+        keys = [_key(gram) for gram in _grams(run, size)]
+        for at in range(len(run)):
+            parts.append(Sought(tuple(keys[max(0, at - size + 1) : at + 1]), size))
+    return list(dict.fromkeys(parts))
 
 
 def searchable(text: str) -> str:
@@ -170,14 +171,14 @@ def searchable(text: str) -> str:
     """
     if not is_unspaced(text):
         return text
-    found: list[str] = []
+    keys: list[str] = []
     for run, script in _runs(text):
         if script is None:
-            found += run
+            keys += run
             continue
         for size in range(1, min(script.gram, len(run)) + 1):
-            found += map(_key, _grams(run, size))
-    return " ".join(found)
+            keys += map(_key, _grams(run, size))
+    return " ".join(keys)
 
 
 def _key(gram: str) -> str:

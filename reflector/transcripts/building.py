@@ -134,7 +134,7 @@ def by_model(
     """Return the model's words and calls; `synthetic` where the client wrote them."""
     text, thinking = (
         spread(text),
-        bounds.excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else "",
+        bounds.whole_excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else "",
     )
     origin: Origin = "synthetic" if synthetic else "model"
     more = {"thinking": thinking, "calls": calls, "tokens": tokens}
@@ -179,7 +179,7 @@ def _message(
     limit: int,
     more: Mapping[str, Any],
 ) -> Message:
-    text = bounds.excerpt(text, limit) if text else ""
+    text = bounds.whole_excerpt(text, limit) if text else ""
     chain, timestamp, offset = place
     return Message(
         record_key(uuid), uuid, role, origin, chain, timestamp, text, offset=offset, **more

@@ -360,7 +360,7 @@ def _answer(answer: str, detail: Any) -> str:
         return bounds.result_text(answer)
     if "file" in detail or "filePath" in detail:
         # The text of a file: its lines may speak of errors, and none has happened.
-        return bounds.excerpt(answer, bounds.RESULT_TEXT)
+        return bounds.whole_excerpt(answer, bounds.RESULT_TEXT)
     stdout, stderr, code = detail.get("stdout"), detail.get("stderr"), detail.get("exitCode")
     if answer.startswith(_CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
         answer = stdout

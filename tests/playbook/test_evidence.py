@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.playbook.evidence import HARMS, against, interval
+from reflector.playbook.evidence import HARMS, against, share_interval
 
 
 def below(x: float, helpful: int, harmful: int) -> float:
@@ -24,18 +24,22 @@ def below(x: float, helpful: int, harmful: int) -> float:
 def test_a_true_share_lies_below_either_end_of_an_interval_in_one_case_of_twenty(
     helpful: int, harmful: int
 ) -> None:
-    low, high = interval(helpful, harmful)
+    low, high = share_interval(helpful, harmful)
     assert (below(low, helpful, harmful), below(high, helpful, harmful)) == pytest.approx(
         (0.05, 0.95), abs=1e-4
     )
-    assert interval(helpful + 1, harmful)[0] > low > interval(helpful, harmful + 1)[0]
+    assert share_interval(helpful + 1, harmful)[0] > low > share_interval(helpful, harmful + 1)[0]
 
 
 def test_counts_of_any_size_have_an_interval_and_the_evidence_of_eight_to_seven_is_none() -> None:
-    assert interval(0, 0) == (0.05, 0.95)
+    assert share_interval(0, 0) == (0.05, 0.95)
     assert all(
         0 <= low < high <= 1
-        for low, high in (interval(10**6, 10**6), interval(0, 10**6), interval(0.5, 2.5))
+        for low, high in (
+            share_interval(10**6, 10**6),
+            share_interval(0, 10**6),
+            share_interval(0.5, 2.5),
+        )
     )
     assert (against(8, 7), against(7, 8) < 1, against(0, 8) < HARMS <= against(0, 9)) == (
         0,

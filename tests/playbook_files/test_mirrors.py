@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook_files.mirrors import find, with_section, without_section
+from reflector.playbook_files.mirrors import find_section, with_section, without_section
 from tests.changes.test_propose import TOKEN
 from tests.playbook.test_document import PLAYBOOKS
 from tests.playbook_files.test_playbook_json import meanwhile
@@ -33,7 +33,7 @@ def test_a_section_goes_without_a_trace(
     again = with_section(written, second)
     assert again == with_section(raw, second)
     assert without_section(again) == raw
-    assert not find(again).is_edited
+    assert not find_section(again).is_edited
 
 
 @pytest.fixture

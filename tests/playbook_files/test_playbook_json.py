@@ -17,7 +17,7 @@ import pytest
 from reflector import files
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
-from reflector.playbook_files.playbook_json import Kind, look, settle, sync
+from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
@@ -132,7 +132,7 @@ def test_a_file_is_one_of_eight_things_to_a_ledger(tmp_path: Path, how: str) -> 
             project.playbook_json.unlink()
         else:
             project.playbook_json.write_bytes(raw)
-        found = look(ledger, project)
+        found = examine_playbook(ledger, project)
         assert found.kind == kind
         assert problem in " ".join(map(str, found.loaded.problems))
         assert "a1B2a1B2" not in " ".join(map(str, found.loaded.problems))
@@ -151,7 +151,7 @@ def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> N
         ledger.redact([added("pat-001").event_id], reason="a secret", actor="human")
         sync(ledger, project)
         project.playbook_json.write_bytes(old)
-        assert (look(ledger, project).kind, edits(ledger, project)) == ("ours", 0)
+        assert (examine_playbook(ledger, project).kind, edits(ledger, project)) == ("ours", 0)
         assert token not in project.playbook_json.read_text()
 
 
@@ -163,13 +163,13 @@ def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_a
         add_bullet(ledger, "pat", "one")
         sync(ledger, project)
         project.playbook_json.write_bytes(with_text("one more")(project.playbook_json.read_bytes()))
-        assert settle(ledger, project) is None
+        assert settle_file(ledger, project) is None
         assert edits(ledger, project) == 1
         theirs = rewritten(last_updated="2099-01-01T00:00:00.000000Z")(
             project.playbook_json.read_bytes()
         )
         project.playbook_json.write_bytes(theirs)
-        kept = settle(ledger, project)
+        kept = settle_file(ledger, project)
         assert (kept.read_bytes(), edits(ledger, project)) == (theirs, 0)
 
 

@@ -53,7 +53,7 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
         "Keep functions small",
         "Answer me in French",
     ]
-    outside, gone, *links = sorted(one for one in found.left if one.startswith("not followed: "))
+    outside, gone, *links = sorted(one for one in found.omitted if one.startswith("not followed: "))
     assert outside.endswith("secret.md in CLAUDE.md")
     assert gone == "not followed: @gone.md in CLAUDE.md, which cannot be read"
     assert links == ["not followed: AGENTS.md, a link", "not followed: CLAUDE.local.md, a link"]
@@ -74,7 +74,7 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
     )
     found = advice_of(root)
     assert {line.file for line in found.lines} == {"README", "docs/my notes.txt"}
-    assert not [one for one in found.left if one.startswith("not followed: ")]
+    assert not [one for one in found.omitted if one.startswith("not followed: ")]
 
 
 def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> None:
@@ -82,7 +82,7 @@ def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> Non
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
     found = advice_of(root)
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
-    outside, gone = (one for one in found.left if one.startswith("not followed: "))
+    outside, gone = (one for one in found.omitted if one.startswith("not followed: "))
     assert outside.endswith("SECRET in CLAUDE.md")
     assert gone == "not followed: @gone/file.md in CLAUDE.md, which cannot be read"
 
@@ -123,14 +123,14 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
     write(root, CLAUDE="- Run the tests first\n", GEMINI="- x y\n" * 300_000)
     found = advice_of(root)
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
-    unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.left]
+    unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.omitted]
     assert unread == [
         "GEMINI.md has more than 1",
         "packages/web/CLAUDE.md",
         ".claude/AGENTS.md",
         str(own),
     ]
-    assert all("reflector check" in one or "make it smaller" in one for one in found.left)
+    assert all("reflector check" in one or "make it smaller" in one for one in found.omitted)
 
 
 def test_comments_take_no_tokens(root: Path) -> None:
@@ -184,8 +184,8 @@ def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_lin
     write(root, CLAUDE=f"- Use the key {key} for tests\n- Run the tests\n- run the tests.\n")
     found = advice_of(root)
     assert [line.text for line in found.lines] == ["Run the tests"]
-    assert any("secret" in one and "line 1" in one for one in found.left)
-    assert "CLAUDE.md: line 3 repeats line 2" in found.left
+    assert any("secret" in one and "line 1" in one for one in found.omitted)
+    assert "CLAUDE.md: line 3 repeats line 2" in found.omitted
 
 
 def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_opened(

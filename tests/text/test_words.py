@@ -15,7 +15,7 @@ from reflector.text.words import (
     searchable,
     sought,
     terms,
-    words,
+    words_of,
 )
 
 #: Advice of several words, and one word, in scripts without spaces.
@@ -40,20 +40,22 @@ def test_several_words_without_spaces_are_counted(advice: str, word: str) -> Non
 
 @given(_SPACED)
 def test_spaced_text_is_divided_as_ever(text: str) -> None:
-    assert words(text) == re.findall(r"\w+", text.casefold())
+    assert words_of(text) == re.findall(r"\w+", text.casefold())
     assert terms(text) == text.split()
     assert count(text) == len(text.split())
     assert context_tokens(text) == -(-len(text) // 4)
     assert searchable(text) == text
-    assert [one.any_of for one in sought(text)] == [(word,) for word in dict.fromkeys(words(text))]
+    assert [one.any_of for one in sought(text)] == [
+        (word,) for word in dict.fromkeys(words_of(text))
+    ]
     assert not grams(text)
 
 
 def test_marks_and_subscripts_belong_to_their_letter() -> None:
-    assert words("ก่อนที่") == ["ก่", "อ", "น", "ที่"]
-    assert words("ស្ត្រី") == ["ស្ត្រី"]
-    assert words("ＰＮＰＭを使う") == ["pnpm", "を", "使", "う"]
-    assert words("テスト\u200bを") == words("ﾃｽﾄを")
+    assert words_of("ก่อนที่") == ["ก่", "อ", "น", "ที่"]
+    assert words_of("ស្ត្រី") == ["ស្ត្រី"]
+    assert words_of("ＰＮＰＭを使う") == ["pnpm", "を", "使", "う"]
+    assert words_of("テスト\u200bを") == words_of("ﾃｽﾄを")
 
 
 def test_names_stay_whole_between_letters() -> None:
@@ -84,6 +86,6 @@ def test_any_text_is_divided(text: str) -> None:
 def test_time_grows_with_the_text() -> None:
     """A quadratic rule would take minutes."""
     text = "提交前必须运行测试กขค่" * 20_000
-    assert len(words(text)) == 12 * 20_000
+    assert len(words_of(text)) == 12 * 20_000
     assert count(text) > 20_000
     assert len(sought(text)) < 100

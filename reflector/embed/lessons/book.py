@@ -33,7 +33,7 @@ from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake, check_share, check_whole
 from reflector.quality.signals import rounded
-from reflector.text.words import is_unspaced, words
+from reflector.text.words import is_unspaced, words_of
 
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
@@ -377,7 +377,7 @@ def _dispute(lessons: Iterable[Lesson]) -> None:
     for one in lessons:
         if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
             # A strategy key is made of ASCII: of a script without spaces it holds nothing.
-            key = " ".join(words(one.text)) if is_unspaced(one.text) else strategy_key(one.text)
+            key = " ".join(words_of(one.text)) if is_unspaced(one.text) else strategy_key(one.text)
             one_sided[one.kind, key].append(one)
     for group in one_sided.values():
         if len({one.successes > 0 for one in group}) == 2:

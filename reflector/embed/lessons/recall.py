@@ -20,7 +20,7 @@ from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.project import Project, find_project
-from reflector.text.words import searchable, sought, words
+from reflector.text.words import searchable, sought, words_of
 
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
 LEAST_WORDS: Final = 0.3
@@ -87,7 +87,7 @@ def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
     query without words.
     """
     ranked = sorted(bullets, key=best_first)
-    if not words(query):
+    if not words_of(query):
         return ranked
     among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
     named = {one.name: one for one in ranked}
@@ -99,8 +99,8 @@ def search(among: Sequence[Document], query: str, k: int = 5) -> list[Found]:
     enough.
     """
     query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
-    shares, said = _by_words(among, query), words(query)
-    equal = {n: 1.0 for n, one in enumerate(among) if said and words(one.text) == said}
+    shares, said = _by_words(among, query), words_of(query)
+    equal = {n: 1.0 for n, one in enumerate(among) if said and words_of(one.text) == said}
     found = [
         Found(among[n], score, shares.get(n), equal.get(n))
         for n, score in {**equal, **shares, **equal}.items()

@@ -1,0 +1,118 @@
+"""playbook.json in git: whether several clones share it, the version that git has of it, and the
+commits that changed it.
+
+Invariant: git is only asked. A repository that does not answer, or in which git is not installed,
+is one that has no version of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from reflector.files import read_bounded
+from reflector.git import git_says
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import entry_text
+
+#: The line of `.claude/.gitattributes` that shares playbook.json. It is committed, so it holds in
+#: every clone.
+ATTRIBUTES: Final = "playbook.json merge=reflector"
+_PATH: Final = ".claude/playbook.json"
+_MAX_ATTRIBUTES_BYTES: Final = 1 << 20
+_LOG: Final = (
+    "log --format=%x00 -p -U1 --full-history -m --no-color --no-show-signature --no-textconv "
+    "--no-ext-diff HEAD --"
+)
+
+#: An entry of the file: the line of its name and that of its text.
+Entry = tuple[bytes, bytes]
+
+
+class Version(NamedTuple):
+    """A file's version in git's index: its blob's id and its content."""
+
+    blob: str
+    content: bytes
+
+
+class BranchHistory(NamedTuple):
+    """The entries of playbook.json that commits of the present branch changed.
+
+    changed  a commit added them or took them out
+    removed  a commit took them out with their name
+    """
+
+    changed: Set[Entry]
+    removed: Set[Entry]
+
+
+def attributes_file(root: Path) -> Path:
+    """Return the place of the file by which a project shares its playbook.json."""
+    return root / ".claude" / ".gitattributes"
+
+
+def is_shared(root: Path) -> bool:
+    """Return whether a project's playbook.json is shared through git."""
+    try:
+        attributes = read_bounded(attributes_file(root), _MAX_ATTRIBUTES_BYTES)
+    except OSError:
+        return False
+    return ATTRIBUTES.encode() in attributes.splitlines()
+
+
+def in_git(root: Path, path: str = _PATH) -> Version | None:
+    """Return the version of playbook.json, or of another file, that git checked out or added last;
+    None if git does not know the file.
+    """
+    listed = git_says(root, "ls-files", "--stage", "-z", "--", path)
+    if listed is None or listed.count(b"\0") != 1:
+        return None
+    mode, blob, *_ = listed.decode("utf-8", "replace").split()
+    is_regular = mode.startswith("100")
+    content = git_says(root, "cat-file", "blob", blob) if is_regular else None
+    return Version(blob, content) if content is not None else None
+
+
+def has_blob(root: Path, content: bytes) -> bool:
+    """Return whether git has this very content in its store: it was committed, added or stashed."""
+    blob = git_says(root, "hash-object", "--stdin", given=content)
+    if blob is None:
+        return False
+    return git_says(root, "cat-file", "-e", blob.decode("ascii").strip()) is not None
+
+
+def branch_history(root: Path) -> BranchHistory:
+    """Return what the commits of the present branch changed in playbook.json, by one question to
+    git.
+    """
+    # Merges are asked too: a name that two clones gave out is changed in one.
+    log = git_says(root, *_LOG.split(), _PATH) or b""
+    changed: set[Entry] = set()
+    removed: set[Entry] = set()
+    for commit in log.split(b"\0"):
+        lines = commit.splitlines()
+        before = _entries(lines, b" -")
+        after = _entries(lines, b" +")
+        changed |= before.keys() ^ after.keys()
+        lost = before.keys() - after.keys()
+        removed |= {entry for entry in lost if before[entry] == b"-"}
+    return BranchHistory(changed, removed)
+
+
+def _entries(lines: Sequence[bytes], signs: bytes) -> dict[Entry, bytes]:
+    """Return the entries in one side of a diff, each with the sign of its name's line."""
+    side = [line for line in lines if line[:1] in signs]
+    return {_entry(name[1:], text[1:]): name[:1] for name, text in pairwise(side)}
+
+
+def entry_in_file(bullet: Bullet) -> Entry:
+    """Return the entry that a bullet has in the file."""
+    name, text = entry_text(bullet).encode().splitlines()
+    return _entry(name, text)
+
+
+def _entry(name: bytes, text: bytes) -> Entry:
+    return name.strip(), text.strip().removesuffix(b",")
