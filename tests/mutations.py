@@ -177,7 +177,7 @@ MUTATIONS = [
     ),
     Mutation("reflector/audit/stats.py", "standing.stands(verdict) is None", "True", PAGE),
     Mutation("reflector/audit/stats.py", 'data.get("corrections", 0), True', "0, True", PAGE),
-    Mutation(STANDING, "or is_out(ledger, recorded.event_id):", "or False:", JUDGE),
+    Mutation(STANDING, "or recorded.event_id in out:", "or False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),

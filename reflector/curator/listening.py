@@ -33,7 +33,7 @@ from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
-from reflector.reflection.window import is_retracted, keys_of, own_messages
+from reflector.reflection.window import keys_of, own_messages
 from reflector.text.secrets import found as secrets_in
 from reflector.text.words import count
 from reflector.transcripts.message import Message
@@ -255,7 +255,7 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
         if one.data is None or one.session_id in (None, event.session_id):
             continue
         said = Bullet("", one.data["section"], one.data["text"])
-        if alike(text, said) and not is_retracted(ledger, one.target_id or ""):
+        if alike(text, said) and not ledger.retracted(one.target_id or ""):
             return [one]
     return []
 
@@ -277,9 +277,7 @@ def propose_learned(ledger: Ledger) -> str:
     }
     groups: list[tuple[Mapping[str, Any], list[Quote], str]] = []
     for event in learned:
-        if event.event_id in done or any(
-            is_retracted(ledger, on) for on in (event.event_id, event.target_id or "")
-        ):
+        if event.event_id in done or ledger.retracted(event.event_id, event.target_id or ""):
             continue
         for one in (event.data or {})["proposals"]:
             by = "person" if one["words"] == "person" else "tool"

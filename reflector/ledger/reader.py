@@ -13,7 +13,14 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from reflector.events.event import BULLET_TAGGED, EVENT_REDACTED, LEDGER_MOVED, MAX_INT, Event
+from reflector.events.event import (
+    BULLET_TAGGED,
+    EVENT_REDACTED,
+    EVIDENCE_RETRACTED,
+    LEDGER_MOVED,
+    MAX_INT,
+    Event,
+)
 from reflector.ledger.errors import HEAD_MISPLACED, LedgerCorrupt, LedgerMoved, translated
 from reflector.ledger.rows import BulletRow, Head, WindowRow, event_of, read
 from reflector.ledger.statements import TABLES, Statements
@@ -166,6 +173,27 @@ class Reader:
         """Return the events whose target is this one, in order."""
         with self._reading() as sql:
             return _readable(events_where(sql, "target_id = ? ORDER BY position", event_id))
+
+    def retracted(self, *event_ids: str) -> frozenset[str]:
+        """Return those of these events that a retraction of their own takes out of the count."""
+        query = (
+            "SELECT target_id FROM retraction WHERE playbook_id = ? AND active = 1 "
+            "AND target_id IN ?"
+        )
+        with self._reading() as sql:
+            return frozenset(row[0] for row in sql.run(query, event_ids).fetchall())
+
+    def retractions(self, event_id: str) -> list[Event]:
+        """Return the retraction of an event, the retraction of that one, and so on."""
+        line: list[Event] = []
+        while following := [
+            event for event in self.targeting(event_id) if event.type == EVIDENCE_RETRACTED
+        ]:
+            if line and following[0].position <= line[-1].position:
+                break  # a forged ledger may hold a circle
+            line.append(following[0])
+            event_id = following[0].event_id
+        return line
 
     def at(self, positions: Collection[int], *, unreadable: bool = False) -> list[Event]:
         """Return the events at these positions, in order; with `unreadable`, those that cannot

@@ -58,7 +58,7 @@ from reflector.playbook.names import SECTIONS
 from reflector.prices import Usage, spent_on
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import Gate
-from reflector.reflection.window import is_retracted, names_in, own_messages
+from reflector.reflection.window import names_in, own_messages
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
@@ -118,8 +118,8 @@ def todo(
         cites = names_in(window, "cited") or names_in(window, "carried")
         if window.data is None or data.get("agent_id") or data["window"].get("mode") != "new":
             continue
-        if (cites and states.get(window.event_id) != "completed") or is_retracted(
-            ledger, window.event_id
+        if (cites and states.get(window.event_id) != "completed") or ledger.retracted(
+            window.event_id
         ):
             continue
         story = ledger.targeting(window.event_id)
@@ -210,7 +210,7 @@ def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
         if (
             trouble
             and not any(one.facts.get("mode") == MODE for one in later)
-            and not is_retracted(ledger, window_id)
+            and not ledger.retracted(window_id)
         ):
             found.append((window, trouble))
     return found
@@ -419,8 +419,7 @@ def _reading(
 
 def _counts(ledger: Ledger, tag: Event) -> bool:
     done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
-    is_out = any(is_retracted(ledger, one) for one in (tag.event_id, done))
-    return tag.facts.get("disposition") == "counted" and not is_out
+    return tag.facts.get("disposition") == "counted" and not ledger.retracted(tag.event_id, done)
 
 
 def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
@@ -431,7 +430,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
     """
     changed = 0
     for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
-        if old.facts.get("mode") != MODE or is_retracted(ledger, old.event_id):
+        if old.facts.get("mode") != MODE or ledger.retracted(old.event_id):
             continue
         found = ledger.events(
             types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id

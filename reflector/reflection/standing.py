@@ -22,7 +22,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal
 
 from reflector.events import event as ev
@@ -39,10 +39,8 @@ from reflector.reflection.window import (
     STORY,
     Given,
     Session,
-    is_retracted,
     names_in,
     own_messages,
-    retractions,
     tags_of,
 )
 from reflector.text.secrets import quote
@@ -150,7 +148,7 @@ def rests_on(
 
 def _is_so(ledger: Ledger, given: Given) -> bool | None:
     """Return whether the session says a verdict by now; None where a person decided on it."""
-    lines = [retractions(ledger, event.event_id) for event in (given.tag, given.completed)]
+    lines = [ledger.retractions(event.event_id) for event in (given.tag, given.completed)]
     if any(
         event.actor not in (given.tag.actor, "reparse")
         for line in lines
@@ -201,12 +199,7 @@ def citations(
     for event in ledger.events(session_id=session_id, types=STORY):
         stories[event.session_id].append(event)
     windows = {event.event_id: event for story in stories.values() for event in story}
-    taken_back = {event.target_id for event in ledger.events(types=(ev.EVIDENCE_RETRACTED,))}
-
-    @cache
-    def is_out(of: Ledger, event_id: str) -> bool:
-        return event_id in taken_back and is_retracted(of, event_id)
-
+    out = ledger.retracted(*windows)
     found: list[OpenCitation] = []
     seen: set[tuple[str | None, str | None, str]] = set()
     for row in reversed(ledger.windows(session_id)):
@@ -214,19 +207,11 @@ def citations(
         # every bullet.
         is_over = row.state in ("completed", "given_up")
         recorded = windows.get(row.event_id) if is_over else None
-        if recorded is None or recorded.data is None or is_out(ledger, recorded.event_id):
+        if recorded is None or recorded.data is None or recorded.event_id in out:
             continue
         names = [name for name in recorded.data.get("cited", ()) if name in known]
-        read = (
-            Session.read(ledger, recorded, stories[recorded.session_id], is_out).given
-            if names
-            else ()
-        )
-        given = [
-            one
-            for one in read
-            if not any(is_out(ledger, of.event_id) for of in (one.tag, one.completed))
-        ]
+        read = Session.read(ledger, recorded, stories[recorded.session_id]).given if names else ()
+        given = [one for one in read if out.isdisjoint((one.tag.event_id, one.completed.event_id))]
         for name in names:
             key = (recorded.session_id, recorded.data.get("agent_id"), name)
             if key in seen:
@@ -320,14 +305,14 @@ def _first(ledger: Ledger, session: Session, given: Given) -> Given:
             and one.tag.actor == ev.HUMAN
             and one.tag.position < given.tag.position
         )
-        line = retractions(ledger, one.tag.event_id) if is_earlier else []
+        line = ledger.retractions(one.tag.event_id) if is_earlier else []
         if len(line) % 2 and given.tag.reflection_id in {event.reflection_id for event in line}:
             return _first(ledger, session, one)
     return given
 
 
 def _counts(ledger: Ledger, given: Given) -> bool:
-    return not any(is_retracted(ledger, event.event_id) for event in (given.tag, given.completed))
+    return not ledger.retracted(given.tag.event_id, given.completed.event_id)
 
 
 def _retraction(
@@ -336,7 +321,7 @@ def _retraction(
     """Return what takes a verdict out of the count; of one that was retracted and put back, what
     put it back.
     """
-    last = [given.tag, *retractions(ledger, given.tag.event_id)][-1].event_id
+    last = [given.tag, *ledger.retractions(given.tag.event_id)][-1].event_id
     return events_of.retraction(given.tag, reason, actor, reflection_id=reflection_id, target=last)
 
 
@@ -397,7 +382,7 @@ def _reparse(
 ) -> Reparsed:
     parsed, window = read_answer(given.facts), (recorded.event_id, recorded.session_id)
     read = (one for one in reversed(story) if one.type == ev.REFLECTION_COMPLETED)
-    old = next((one for one in read if not retractions(ledger, one.event_id)), None)
+    old = next((one for one in read if not ledger.retractions(one.event_id)), None)
     before = _tags_of(ledger, old) if old is not None else ()
     usable = (
         tag

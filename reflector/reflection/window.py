@@ -17,7 +17,7 @@ the evidence; those before the first record of the session are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -126,21 +126,20 @@ class Session:
         cls,
         ledger: Ledger,
         recorded: Event,
-        story: Iterable[Event] | None = None,
-        is_out: Callable[[Ledger, str], bool] | None = None,
+        story: Sequence[Event] | None = None,
     ) -> Session:
-        """Read the session of a recorded window; `story` are its events and `is_out` says which are
-        retracted, where these are known already.
+        """Read the session of a recorded window; `story` are its events, where these are known
+        already.
         """
-        is_out = is_out or is_retracted
+        if story is None:
+            story = list(ledger.events(session_id=recorded.session_id, types=STORY))
+        out = ledger.retracted(*(event.event_id for event in story))
         windows: dict[str, Event] = {}
         completed: dict[str, Event] = {}
         given: list[Given] = []
         settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
         agent_id = recorded.facts.get("agent_id")
-        for event in (
-            ledger.events(session_id=recorded.session_id, types=STORY) if story is None else story
-        ):
+        for event in story:
             data = event.facts
             if event.type == ev.SESSION_RECORDED and event.data is not None:
                 windows[event.event_id] = event
@@ -156,12 +155,10 @@ class Session:
                     completed[event.reflection_id or ""] = event
             elif data.get("disposition") in _JUDGED and event.reflection_id in completed:
                 of = completed[event.reflection_id]
-                ids = (event.event_id, of.event_id) if event.actor == ev.HUMAN else ()
-                given.append(
-                    Given(of.target_id or "", of, event, any(is_out(ledger, id) for id in ids))
-                )
-        retracted = frozenset(event_id for event_id in windows if is_out(ledger, event_id))
-        return cls(recorded, windows, retracted, given, settled)
+                is_out = not out.isdisjoint((event.event_id, of.event_id))
+                is_taken_back = event.actor == ev.HUMAN and is_out
+                given.append(Given(of.target_id or "", of, event, is_taken_back))
+        return cls(recorded, windows, out & windows.keys(), given, settled)
 
     @property
     def earlier(self) -> list[Event]:
@@ -360,30 +357,12 @@ def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
 
 
-def retractions(ledger: Ledger, event_id: str) -> list[Event]:
-    """Return the retraction of an event, the retraction of that one, and so on."""
-    line: list[Event] = []
-    while found := [
-        event for event in ledger.targeting(event_id) if event.type == ev.EVIDENCE_RETRACTED
-    ]:
-        if line and found[0].position <= line[-1].position:
-            return line  # a forged ledger may hold a circle
-        line.append(found[0])
-        event_id = found[0].event_id
-    return line
-
-
 def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
     """Return the tags that were read with a reflection; they follow it."""
     after = ledger.events(
         after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id
     )
     return list(takewhile(lambda event: event.reflection_id == completed.reflection_id, after))
-
-
-def is_retracted(ledger: Ledger, event_id: str) -> bool:
-    """Return whether an event is out of the count by a retraction of its own."""
-    return len(retractions(ledger, event_id)) % 2 == 1
 
 
 def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
