@@ -22,7 +22,7 @@ from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, interval
 from reflector.prices import spent_on
-from reflector.reflection.checking import MODE, NOTHING, is_sound, readings
+from reflector.reflection.checking import MODE, NOTHING, is_sound_reading, readings
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def checked(
         requests, spent, unpriced = requests + 1, spent + took.tokens, unpriced + took.unpriced
         price += took.cost
         stands = any(
-            then.is_active(one.event_id) and is_sound(event, one) for one in readings(event, read)
+            then.is_active(one.event_id) and is_sound_reading(event, one)
+            for one in readings(event, read)
         )
         if not (stands and then.is_active(event.target_id)):
             continue

@@ -26,12 +26,12 @@ def read_before(ledger: Ledger, folder: Path, text: str) -> str:
     window = ledger.event(taken.event_id or "")
     assert window is not None
     asked = {"asked": ["pat-001"], "again": [], "unasked": []}
-    made = events_of.answered(
-        window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), asked=asked
+    made = events_of.answer_event(
+        window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), question=asked
     )
     more = {"mode": MODE, "parser": 4}
-    read = events_of.completed(
-        window, made.reflection_id or "", read_answer(made.data), made, {}, [], more=more
+    read = events_of.completion_events(
+        window, made.reflection_id or "", read_answer(made.data), made, {}, [], extra=more
     )
     ledger.append([made, *read])
     return "s-1"
@@ -60,7 +60,13 @@ def test_an_earlier_failure_names_no_client(book: Ledger, tmp_path: Path) -> Non
         book, Source(Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"), "SessionEnd")
     )
     (window,) = (row for row in book.windows() if row.event_id == taken.event_id)
-    book.append([events_of.failed(window, "agent", "parse", "it holds no JSON", parser=4)])
+    book.append(
+        [
+            events_of.failure_event(
+                window, "agent", events_of.Failure("parse", "it holds no JSON", parser=4)
+            )
+        ]
+    )
     story = book.targeting(window.event_id)
     last = trouble_of(story)
     assert last is not None

@@ -267,7 +267,7 @@ def _overrule(ledger: Ledger, verdict: Verdict) -> None:
     """A person overrules a verdict on the newest session."""
     found = standing.citations(ledger, session_id=ledger.windows()[-1].session_id, decided=True)
     if found:
-        standing.judge(ledger, found[0], verdict, "I was there")
+        standing.record_verdict(ledger, found[0], verdict, "I was there")
 
 
 def _end(names: list[str]) -> list[NewEvent]:
