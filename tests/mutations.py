@@ -203,7 +203,12 @@ MUTATIONS = [
     Mutation(CHECKING, "if name not in answers.names)", "if name)", LINED),
     Mutation(CHECKING, " and ground.words in _SHOW", "", ("tests/reflection/test_hostile.py",)),
     Mutation(CHECKING, "frozenset(counting - judged)", "frozenset(counting)", LINED),
-    Mutation(CHECKING, "        if reading is None:\n", "        if False:\n", LINED),
+    Mutation(
+        CHECKING,
+        "if reading is None and answer.reflection_id in refused:",
+        "if reading is None:",
+        LINED,
+    ),
     Mutation(LINES, ">= _REWORDED", "> 1", LINED),
     Mutation(MIRRORS, " and not _is_seen(ledger, project, name, found.body)", "", MIRRORED),
     Mutation(

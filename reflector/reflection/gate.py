@@ -84,8 +84,8 @@ class Gate:
         forced: bool = False,
     ) -> int | str | None:
         """Return how many tokens may be spent on a window, None for no limit; if it is not
-        reflected on, the reason. A window that you ask for by hand (`forced`) needs no consent and has no
-        limit.
+        reflected on, the reason. A window that you ask for by hand (`forced`) needs no consent and
+        has no limit.
         """
         if not live:
             return "the playbook is empty"
