@@ -132,11 +132,9 @@ def checked_lines(
     reworded = {str(event.facts.get("name")): event.position for event in revisions}
     added = [event.facts for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto)]
     files = {str(data["name"]): str(data.get("origin")) for data in added if data.get("watched")}
-    rows = [
-        row
-        for row in then.rows()
-        if row.status in ("live", "watched") and (names is None or row.name in names)
-    ]
+    rows = [row for row in then.rows() if row.status in ("live", "watched")]
+    if names is not None:
+        rows = [row for row in rows if row.name in names]
     return Checked(
         tuple(
             _line(row, files.get(row.name), tally.lines[row.name], reworded.get(row.name, 0))
@@ -176,7 +174,7 @@ class _Tally:
         self._readings = {
             event.event_id: event
             for event in ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
-            if event.facts.get("mode") == MODE or event.data is None
+            if event.data is None or event.facts.get("mode") == MODE
         }
 
     def take_answer(self, event: Event) -> None:

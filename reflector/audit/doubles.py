@@ -115,21 +115,21 @@ def find_double_counts(
             reflections = _Reflections(sql, then.position, tags, counted)
             surplus = sorted(tag for tag in reflections.surplus() if name in (None, tag.name))
         sessions = {tag.position: tag.session_id for tag in counted}
-        classes = [
-            _grouped(code, [tag for tag in surplus if tag.code == code], sessions)
-            for code in CLASSES
-        ]
-        names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
+        classes = [_grouped(code, surplus, sessions) for code in CLASSES]
+        rows = (past or ledger).rows()
+        names = [row.name for row in rows if name in (None, row.name)]
         by_policy = [then.counters(names, counting) for counting in COUNTINGS]
         totals = [
             Totals(bullet, *(Counters(*counters[bullet]) for counters in by_policy))
             for bullet in names
         ]
-        copies = [
-            Copy(event.session_id or "", event.facts["of"], event.facts["records"])
-            for event in ledger.events(types=[SESSION_COPIED], upto=then.position)
-        ]
-        return DoubleCounts(then.counting, tuple(classes), tuple(totals), tuple(copies))
+        copies = tuple(_copies(ledger, then.position))
+        return DoubleCounts(then.counting, tuple(classes), tuple(totals), copies)
+
+
+def _copies(ledger: Ledger, upto: int) -> Iterator[Copy]:
+    for event in ledger.events(types=[SESSION_COPIED], upto=upto):
+        yield Copy(event.session_id or "", event.facts["of"], event.facts["records"])
 
 
 _COMPLETIONS: Final = (
@@ -289,7 +289,8 @@ def _sharing_windows(windows: Iterable[Event]) -> set[tuple[tuple[str, str], ...
 
 
 def _grouped(code: str, surplus: Sequence[_Surplus], sessions: Mapping[int, str | None]) -> Doubles:
-    """Return a class of doubles from its surplus tags, in order of position."""
+    """Return a class of doubles, of all surplus tags in order of position."""
+    surplus = [tag for tag in surplus if tag.code == code]
     doubles: dict[tuple[str, str, object], set[int]] = {}
     for tag in surplus:
         # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one

@@ -46,7 +46,7 @@ def select(
     # Of one type they are in order; of several, the plus keeps the planner from walking through all
     # events for that.
     is_of_several_types = len(types) > 1 and NOT_A_TAG in where
-    order = "+position" if is_of_several_types and session_id is None else "position"
+    plus = "+" * (is_of_several_types and session_id is None)
     is_timed = bool(begin or end)
     # To the second: a time in another form than the limits may be in another order.
     if is_timed:
@@ -57,7 +57,7 @@ def select(
         values.append(_positions_about(ledger, bullet))
     query = (
         "SELECT position, occurred_at FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        f"{' AND '.join(where)} ORDER BY {order} DESC"
+        f"{' AND '.join(where)} ORDER BY {plus}position DESC"
     )
     if newest is not None and not is_timed:
         query += f" LIMIT {newest:d}"

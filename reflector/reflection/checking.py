@@ -168,7 +168,7 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
     refused = {failure.facts.get("reflection") for failure in failures}
     answers = _Answers([], set())
     for answer in story:
-        if answer.type != ev.REFLECTION_ANSWERED or answer.facts.get("mode") != MODE:
+        if not _is_answer(answer):
             continue
         reading = readings_by_id.get(answer.reflection_id)
         if reading is None and answer.reflection_id in refused:
@@ -179,6 +179,10 @@ def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> 
             continue
         answers.names.update(answer.facts.get("asked", ()), answer.facts.get("unasked", ()))
     return answers
+
+
+def _is_answer(event: Event) -> bool:
+    return event.type == ev.REFLECTION_ANSWERED and event.facts.get("mode") == MODE
 
 
 def is_sound_reading(answer: Event, completed: Event) -> bool:
@@ -267,9 +271,7 @@ class Checker(Recorder):
         """Return the question about a window, and the names that have no room in it."""
         rows = {row.name: row for row in self.ledger.rows()}
         bullets = [
-            Bullet(row.name, row.section, row.text)
-            for row in (rows.get(name) for name in names)
-            if row is not None
+            Bullet(name, rows[name].section, rows[name].text) for name in names if name in rows
         ]
         room = len(bullets)
         while room > 1 and estimate_tokens(sections_text(bullets[:room])) > _MAX_ADVICE_TOKENS:
@@ -307,11 +309,7 @@ class Checker(Recorder):
     def _ask(self, row: WindowRow, window: Event, names: Sequence[str]) -> Event | Reflected:
         request, unasked = self.request(window, names)
         story = self.ledger.targeting(window.event_id)
-        answers = [
-            event
-            for event in story
-            if event.type == ev.REFLECTION_ANSWERED and event.facts.get("mode") == MODE
-        ]
+        number = sum(map(_is_answer, story))
         asked = [bullet.name for bullet in request.playbook]
         facts: dict[str, Any] = {"asked": asked, "again": [], "unasked": [*unasked], "beside": True}
         if self.learns:
@@ -321,7 +319,7 @@ class Checker(Recorder):
             window,
             self.backend.name,
             MODE,
-            about=(MODE, len(answers)),
+            about=(MODE, number),
             question=facts,
         )
         answer = self.ask_and_store(row, window, partial(self.backend.answer, request), event_of)
@@ -415,23 +413,17 @@ def _reading_events(
     is set.
     """
     countable = _countable(ledger, completed.session_id) if counts else frozenset()
-    common: Any = {
-        "actor": completed.actor,
-        "occurred_at": completed.occurred_at,
-        "session_id": completed.session_id,
-        "reflection_id": completed.reflection_id,
-    }
     events = [completed]
     for finding in findings:
         is_counted = finding["disposition"] == "checked" and finding["name"] in countable
         data = {**finding, "disposition": "counted"} if is_counted else finding
         place = (completed.reflection_id or "", finding["index"])
         checked_id = identity(ev.BULLET_CHECKED, *place)
-        target_id = completed.target_id
-        events.append(NewEvent(ev.BULLET_CHECKED, checked_id, data, target_id=target_id, **common))
+        check = replace(completed, type=ev.BULLET_CHECKED, event_id=checked_id, data=data)
+        events.append(check)
         if is_counted:
             tag_id = identity(ev.BULLET_TAGGED, *place)
-            events.append(NewEvent(ev.BULLET_TAGGED, tag_id, data, **common))
+            events.append(replace(check, type=ev.BULLET_TAGGED, event_id=tag_id, target_id=None))
     return events
 
 

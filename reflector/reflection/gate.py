@@ -335,8 +335,10 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
     with ledger.asking() as sql:
         for meta, times in sql.run(query, after).fetchall():
             spent = object_in(meta)[0]
-            counts = [spent.get(name) for name in _COUNTS]
-            tokens += times * sum(count for count in counts if isinstance(count, int) and count > 0)
+            for name in _COUNTS:
+                count = spent.get(name)
+                if isinstance(count, int) and count > 0:
+                    tokens += count * times
     return tokens
 
 
@@ -349,7 +351,7 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
             f"WHERE playbook_id = ? AND {one_of([ev.REFLECTION_SKIPPED])} ORDER BY +position"
         )
         reasons = dict(sql.run(query).fetchall())
-    waiting = {window_id for window_id, reason in reasons.items() if _WORD in (reason or "")}
+    waiting = {window_id for window_id, reason in reasons.items() if _WORD in str(reason)}
     if not waiting:
         return []
     return [window for window in ledger.windows_in("skipped") if window.event_id in waiting]

@@ -25,7 +25,6 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.judges.protocol import (
     Answer,
-    Asks,
     Backend,
     BackendError,
     Mode,
@@ -441,10 +440,6 @@ class Recorder:
     def who(self, window: WindowRow) -> str:
         """Return the judge that the backend asks about a window, "" for the only one."""
         return ""
-
-    def who_judges(self, writer: str) -> str:
-        """Return the judge that the backend asks about an agent's session, "" for the only one."""
-        return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
 
 def _answer_or_failure(ask: Callable[[], Answer]) -> Answer | Failure:

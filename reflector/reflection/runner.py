@@ -268,12 +268,14 @@ class Runner(Recorder):
         Raises:
             Conflict: one of the tags was retracted meanwhile.
         """
-        from reflector.reflection.standing import retractions_by_person, settle
+        from reflector.reflection.standing import retractions_by_person, settle_tags
 
         rows = self.ledger.rows()
         counting = frozenset(row.name for row in rows if row.counts)
         reflection_id = answer.reflection_id or ""
-        settled = settle(self.ledger, session, self.backend, parsed.tags, counting, reflection_id)
+        settled = settle_tags(
+            self.ledger, session, self.backend, parsed.tags, counting, reflection_id
+        )
         events = events_of.completion_events(
             session.recorded,
             reflection_id,

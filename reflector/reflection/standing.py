@@ -68,7 +68,7 @@ class Settled(NamedTuple):
     overturned: dict[str, str]
 
 
-def settle(
+def settle_tags(
     ledger: Ledger,
     session: Session,
     backend: Backend,
@@ -111,9 +111,8 @@ def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> lis
     text = session.text(backend)
     names = {*text.carried, *text.settled}
     earlier = {window.event_id for window in session.earlier}
-    return [
-        judgement for judgement in own if judgement.window_id in earlier and judgement.name in names
-    ]
+    reread = [judgement for judgement in own if judgement.name in names]
+    return [judgement for judgement in reread if judgement.window_id in earlier]
 
 
 def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
@@ -276,15 +275,13 @@ def citations(
         stories[event.session_id].append(event)
     retracted = ledger.retracted(*(event.event_id for story in stories.values() for event in story))
     open_citations: list[OpenCitation] = []
-    seen: set[tuple[str | None, str | None, str]] = set()
+    #: By session and subagent; the newest citation of a bullet comes first.
+    seen: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
     for window in _judged_windows(ledger, session_id, stories, retracted):
-        agent_id = window.facts.get("agent_id")
-        names: list[str] = []
-        for name in window_names(window, "cited"):
-            key = (window.session_id, agent_id, name)
-            if name in known and key not in seen:
-                seen.add(key)
-                names.append(name)
+        place = (window.session_id, window.facts.get("agent_id"))
+        unseen = known - seen[place]
+        names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
+        seen[place].update(names)
         if not names:
             continue
         story = stories[window.session_id]
@@ -292,8 +289,8 @@ def citations(
         for name in names:
             judgements = [
                 judgement
-                for judgement in session.judgements
-                if judgement.name == name and retracted.isdisjoint(judgement.event_ids)
+                for judgement in session.judgements_of(name)
+                if retracted.isdisjoint(judgement.event_ids)
             ]
             if judged or _is_open(judgements, decided=decided):
                 last = judgements[-1] if judgements else None
@@ -368,8 +365,8 @@ def record_verdict(
     reason = _JUDGED_BY_PERSON.format(verdict)
     replaced = [
         _retraction(ledger, judgement, reason, ev.HUMAN, reflection_id)
-        for judgement in Session.read(ledger, window).judgements
-        if judgement.name == name and _is_replaceable(ledger, judgement)
+        for judgement in Session.read(ledger, window).judgements_of(name)
+        if _is_replaceable(ledger, judgement)
     ]
     return ledger.append([answer, *replaced, *events], tx=tx)[-1]
 
@@ -418,10 +415,8 @@ def _first_in_line(ledger: Ledger, session: Session, last: Judgement) -> Judgeme
     """Return the first of a person's verdicts of which each took the place of the one before, up
     to the last.
     """
-    for judgement in session.judgements:
-        if judgement.name != last.name or not judgement.is_of_person:
-            continue
-        if judgement.tag.position >= last.tag.position:
+    for judgement in session.judgements_of(last.name):
+        if not judgement.is_of_person or judgement.tag.position >= last.tag.position:
             continue
         line = ledger.retractions(judgement.tag.event_id)
         is_retracted = len(line) % 2 == 1

@@ -113,7 +113,9 @@ def _trajectory_data(ledger: Ledger, case: Case) -> dict[str, Any]:
     trajectory = case.trajectory
     error = trajectory.error_message
     names = {row.name for row in ledger.rows()}
-    used = list(dict.fromkeys(trajectory.used_bullet_ids))
+    used = dict.fromkeys(trajectory.used_bullet_ids)
+    cited = [bullet_id for bullet_id in used if bullet_id in names]
+    unknown = [quote(bullet_id, 200) for bullet_id in used if bullet_id not in names]
     return {
         "query": _recordable(trajectory.query),
         "dataset": case.dataset,
@@ -121,8 +123,8 @@ def _trajectory_data(ledger: Ledger, case: Case) -> dict[str, Any]:
         "steps": [_recordable(step) for step in trajectory.reasoning_steps],
         "status": trajectory.status,
         "error": None if error is None else _recordable(error),
-        "cited": [bullet_id for bullet_id in used if bullet_id in names],
-        "unknown": [quote(bullet_id, 200) for bullet_id in used if bullet_id not in names],
+        "cited": cited,
+        "unknown": unknown,
         "ground_truth": _recordable(case.ground_truth),
         "test_report": _recordable(case.test_report),
         "iterations": case.iterations,

@@ -155,6 +155,10 @@ class Session:
             _settled_in(story),
         )
 
+    def judgements_of(self, name: str) -> list[Judgement]:
+        """Return the judgements of a bullet, oldest first."""
+        return [judgement for judgement in self.judgements if judgement.name == name]
+
     @property
     def earlier(self) -> list[Event]:
         """The windows that this one goes on from, oldest first, without retracted ones."""
@@ -242,8 +246,8 @@ class Session:
         if name not in window_names(self.recorded, "carried"):
             verdicts += [
                 judgement.verdict
-                for judgement in self.judgements
-                if (judgement.window_id, judgement.name) == (citing[-1], name)
+                for judgement in self.judgements_of(name)
+                if judgement.window_id == citing[-1]
             ]
         return verdicts
 
