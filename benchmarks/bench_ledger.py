@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from benchmarks import made, verifying
 from benchmarks.harness import Row, Side, paired_ratio, timed
 from benchmarks.process import Asked
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.events.event import Event
 from reflector.events.registry import fold
 from reflector.ledger.counters import Counters
@@ -146,7 +146,7 @@ def _questions(files: dict[int, Path], folder: Path) -> list[Row]:
     found = []
     with Ledger.open_file(files[smaller]) as small, Ledger.open_file(files[larger]) as large:
         with Ledger.open_file(files[10**4]) as least:
-            assert len(blame(least, made.MARKED)) == made.MARKS
+            assert len(blame_bullet(least, made.MARKED)) == made.MARKS
         for size, ledger in ((smaller, small), (larger, large)):
             ratio = paired_ratio(timed(partial(_look_up, ledger)), _blame(ledger), 15)
             note = f"{made.MARKS} tags explained; floor: look-up of one event by its key"
@@ -200,7 +200,7 @@ def _look_up(ledger: Ledger) -> None:
 
 
 def _blame(ledger: Ledger) -> Side:
-    return timed(lambda: blame(ledger, made.MARKED))
+    return timed(lambda: blame_bullet(ledger, made.MARKED))
 
 
 #: Questions about all of a ledger.

@@ -174,9 +174,9 @@ MUTATIONS = [
         "one.session_id)) is not None",
         PAGE,
     ),
-    Mutation("reflector/audit/stats.py", "standing.stands(verdict) is None", "True", PAGE),
-    Mutation("reflector/audit/stats.py", 'data.get("corrections", 0), True', "0, True", PAGE),
-    Mutation(STANDING, "or is_out(ledger, recorded.event_id):", "or False:", JUDGE),
+    Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
+    Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
+    Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
@@ -197,12 +197,17 @@ MUTATIONS = [
     Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),
     # What is asked about lines that no session cites, and what comes of it.
-    Mutation(CHECKING, 'elif ground.words == "playbook":', "elif not tag.quote:", LINED),
-    Mutation(CHECKING, "elif not ground.words:", "elif tag.quote is None:", LINED),
-    Mutation(CHECKING, "if name not in known)", "if name)", LINED),
-    Mutation(CHECKING, " or ground.words not in _SHOW", "", ("tests/reflection/test_hostile.py",)),
-    Mutation(CHECKING, "& rows - said", "& rows", LINED),
-    Mutation(CHECKING, "if one.reflection_id not in read and", "if False and", LINED),
+    Mutation(CHECKING, 'if ground.words == "playbook":', "if not tag.quote:", LINED),
+    Mutation(CHECKING, "if not ground.words:", "if tag.quote is None:", LINED),
+    Mutation(CHECKING, "if name not in answers.names)", "if name)", LINED),
+    Mutation(CHECKING, " and ground.words in _SHOW", "", ("tests/reflection/test_hostile.py",)),
+    Mutation(CHECKING, "frozenset(counting - judged)", "frozenset(counting)", LINED),
+    Mutation(
+        CHECKING,
+        "if reading is None and answer.reflection_id in refused:",
+        "if reading is None:",
+        LINED,
+    ),
     Mutation(LINES, "< _LEAST_LIKENESS", "<= 1", LINED),
     Mutation(MIRRORS, " or _is_remembered(ledger, project, name, marked.body)", "", MIRRORED),
     Mutation(
@@ -213,26 +218,26 @@ MUTATIONS = [
     ),
     Mutation(
         CHECKED,
-        "then.is_active(one.event_id) and is_sound(event, one)",
-        "is_sound(event, one)",
+        "self.then.is_active(reading.event_id) and is_sound_reading(answer, reading)",
+        "is_sound_reading(answer, reading)",
         LINED,
     ),
     Mutation(
         CHECKED,
-        "then.is_active(one.event_id) and is_sound(event, one)",
-        "then.is_active(one.event_id)",
+        "self.then.is_active(reading.event_id) and is_sound_reading(answer, reading)",
+        "self.then.is_active(reading.event_id)",
         ANSWERED,
     ),
-    Mutation(CHECKING, "again or len(own) < MOST_QUESTIONS", "True", ANSWERED),
-    Mutation(CHECKING, " and is_sound(one, read[one.reflection_id])", "", ANSWERED),
-    Mutation(CHECKING, '"unasked": [*left], "beside": True', '"unasked": [*left]', ANSWERED),
+    Mutation(CHECKING, "return len(own) < MOST_QUESTIONS", "return True", ANSWERED),
+    Mutation(CHECKING, "elif not is_sound_reading(answer, reading):", "elif False:", ANSWERED),
+    Mutation(CHECKING, ', "beside": True}', "}", ANSWERED),
     Mutation(
         CHECKING,
         "if fault := self._fault(answer, parsed):",
         "if fault := parsed.fault:",
         ANSWERED,
     ),
-    Mutation(CHECKED, "self.evidence >= HARMS", "self.evidence >= 10", LINED),
+    Mutation(CHECKED, "self.evidence < HARMS", "self.evidence < 10", LINED),
     Mutation(LINES, "[project] if wanted.is_loaded else allowed", "allowed", LINED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
@@ -580,8 +585,10 @@ MUTATIONS = [
     Mutation(GROUNDS, "turn.chain != cited.chain", "False", EVIDENCE),
     Mutation(GROUNDS, 'not tag.relevant or tag.followed == "no"', "not tag.relevant", EVIDENCE),
     Mutation(PARSED, 'if "asked" in data and', "if", EVIDENCE),
-    Mutation(STANDING, '    if "asked" not in data:\n        return {}, {}\n', "", EVIDENCE),
-    Mutation(RUN, "if self.backend.quotes else {}", "if False else {}", EVIDENCE),
+    Mutation(
+        STANDING, '    if "asked" not in data:\n        return Grounded({}, {})\n', "", EVIDENCE
+    ),
+    Mutation(RUN, "        if is_quoting:\n", "        if False:\n", EVIDENCE),
     # The gated step.
     Mutation(GATED_TURN, "config.allow_reflection and not dry_run", "not dry_run", GATED),
     Mutation(
@@ -912,8 +919,8 @@ MUTATIONS = [
     Mutation(WINDOW, " if event.event_id not in self.retracted]", "]", WINDOWS),
     Mutation(
         WINDOW,
-        "match[0] if match[1] in judged or match[1] not in live else",
-        "match[0] if True else",
+        "if name in judged or name not in live:",
+        "if True:",
         WINDOWS,
     ),
     Mutation(
@@ -922,13 +929,13 @@ MUTATIONS = [
         "for name in carried)",
         WINDOWS,
     ),
-    Mutation(STANDING, "        if name in overtaken:\n", "        if False:\n", WINDOWS),
-    Mutation(STANDING, ' and said[-1].is_broken == (tag.followed == "no")', "", WINDOWS),
-    Mutation(STANDING, '"neutral") and _is_so(ledger, one):', '"neutral"):', WINDOWS),
+    Mutation(STANDING, "        if tag.name in overtaken:\n", "        if False:\n", WINDOWS),
+    Mutation(STANDING, " and last.is_broken == is_broken", "", WINDOWS),
+    Mutation(STANDING, '"neutral") and bool(_stands(ledger, judgement))', '"neutral")', WINDOWS),
     Mutation(
         STANDING,
-        ('if any(event.actor not in (given.tag.actor, "reparse")'),
-        "if any(False",
+        'if event.actor not in (judgement.tag.actor, "reparse"):',
+        "if False:",
         WINDOWS,
     ),
     # The runner and its gate: whatever a backend does ends as an event, and a model is asked where
@@ -939,15 +946,20 @@ MUTATIONS = [
         "_pause_is_over(trouble",
         RUNNER,
     ),
-    Mutation(RUN, "anew = self.backend.quotes and any(", "anew = any(", RUNNER),
+    Mutation(RUN, "is_refused = self.backend.quotes and any(", "is_refused = any(", RUNNER),
     Mutation(
         RUN,
-        "if not self.backend.quotes and self._of_another(window) is not None:",
+        "if not self.backend.quotes and self._failure_of_another(window) is not None:",
         "if False:",
         ANSWERED,
     ),
-    Mutation(STANDING, 'fault_of(parsed, data["asked"] or live)', "parsed.fault", ANSWERED),
-    Mutation(STANDING, "(old is None and fault_in(ledger, given, parsed))", "False", ANSWERED),
+    Mutation(
+        STANDING,
+        'answer_fault(answer, parsed, data["asked"] or live, live)',
+        "parsed.fault",
+        ANSWERED,
+    ),
+    Mutation(STANDING, "(old is None and fault_in(ledger, answer, parsed))", "False", ANSWERED),
     Mutation(PROMPTS_OF, "not self.asks_for_quotes and (", "(", ANSWERED),
     Mutation(PROMPTS_OF, "self.is_users or self.sha256 in allowed", "True", ANSWERED),
     Mutation(
@@ -971,7 +983,7 @@ MUTATIONS = [
     Mutation(CONSENT, "        if forced:\n            return None\n", "", RUNNER),
     Mutation(CONSENT, 'if self.config.layer("backend") == "project":', "if False:", RUNNER),
     Mutation(CONSENT, "return max(taken, own) + sum(", "return own + sum(", RUNNER),
-    Mutation(CONSENT, "if left >= LEAST_ALLOWANCE:", "if left > 0:", RUNNER),
+    Mutation(CONSENT, "if remaining >= LEAST_ALLOWANCE:", "if remaining > 0:", RUNNER),
     # Proposals: nobody is asked twice, one that no longer fits falls away, and an agent fills
     # nothing.
     Mutation(

@@ -1,14 +1,14 @@
-"""Why a bullet's counters are what they are: every step of them, with the session, the verdict and
-the reason.
+"""The steps of a bullet's counters, each with its session, its verdict and its reason.
 
 Invariant: the running totals end at the counters that the playbook shows, under the policy in
-force; a tag that does not count is listed too, with the reason it does not.
+force. A tag that does not count is listed too, with the reason. `blame`, the report and the MCP
+server use it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from reflector.ledger.reader import events_where, whose
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
-#: Why a tag does not count by itself whose bullet a merge recounted.
+#: The reason why a tag does not count whose bullet a merge recounted.
 IN_A_MERGE = "what the merge counted holds it, unless counters set by hand had taken it out"
 
 
@@ -64,22 +64,21 @@ class Step:
     tag         helpful, harmful, neutral, or None for a baseline (imported, added with counts,
                 recounted)
     counted     whether it is in the count today
-    followed    whether the agent did as the bullet says: yes, no, unclear; None where no judge said
-                so
-    words       whose words the judge quotes: person, run; of a verdict that was dropped also those
-                of what proves nothing. `turn` counts what the judge was shown, `sure` is its word
+    followed    whether the agent did as the bullet says: yes, no, unclear; None if no judge
+                answered that
+    words       whose words the judge quotes: person, run; of a dropped verdict also those that
+                prove nothing. `turn` counts the turns that the judge was shown, `sure` is its word
                 for how sure it is
     unquoted    whether it counts without a quote, since the person's own template asked for none
-    disposition counted, neutral, unknown_bullet, … as the event says; checked for what `reflector
-    check` found and
-                does not count; retracted, recounted or double for a counted tag that is not in the
-                count today; baseline for a start value, undone for one that was undone, undo for
-                what undid it
+    disposition counted, neutral, unknown_bullet, … as in the event; checked for a finding of
+                `reflector check` that does not count; retracted, recounted or double for a counted
+                tag that is not in the count today; baseline for a start value, undone for one that
+                was undone, undo for the change that undid it
     helpful, harmful   the totals after this step
-    prompt_sha256, template_sha256   of what the judge was asked; None if the judge has no prompt
+    prompt_sha256, template_sha256   of the judge's question; None if the judge has no prompt
     uncounted_by       None for a tag that counts and for one that never could
-    said_wrong  why the agent called the bullet wrong in that window, "" where it did not say; None
-                where it did not
+    said_wrong  why the agent called the bullet wrong in that window, "" without a reason; None if
+                it did not
     """
 
     position: int
@@ -111,21 +110,25 @@ class Step:
 
     @property
     def uncounted(self) -> str:
-        """Why it does not count; "" of one that does, and of a neutral one, which never could."""
+        """The reason why it does not count; "" of one that does, and of a neutral one."""
         if self.counted or self.disposition == "neutral":
             return ""
-        told = f"not counted: {DROPPED.get(self.disposition) or self.disposition.replace('_', ' ')}"
-        by = self.uncounted_by
-        if by is None:
-            return told
+        reason = DROPPED.get(self.disposition) or self.disposition.replace("_", " ")
+        cause = self.uncounted_by
+        if cause is None:
+            return f"not counted: {reason}"
         if self.disposition == "double":
-            return f"{told}, position {by.position} counts"
-        return f"{told} by {by.actor} at {by.position}{f': {by.reason}' if by.reason else ''}"
+            return f"not counted: {reason}, position {cause.position} counts"
+        detail = f": {cause.reason}" if cause.reason else ""
+        return f"not counted: {reason} by {cause.actor} at {cause.position}{detail}"
 
 
-def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
-    """The steps of a bullet's counters, oldest first, as of now or of a moment. Raises
-    UnknownBullet, LedgerError.
+def blame_bullet(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
+    """Return the steps of a bullet's counters, oldest first, as of now or of a moment.
+
+    Raises:
+        UnknownBullet: no bullet had this name then.
+        LedgerError: the ledger cannot be read.
     """
     with ledger.snapshot():
         then = past or Past(ledger)
@@ -133,62 +136,81 @@ def blame(ledger: Ledger, name: str, past: Past | None = None) -> list[Step]:
             if past is None and ledger.row(name) is not None:
                 then.family(name)  # raises: a table alone has the bullet
             raise UnknownBullet(name)
-        return blames(ledger, [name], then)[name]
+        return blame_bullets(ledger, [name], then)[name]
 
 
-def blames(ledger: Ledger, names: Collection[str], then: Past) -> dict[str, list[Step]]:
-    """The steps of each of these bullets, which are all there at the moment. Raises LedgerError."""
-    known = _Known(ledger, then, {name: then.family(name) for name in names})
-    return {name: _Blame(known, name).steps() for name in names}
+def blame_bullets(ledger: Ledger, names: Collection[str], then: Past) -> dict[str, list[Step]]:
+    """Return the steps of each of these bullets, which must have been there at the moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    history = _History(ledger, then, {name: then.family(name) for name in names})
+    return {name: _Blame(history, name).steps() for name in names}
 
 
-class _Known:
-    """What the ledger says of the bullets of some families, asked for once: a question each
+class _History:
+    """What the ledger has about the bullets of some families, read at once: a query for each bullet
     would be a hundred.
+
+    tags      the verdicts, and the answers of checks that have no verdict, by bullet
+    recounts  the events that set a bullet's counters by hand, by bullet
+    events    those that brought the bullets, and of the tags, by position
+    imported  the entries of each import by name, by the position of the import
     """
 
     def __init__(
         self, ledger: Ledger, then: Past, families: Mapping[str, Mapping[str, int]]
     ) -> None:
-        self.then, self.families = then, families
+        self.then = then
+        self.families = families
         self.standing = Standing(then)
         members = {name for family in families.values() for name in family}
         self.births = {name: then.entries[name].position for name in members}
-        self.tags: dict[str, list[Verdict]] = defaultdict(list)
-        with ledger.asking() as sql:
-            for tag in verdicts_in(sql, then.position, members):
-                self.tags[tag.name].append(tag)
-        for one in ledger.events(types=[ev.BULLET_CHECKED], upto=then.position):
-            name = str(one.facts.get("name"))
-            # that has a tag of its own
-            if name in members and one.facts.get("disposition") != "counted":
-                self.tags[name].append(
-                    Verdict(one.position, name, 0, one.session_id, one.reflection_id)
-                )
-        first = min(self.births.values(), default=0)
-        recounts = ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=then.position)
-        self.recounts: dict[str, list[Event]] = defaultdict(list)
-        for event in recounts:
-            if event.position > self.births.get(
-                name := str(event.facts.get("name")), then.position
-            ):
-                self.recounts[name].append(event)
-        # All in one question; an import may hold as many bytes as the tags together and is read
-        # once.
+        self.tags = self._read_tags(ledger)
+        self.recounts = self._read_recounts(ledger)
+        # In one query; an import may hold as many bytes as the tags together and is read once.
         positions = {tag.position for tags in self.tags.values() for tag in tags}
         self.events = ledger.all_at(positions | {*self.births.values()})
-        #: The entries of each import, by their names.
+        imports = [event for event in self.events.values() if event.type == ev.PLAYBOOK_IMPORTED]
         self.imported = {
-            position: {
-                str(item.get("name")): item for item in reversed(event.facts.get("bullets", ()))
+            event.position: {
+                str(entry.get("name")): entry for entry in reversed(event.facts.get("bullets", ()))
             }
-            for position, event in self.events.items()
-            if event.type == ev.PLAYBOOK_IMPORTED
+            for event in imports
         }
         self.judged = _judged(ledger, self.events.values())
-        self.retractions = {
-            one.event_id: one for one in ledger.having(set(self.standing.retractions.values()))
-        }
+        retraction_ids = set(self.standing.retractions.values())
+        self.retractions = {event.event_id: event for event in ledger.having(retraction_ids)}
+
+    def _read_tags(self, ledger: Ledger) -> Mapping[str, list[Verdict]]:
+        tags: dict[str, list[Verdict]] = defaultdict(list)
+        with ledger.asking() as sql:
+            for tag in verdicts_in(sql, self.then.position, self.births.keys()):
+                tags[tag.name].append(tag)
+        for event in ledger.events(types=[ev.BULLET_CHECKED], upto=self.then.position):
+            name = _name_in(event)
+            # One that counts has a tag of its own.
+            if name in self.births and event.facts.get("disposition") != "counted":
+                tags[name].append(
+                    Verdict(event.position, name, 0, event.session_id, event.reflection_id)
+                )
+        return tags
+
+    def _read_recounts(self, ledger: Ledger) -> Mapping[str, list[Event]]:
+        recounts: dict[str, list[Event]] = defaultdict(list)
+        first = min(self.births.values(), default=0)
+        upto = self.then.position
+        for event in ledger.events(types=[ev.BULLET_RECOUNTED], after=first, upto=upto):
+            name = _name_in(event)
+            if event.position > self.births.get(name, upto):
+                recounts[name].append(event)
+        return recounts
+
+    def values_in(self, event: Event, name: str) -> Mapping[str, Any] | None:
+        """Return the fields that an event has of a bullet, None if it has none."""
+        bullets = self.imported.get(event.position, {_name_in(event): event.facts})
+        return bullets.get(name)
 
 
 class _Blame:
@@ -196,143 +218,142 @@ class _Blame:
     into it.
     """
 
-    def __init__(self, known: _Known, name: str) -> None:
-        self.known, self.name = known, name
-        self.then, self.standing = known.then, known.standing
-        self.family = known.families[name]
+    def __init__(self, history: _History, name: str) -> None:
+        self.history = history
+        self.name = name
+        self.then = history.then
+        self.family = history.families[name]
         self.totals = {1: 0, -1: 0}
         self.baselines: dict[str, tuple[int, int]] = {}
-        recounts = ((event, of) for of in self.family for event in known.recounts.get(of, ()))
-        self.all_recounts = sorted(recounts, key=lambda one: one[0].position)
-        #: Those that were not undone: a bullet counts from the last of them.
-        self.recounts = [
-            (e, of)
-            for e, of in self.all_recounts
-            if e.position <= self.then.entries[of].recounted_at
-        ]
-        self.undone = {
-            event.target_id: event for event, _ in self.all_recounts if "since" in event.facts
-        }
+        recounts = [event for member in self.family for event in history.recounts.get(member, ())]
+        self.recounts = sorted(recounts, key=lambda event: event.position)
+        self.undone = {event.target_id: event for event in self.recounts if "since" in event.facts}
 
     def steps(self) -> list[Step]:
-        known, found = self.known, list[tuple[Event, str | Verdict]](self.all_recounts)
+        """Return the steps of the family, oldest first."""
+        history = self.history
+        events: list[tuple[Event, str | Verdict]] = [
+            (event, _name_in(event)) for event in self.recounts
+        ]
         for name in self.family:
-            found.append((known.events[known.births[name]], name))
-            found += [(known.events[tag.position], tag) for tag in known.tags[name]]
-        found.sort(key=lambda one: one[0].position)
+            events.append((history.events[history.births[name]], name))
+            events += [(history.events[tag.position], tag) for tag in history.tags[name]]
+        events.sort(key=lambda pair: pair[0].position)
         steps = (
-            self._baseline(one, of) if isinstance(of, str) else self._judgement(one, of)
-            for one, of in found
+            self._baseline(event, subject)
+            if isinstance(subject, str)
+            else self._judgement(event, subject)
+            for event, subject in events
         )
         return [step for step in steps if step is not None]
 
     def _judgement(self, event: Event, verdict: Verdict) -> Step:
         data = dict(event.facts)
-        tag, disposition = data.get("tag"), words(data, "disposition") or "malformed"
+        tag = data.get("tag")
+        disposition = words(data, "disposition") or "malformed"
         cause: Event | None = None
         if disposition == "counted":
             disposition, cause = self._standing_of(verdict)
         if event.type == ev.BULLET_CHECKED:
-            done = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
-            is_active = all(map(self.then.is_active, (event.event_id, done, event.target_id)))
-            disposition = disposition if is_active else "retracted"
-        if counts := disposition == "counted":
+            completion_id = identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+            ids = (event.event_id, completion_id, event.target_id)
+            disposition = disposition if all(map(self.then.is_active, ids)) else "retracted"
+        if disposition == "counted":
             self.totals[verdict.tag] += 1
-        judged = self.known.judged.get(event.reflection_id or "", _Judged({}, {}, {}, None))
-        return self._made(
+        judged = self.history.judged.get(event.reflection_id or "", _Judged({}, {}, {}, None))
+        return self._step(
             event,
             name=verdict.name,
             tag=str(tag) if tag is not None else None,
-            counted=counts,
+            counted=disposition == "counted",
             disposition=disposition,
             rationale=rationale_of(judged.completed, data),
-            followed=words(data, "followed") or None,
+            followed=_text(data, "followed"),
             **quoted_in(judged.completed, data),
             unquoted=data.get("unquoted") is True,
             backend=words(judged.completed, "backend") or event.actor,
-            model=words(judged.completed, "model") or None,
-            prompt_sha256=words(judged.answer, "prompt_sha256") or None,
-            template_sha256=words(judged.answer, "template_sha256") or None,
+            model=_text(judged.completed, "model"),
+            prompt_sha256=_text(judged.answer, "prompt_sha256"),
+            template_sha256=_text(judged.answer, "template_sha256"),
             evidence=judged.evidence,
             uncounted_by=_cause(cause),
             said_wrong=said_wrong(judged.window, verdict.name),
         )
 
     def _standing_of(self, verdict: Verdict) -> tuple[str, Event | None]:
-        """Return what became of a verdict that was given to be counted, and by which event it
-        does not count.
+        """Return the disposition of a verdict that was given to be counted, and the event by which
+        it does not count.
         """
         if not verdict.tag:
             return "malformed", None
-        fault = self.standing.fault(verdict, self.family[verdict.name])
+        standing = self.history.standing
+        fault = standing.fault(verdict, self.family[verdict.name])
         if fault == "recounted":
-            held = {verdict.name, *self.then.heirs(verdict.name)}
-            later = [
-                event
-                for event, of in self.recounts
-                if of in held and verdict.position < event.position
-            ]
-            # What a merge says in the end has both machines' tags in it; else the first that set
-            # the counters did it.
-            return fault, later[-1] if RESTATED in later[-1].meta else later[0]
+            return fault, self._recount_after(verdict)
         if fault == "retracted":
-            return fault, self.known.retractions.get(self.standing.retractions[verdict.position])
-        if fault is None and (first := self.standing.repeats(self.name, verdict)) is not None:
-            return "double", self.known.events[first]
-        return fault or "counted", None
+            return fault, self.history.retractions.get(standing.retractions[verdict.position])
+        if fault is not None:
+            return fault, None
+        first = standing.repeats(self.name, verdict)
+        return ("counted", None) if first is None else ("double", self.history.events[first])
+
+    def _recount_after(self, verdict: Verdict) -> Event:
+        """Return the event that set the counters after a verdict and was not undone."""
+        counted_for = {verdict.name, *self.then.heirs(verdict.name)}
+        recounts = [event for event in self.recounts if _name_in(event) in counted_for]
+        later = [
+            event
+            for event in recounts
+            if event.position > verdict.position and not self._is_undone(event)
+        ]
+        # A merge's last recount has both machines' tags in it; else the first recount did it.
+        return later[-1] if RESTATED in later[-1].meta else later[0]
+
+    def _is_undone(self, recount: Event) -> bool:
+        """Return whether a recount was undone: a bullet counts from the last one that was not."""
+        return recount.position > self.then.entries[_name_in(recount)].recounted_at
 
     def _baseline(self, event: Event, name: str) -> Step | None:
-        items = self.known.imported.get(event.position, {str(event.facts.get("name")): event.facts})
-        values = items.get(name)
+        values = self.history.values_in(event, name)
         if values is None:
             return None
+        is_recount = event.type == ev.BULLET_RECOUNTED
+        is_merge = event.type == ev.BULLET_MERGED
         baseline = (values.get("helpful", 0), values.get("harmful", 0))
-        if event.type not in (ev.BULLET_RECOUNTED, ev.BULLET_MERGED) and baseline == (0, 0):
+        if baseline == (0, 0) and not (is_recount or is_merge):
             return None
-        if (
-            event.type == ev.BULLET_RECOUNTED
-            and event.position > self.then.entries[name].recounted_at
-        ):
+        if is_recount and self._is_undone(event):
             return self._undoing(event, name, values)
-        if event.type == ev.BULLET_RECOUNTED:
-            # What it says holds what was counted for it before, its sources' baselines included.
-            for held in self.then.family(name):
-                self.baselines.pop(held, None)
+        if is_recount:
+            # It holds the counts of before, its sources' baselines included.
+            for member in self.then.family(name):
+                self.baselines.pop(member, None)
         self.baselines[name] = baseline
-        by = "hand" if event.actor == "human" else event.actor
-        how = {ev.PLAYBOOK_IMPORTED: "imported", ev.BULLET_RECOUNTED: f"set by {by}"}.get(
-            event.type, "added"
-        )
-        if RESTATED in event.meta:
-            how = "counted by a merge, in one order for both ledgers,"
-        reason = f"{how} with {baseline[0]} helpful, {baseline[1]} harmful"
-        if event.type == ev.BULLET_MERGED:
+        reason = f"{_origin(event)} with {baseline[0]} helpful, {baseline[1]} harmful"
+        if is_merge:
             reason = f"merged from {', '.join(values.get('sources', ()))}"
-        return self._made(
+        return self._step(
             event, name=name, tag=None, counted=True, disposition="baseline", rationale=reason
         )
 
     def _undoing(self, event: Event, name: str, data: Mapping[str, Any]) -> Step:
         """Return the step of counters that were set by hand and undone since, or of the undoing."""
-        if "since" in data:
-            of = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
-            values: dict[str, Any] = {
-                "counted": True,
-                "disposition": "undo",
-                "rationale": f"counts on from {of} again",
-            }
-        else:
-            how = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
-            by = _cause(self.undone.get(event.event_id))
-            values = {
-                "counted": False,
-                "disposition": "undone",
-                "rationale": how,
-                "uncounted_by": by,
-            }
-        return self._made(event, name=name, tag=None, **values)
+        is_undo = "since" in data
+        reason = f"set by hand with {data.get('helpful')} helpful, {data.get('harmful')} harmful"
+        if is_undo:
+            earlier = f"{data.get('baseline_helpful')}/{data.get('baseline_harmful')}"
+            reason = f"counts on from {earlier} again"
+        return self._step(
+            event,
+            name=name,
+            tag=None,
+            counted=is_undo,
+            disposition="undo" if is_undo else "undone",
+            rationale=reason,
+            uncounted_by=None if is_undo else _cause(self.undone.get(event.event_id)),
+        )
 
-    def _made(self, event: Event, **values: Any) -> Step:
+    def _step(self, event: Event, **values: Any) -> Step:
         return Step(
             position=event.position,
             recorded_at=event.recorded_at,
@@ -346,46 +367,73 @@ class _Blame:
         )
 
 
+def _name_in(event: Event) -> str:
+    return str(event.facts.get("name"))
+
+
+def _origin(event: Event) -> str:
+    """Return where a start value comes from, in words."""
+    if RESTATED in event.meta:
+        return "counted by a merge, in one order for both ledgers,"
+    if event.type == ev.PLAYBOOK_IMPORTED:
+        return "imported"
+    if event.type == ev.BULLET_RECOUNTED:
+        return f"set by {'hand' if event.actor == ev.HUMAN else event.actor}"
+    return "added"
+
+
 class _Judged(NamedTuple):
-    """What is known of a reflection: the data of its completion, its answer and its window, and
-    where to read on.
-    """
+    """A reflection: the data of its completion, its answer and its window, and where to read on."""
 
     completed: dict[str, Any]
     answer: dict[str, Any]
     window: dict[str, Any]
     evidence: Evidence | None
 
+    @classmethod
+    def of_reading(
+        cls, completed: Event, window: Event | None, answers: Sequence[Event]
+    ) -> _Judged:
+        """Return the reflection of a reading; `answers` are its judge's about the window."""
+        # A reading of an old answer by a newer parser has an id of its own: it is of the last
+        # answer before it.
+        earlier = [answer for answer in answers if answer.position < completed.position]
+        answer = earlier[-1] if earlier else None
+        window_data = dict(window.facts) if window else {}
+        transcript = window_data.get("transcript")
+        evidence = Evidence(
+            window.position if window else None,
+            answer.position if answer else None,
+            _text(transcript, "path") if isinstance(transcript, dict) else None,
+        )
+        answer_data = dict(answer.facts) if answer else {}
+        return cls(dict(completed.facts), answer_data, window_data, evidence)
+
 
 def _judged(ledger: Ledger, tags: Iterable[Event]) -> dict[str, _Judged]:
-    """Return what is known of the tags' reflections, by their id."""
+    """Return the tags' reflections, by their id."""
     completions = ledger.having(
         {identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "") for tag in tags}
     )
-    targets = {event.target_id for event in completions if event.target_id}
-    windows = {one.event_id: one for one in ledger.having(targets)}
+    window_ids = {event.target_id for event in completions if event.target_id}
+    windows = {event.event_id: event for event in ledger.having(window_ids)}
     answers: dict[tuple[str | None, str], list[Event]] = defaultdict(list)
+    where = f"{whose([ev.REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
     with ledger.asking() as sql:
-        of_windows = f"{whose([ev.REFLECTION_ANSWERED])} AND target_id IN ? ORDER BY position"
-        for one in events_where(sql, of_windows, targets):
-            answers[one.target_id, one.actor].append(one)
-    found = {}
-    for event in completions:
-        window = windows.get(event.target_id or "")
-        # A reading of an old answer by a newer parser has an id of its own: the judge's last answer
-        # before it counts.
-        given = answers[event.target_id, event.actor]
-        answer = next((one for one in reversed(given) if one.position < event.position), None)
-        completed, seen, said = (
-            dict((one.data if one else None) or {}) for one in (event, window, answer)
+        for event in events_where(sql, where, window_ids):
+            answers[event.target_id, event.actor].append(event)
+    return {
+        completed.reflection_id or "": _Judged.of_reading(
+            completed,
+            windows.get(completed.target_id or ""),
+            answers[completed.target_id, completed.actor],
         )
-        read = seen.get("transcript")
-        path = words(read, "path") or None if isinstance(read, dict) else None
-        where = Evidence(
-            window.position if window else None, answer.position if answer else None, path
-        )
-        found[event.reflection_id or ""] = _Judged(completed, said, seen, where)
-    return found
+        for completed in completions
+    }
+
+
+def _text(data: dict[str, Any], key: str) -> str | None:
+    return words(data, key) or None
 
 
 def _cause(event: Event | None) -> Cause | None:

@@ -1,18 +1,18 @@
 """What judged sessions show of each line of advice: relevant, followed or broken, helped or
 harmful, or not seen.
 
-Invariant: a session is counted once for a line, by the last word on it. Nothing counts that rests
-on no quote, or whose window, reading or single answer was retracted. A question without an answer
-counts as asked and paid for, never as judged. A line is called followed, broken, helpful or harmful
-only where the evidence is what `prune` asks for; "not seen" is a count and no result. Intervals
-take the judge at its word.
+Invariant: a session is counted once for a line, by the last finding about it. Nothing counts that
+rests on no quote, or whose window, reading or single answer was retracted. A question without an
+answer counts as asked and paid for, never as judged. A line is called followed, broken, helpful or
+harmful only with the evidence that `prune` asks for; "not seen" is a count, not a result. Intervals
+assume that the judge is right. `check`, `list` and the report use it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, against, share_interval
 from reflector.prices import spent_on
-from reflector.reflection.checking import MODE, NOTHING, is_sound, readings
+from reflector.reflection.checking import MODE, NOTHING, is_sound_reading, readings
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -48,34 +48,31 @@ class Answered:
 
     @classmethod
     def of(cls, answers: Collection[bool]) -> Answered:
-        """Return what these answers show."""
+        """Return the counts of these answers, with their evidence."""
         yes = sum(answers)
         no = len(answers) - yes
         return cls(yes, no, *share_interval(yes, no), round(against(min(yes, no), max(yes, no)), 1))
 
     def words(self, yes: str, no: str) -> str:
-        """Return the result in words, "" where there are too few answers for one."""
-        most = max(self.yes, self.no)
-        is_result = self.evidence >= HARMS
-        return (
-            f"{yes if self.yes > self.no else no} {most} of {self.yes + self.no}"
-            if is_result
-            else ""
-        )
+        """Return the result in words, "" if there are too few answers for one."""
+        if self.evidence < HARMS:
+            return ""
+        word = yes if self.yes > self.no else no
+        return f"{word} {max(self.yes, self.no)} of {self.yes + self.no}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
 
-    status    live or watched; `file` is where a watched one was found, None for another
+    status    live or watched; `file` is the file of a watched one, None for another
     sessions  whose judge was asked about it; `left_out` had no room for it
-    relevant  where it came up, and `unseen` where nothing of it was seen in what was shown
+    relevant  sessions in which it came up; in `unseen` ones nothing of it was shown
     followed  yes or no, and `helped`: yes for helpful, no for harmful
     earlier   how many sessions were judged when it was worded otherwise
     dropped   answers without evidence
     tokens    of context at each start, about
-    result    in words; TOO_FEW where nothing can be said
+    result    in words; TOO_FEW if there is none
     """
 
     name: str
@@ -97,7 +94,7 @@ class CheckedLine:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What checks found.
+    """The findings of checks.
 
     alike     lines that say the same or the opposite
     sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
@@ -113,109 +110,132 @@ class Checked:
     unpriced: int = 0
 
 
-def checked(
+def checked_lines(
     ledger: Ledger, past: Past | None = None, names: Collection[str] | None = None
 ) -> Checked:
-    """Return what checks found of each live and watched bullet, or of these, now or then. Raises
-    LedgerError.
+    """Return the findings of checks about each live and watched bullet, or about those with these
+    names, as of now or of a moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    then, upto = past or Past(ledger), past.position if past is not None else None
-    rows = [
-        row
-        for row in then.rows()
-        if row.status in ("live", "watched") and (names is None or row.name in names)
-    ]
-    asked: dict[str, set[str]] = defaultdict(set)
-    left: dict[str, set[str]] = defaultdict(set)
-    said: dict[str, list[Event]] = defaultdict(list)
-    judged, requests, spent, price, unpriced = set[str](), 0, 0, Decimal(0), 0
-    heirs = {name: {name, *then.heirs(name)} for name in then.entries}
-    completions = ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
-    read = {
-        one.event_id: one
-        for one in completions
-        if one.facts.get("mode") == MODE or one.data is None
-    }
+    then = past or Past(ledger)
+    upto = past.position if past is not None else None
+    tally = _Tally(ledger, then, upto)
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
-        data = event.facts
-        if data.get("mode") != MODE:
-            continue
-        took = spent_on(event.meta, str(data.get("model")))
-        requests, spent, unpriced = requests + 1, spent + took.tokens, unpriced + took.unpriced
-        price += took.cost
-        stands = any(
-            then.is_active(one.event_id) and is_sound(event, one) for one in readings(event, read)
-        )
-        if not (stands and then.is_active(event.target_id)):
-            continue
-        judged.add(_session(event))
-        for part, sessions in (("asked", asked), ("unasked", left)):
-            for one in (heir for name in data.get(part, ()) for heir in heirs.get(name, ())):
-                sessions[one].add(_session(event))
-    revised = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
-    reworded = {str(one.facts.get("name")): one.position for one in revised}
-    answers = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
-    for event in sorted(answers, key=lambda one: one.arrived):
-        done = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
-        if all(map(then.is_active, (event.event_id, event.target_id, done))):
-            for one in heirs.get(str(event.facts.get("name")), ()):
-                said[one].append(event)
-    added = (one.facts for one in ledger.events(types=[ev.BULLET_ADDED], upto=upto))
-    files = {str(one["name"]): str(one.get("origin")) for one in added if one.get("watched")}
-    lines = tuple(
-        _line(
-            row,
-            files.get(row.name),
-            asked[row.name],
-            left[row.name],
-            said[row.name],
-            reworded.get(row.name, 0),
-        )
-        for row in rows
+        if event.facts.get("mode") == MODE:
+            tally.take_answer(event)
+    findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
+    for event in sorted(findings, key=lambda event: event.arrived):
+        tally.take_finding(event)
+    revisions = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
+    reworded = {str(event.facts.get("name")): event.position for event in revisions}
+    added = [event.facts for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto)]
+    files = {str(data["name"]): str(data.get("origin")) for data in added if data.get("watched")}
+    rows = [row for row in then.rows() if row.status in ("live", "watched")]
+    if names is not None:
+        rows = [row for row in rows if row.name in names]
+    return Checked(
+        tuple(
+            _line(row, files.get(row.name), tally.lines[row.name], reworded.get(row.name, 0))
+            for row in rows
+        ),
+        tuple(duplicates(row.bullet for row in rows)),
+        len(tally.sessions),
+        tally.requests,
+        tally.tokens,
+        str(tally.cost),
+        tally.unpriced,
     )
-    alike = tuple(duplicates(row.bullet for row in rows))
-    return Checked(lines, alike, len(judged), requests, spent, str(price), unpriced)
 
 
-def _session(event: Event) -> str:
+@dataclass(slots=True)
+class _Seen:
+    """What checks saw of one line: the sessions whose judge was asked about it, those in which it
+    had no room, and the findings about it, by arrival.
+    """
+
+    asked: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
+    findings: list[Event] = field(default_factory=list)
+
+
+class _Tally:
+    """The checks of a ledger as of a moment, counted event by event."""
+
+    def __init__(self, ledger: Ledger, then: Past, upto: int | None) -> None:
+        self.then = then
+        self.lines: dict[str, _Seen] = defaultdict(_Seen)
+        self.sessions: set[str] = set()
+        self.requests = 0
+        self.tokens = 0
+        self.cost = Decimal(0)
+        self.unpriced = 0
+        self._readings = {
+            event.event_id: event
+            for event in ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
+            if event.data is None or event.facts.get("mode") == MODE
+        }
+
+    def take_answer(self, event: Event) -> None:
+        """Count what an answer cost, and the lines that it was asked about if it counts."""
+        data = event.facts
+        spent = spent_on(event.meta, str(data.get("model")))
+        self.requests += 1
+        self.tokens += spent.tokens
+        self.cost += spent.cost
+        self.unpriced += spent.unpriced
+        if not self._counts(event):
+            return
+        session = _session_of(event)
+        self.sessions.add(session)
+        for seen in self._lines_of(data.get("asked", ())):
+            seen.asked.add(session)
+        for seen in self._lines_of(data.get("unasked", ())):
+            seen.left_out.add(session)
+
+    def take_finding(self, event: Event) -> None:
+        """Add what an answer says of a line, if it counts."""
+        completion_id = ev.identity(ev.REFLECTION_COMPLETED, event.reflection_id or "")
+        if all(map(self.then.is_active, (event.event_id, event.target_id, completion_id))):
+            for seen in self._lines_of([str(event.facts.get("name"))]):
+                seen.findings.append(event)
+
+    def _counts(self, answer: Event) -> bool:
+        """Return whether an answer's window and one of its readings are in the count."""
+        is_read = any(
+            self.then.is_active(reading.event_id) and is_sound_reading(answer, reading)
+            for reading in readings(answer, self._readings)
+        )
+        return is_read and self.then.is_active(answer.target_id)
+
+    def _lines_of(self, names: Iterable[str]) -> Iterator[_Seen]:
+        """Yield the lines with these names, and those into which they were merged."""
+        for name in names:
+            if name in self.then.entries:
+                for line in {name, *self.then.heirs(name)}:
+                    yield self.lines[line]
+
+
+def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(
-    row: BulletRow,
-    file: str | None,
-    asked: set[str],
-    left: set[str],
-    said: Sequence[Event],
-    reworded: int,
-) -> CheckedLine:
-    given = [
-        (_session(one), data)
-        for one in said
-        if (data := one.facts).get("disposition") not in NOTHING
-    ]
-    relevant = {session for session, _ in given}
-    # Of a session's words on it the last one stands.
-    follows = {
-        session: data["followed"] == "yes"
-        for session, data in given
-        if data.get("followed") in ("yes", "no")
-    }
-    helps = {
-        session: data.get("tag") == "helpful"
-        for session, data in given
-        if data.get("disposition") in ("checked", "counted")
-    }
-    followed, helped = Answered.of(follows.values()), Answered.of(helps.values())
-    sessions = len(asked | relevant)
-    found = (followed.words("followed", "not followed"), helped.words("helped", "harmful"))
-    result = "; ".join(filter(None, found)) or TOO_FEW
-    if not relevant:
-        result = (
-            f"not seen in {sessions} session{'s' if sessions > 1 else ''}"
-            if asked
-            else "not asked about"
-        )
+def _line(row: BulletRow, file: str | None, seen: _Seen, reworded: int) -> CheckedLine:
+    """Return the findings about a line, which was reworded last at a position."""
+    proven = [event for event in seen.findings if event.facts.get("disposition") not in NOTHING]
+    relevant = {_session_of(event) for event in proven}
+    follows: dict[str, bool] = {}
+    helps: dict[str, bool] = {}
+    for event in proven:  # the last finding of a session replaces its earlier ones
+        data = event.facts
+        if data.get("followed") in ("yes", "no"):
+            follows[_session_of(event)] = data["followed"] == "yes"
+        if data.get("disposition") in ("checked", "counted"):
+            helps[_session_of(event)] = data.get("tag") == "helpful"
+    followed = Answered.of(follows.values())
+    helped = Answered.of(helps.values())
+    sessions = len(seen.asked | relevant)
     return CheckedLine(
         name=row.name,
         section=row.section,
@@ -223,13 +243,24 @@ def _line(
         status=row.status,
         file=file,
         sessions=sessions,
-        left_out=len(left - asked),
+        left_out=len(seen.left_out - seen.asked),
         relevant=len(relevant),
         unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
-        earlier=len({_session(one) for one in said if one.position < reworded}),
-        dropped=len(said) - len(given),
+        earlier=len({_session_of(event) for event in seen.findings if event.position < reworded}),
+        dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
-        result=result,
+        result=_result(seen, relevant, followed, helped),
     )
+
+
+def _result(seen: _Seen, relevant: Collection[str], followed: Answered, helped: Answered) -> str:
+    """Return the findings about a line in words."""
+    if relevant:
+        parts = (followed.words("followed", "not followed"), helped.words("helped", "harmful"))
+        return "; ".join(filter(None, parts)) or TOO_FEW
+    if not seen.asked:
+        return "not asked about"
+    count = len(seen.asked)
+    return f"not seen in {count} session{'s' if count > 1 else ''}"

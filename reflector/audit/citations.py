@@ -1,7 +1,7 @@
-"""How a bullet was used, what sessions showed of it, and when it is to be removed.
+"""The use of a bullet, the verdicts of sessions on it, and when it is to be removed.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a
-bullet once.
+bullet once. `list`, `history` and `prune` use it.
 """
 
 from __future__ import annotations
@@ -43,34 +43,49 @@ def use(
     ledger: Ledger, past: Past | None = None, name: str | None = None, tally: Usage | None = None
 ) -> dict[str, Use]:
     """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is
-    `usage_at` of the same moment, where it is known. Raises LedgerError.
+    `usage_at` of the same moment, if it is known.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
     tally = tally or usage_at(ledger, past.position if past is not None else None)
-    found = {one: of for one, of in tally.bullets.items() if of.trend and name in (None, one)}
-    trends = {one: of.trend for one, of in found.items()} | _with_retractions(ledger, past, found)
+    usages = {bullet: usage for bullet, usage in tally.bullets.items() if name in (None, bullet)}
+    judged = {bullet: usage for bullet, usage in usages.items() if usage.trend}
+    trends = _trends_with_retractions(ledger, past or Past(ledger), judged)
     return {
-        one: Use(of.judged, of.decided, of.last, trends[one], of.broken)
-        for one, of in found.items()
+        bullet: Use(
+            usage.judged,
+            usage.decided,
+            usage.last,
+            trends.get(bullet, usage.trend),
+            usage.broken,
+        )
+        for bullet, usage in judged.items()
     }
 
 
-def _with_retractions(ledger: Ledger, past: Past | None, names: Collection[str]) -> dict[str, str]:
+def _trends_with_retractions(ledger: Ledger, past: Past, names: Collection[str]) -> dict[str, str]:
     """Return the trend of each of these bullets that a retraction took a verdict from."""
-    past = past or Past(ledger)
-    if not (covered := past.covered()):
+    covered = past.covered()
+    if not covered:
         return {}
+    query = "SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?"
+    trends: dict[str, str] = {}
     with ledger.asking() as sql:
-        lost = sql.run(
-            "SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?", covered
-        ).fetchall()
-        trends = {one: "" for (name,) in lost for one in (name, *past.heirs(name)) if one in names}
+        for (name,) in sql.run(query, covered).fetchall():
+            trends |= {bullet: "" for bullet in (name, *past.heirs(name)) if bullet in names}
         members = {
-            one for one in past.entries if not trends.keys().isdisjoint((one, *past.heirs(one)))
+            bullet
+            for bullet in past.entries
+            if not trends.keys().isdisjoint((bullet, *past.heirs(bullet)))
         }
-        for verdict in verdicts_in(sql, past.position, members):
-            for one in (verdict.name, *past.heirs(verdict.name)):
-                if one in trends and verdict.position not in covered:
-                    trends[one] = (trends[one] + MARKS[verdict.tag])[-TREND:]
+        verdicts = verdicts_in(sql, past.position, members)
+    for verdict in verdicts:
+        if verdict.position in covered:
+            continue
+        for bullet in (verdict.name, *past.heirs(verdict.name)):
+            if bullet in trends:
+                trends[bullet] = (trends[bullet] + MARKS[verdict.tag])[-TREND:]
     return trends
 
 
@@ -90,18 +105,21 @@ class Observed(NamedTuple):
 
 
 def observed(rows: Iterable[BulletRow], past: Past, used: Mapping[str, Use]) -> dict[str, Observed]:
-    """Return what sessions showed of each bullet: its counters without their baselines, and no more
-    of them than sessions called it helpful or harmful. `past` was read after the rows, so it has
-    each of them. Raises LedgerError.
+    """Return the verdicts on each bullet: its counters without their baselines, and no more of them
+    than sessions called it helpful or harmful. `past` was read after the rows, so it has each.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    found = {}
+    by_name: dict[str, Observed] = {}
     for row in rows:
-        up, down = past.baseline(row.name)
-        helpful, harmful = max(0, row.helpful - up), max(0, row.harmful - down)
-        most = used[row.name].decided if row.name in used else 0
-        shown = min(1.0, most / (helpful + harmful)) if helpful + harmful else 0.0
-        found[row.name] = Observed(helpful * shown, harmful * shown)
-    return found
+        start_helpful, start_harmful = past.baseline(row.name)
+        helpful = max(0, row.helpful - start_helpful)
+        harmful = max(0, row.harmful - start_harmful)
+        decided = used[row.name].decided if row.name in used else 0
+        share = min(1.0, decided / (helpful + harmful)) if helpful + harmful else 0.0
+        by_name[row.name] = Observed(helpful * share, harmful * share)
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +139,33 @@ class Due:
 
 
 def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
-    """Return the live bullets that are to be removed, the most harmful first. Raises LedgerError.
+    """Return the live bullets that are to be removed, the most harmful first.
 
-    Only evidence against a bullet names it. One that no session was shown, and one that is pinned
-    are left alone.
+    Only evidence against a bullet puts it there; never a bullet that no session was shown, or that
+    is pinned.
 
     after  sessions that were shown a bullet, none of which cited it, after which it is to be
            removed; 0 for never
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
     tally = usage_at(ledger)
     rows = ledger.rows()
     past = Past(ledger)
-    shown = observed(rows, past, use(ledger, past, tally=tally))
-    found = []
-    for one in ledger.bullets():
-        of, reason = tally.bullets[one.name], ""
-        if against(*shown[one.name]) >= HARMS:
-            reason = "harmful {1:g}, helpful {0:g}, too often for chance".format(*shown[one.name])
-        elif 0 < after <= of.told and not of.cited and one.helpful <= one.harmful:
-            reason = f"told in {of.told} sessions, cited in none"
-        if reason and one.name not in pinned:
-            found.append(
-                Due(one.name, reason, of.told, of.cited, one.helpful, one.harmful, one.text)
+    verdicts = observed(rows, past, use(ledger, past, tally=tally))
+    bullets_due: list[Due] = []
+    for row in ledger.bullets():
+        usage = tally.bullets[row.name]
+        counts = verdicts[row.name]
+        is_unused = 0 < after <= usage.told and not usage.cited
+        reason = ""
+        if against(*counts) >= HARMS:
+            reason = f"harmful {counts.harmful:g}, helpful {counts.helpful:g}, too often for chance"
+        elif is_unused and row.helpful <= row.harmful:
+            reason = f"told in {usage.told} sessions, cited in none"
+        if reason and row.name not in pinned:
+            bullets_due.append(
+                Due(row.name, reason, usage.told, usage.cited, row.helpful, row.harmful, row.text)
             )
-    return sorted(found, key=lambda one: (one.helpful - one.harmful, -one.told))
+    return sorted(bullets_due, key=lambda bullet: (bullet.helpful - bullet.harmful, -bullet.told))

@@ -1,4 +1,4 @@
-"""What changed between two moments.
+"""The changes of a playbook between two moments.
 
 Invariant: a difference is that of two playbooks, each the fold up to its position, so it is the
 same from whichever side it is looked at; and the tags that are listed explain how the counters
@@ -7,11 +7,12 @@ moved from one to the other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reflector.audit.standing import Standing, verdicts_in
+from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.ledger.as_of import Past
 
 if TYPE_CHECKING:
@@ -71,21 +72,31 @@ class Difference:
 
 
 def difference(ledger: Ledger, first: int, last: int) -> Difference:
-    """What became of the playbook from one position to another, which may be an earlier one.
-    Raises LedgerError.
+    """Return how the playbook changed from one position to another, which may be an earlier one.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    past, then = Past(ledger, first), Past(ledger, last)
-    before, after = ({row.name: row for row in side.rows()} for side in (past, then))
-    names = {**before, **after}
-    by_hand = {name: _set_by_hand(past, name) != _set_by_hand(then, name) for name in names}
-    differing = [name for name in names if by_hand[name] or before.get(name) != after.get(name)]
+    past = Past(ledger, first)
+    then = Past(ledger, last)
+    before = {row.name: row for row in past.rows()}
+    after = {row.name: row for row in then.rows()}
+    names = list({**before, **after})
+    recounted = {name for name in names if _set_by_hand(past, name) != _set_by_hand(then, name)}
+    differing = [name for name in names if name in recounted or before.get(name) != after.get(name)]
     moved = _moved(ledger, past, then, differing)
-    found = []
-    for name in differing:
-        old, new = before.get(name), after.get(name)
-        sessions = tuple(moved.get(name, {}).values())
-        found.append(Changed(name, _change(old, new), old, new, by_hand[name], sessions))
-    return Difference(first, last, BeforeAfter(past.counting, then.counting), tuple(found))
+    bullets = tuple(
+        Changed(
+            name,
+            _change(before.get(name), after.get(name)),
+            before.get(name),
+            after.get(name),
+            name in recounted,
+            tuple(moved[name].values()),
+        )
+        for name in differing
+    )
+    return Difference(first, last, BeforeAfter(past.counting, then.counting), bullets)
 
 
 def _set_by_hand(side: Past, name: str) -> int:
@@ -95,66 +106,66 @@ def _set_by_hand(side: Past, name: str) -> int:
 
 
 def _change(before: BulletRow | None, after: BulletRow | None) -> str:
-    was_live, is_live = (row is not None and row.status == "live" for row in (before, after))
+    was_live = before is not None and before.status == "live"
+    is_live = after is not None and after.status == "live"
     if is_live and not was_live:
         return "added" if before is None else "restored"
     if was_live and not is_live:
         return after.status if after is not None else "removed"
     if before is None or after is None:
         return "came and went"
-    return (
-        "revised"
-        if before.text != after.text
-        else "moved"
-        if before.section != after.section
-        else "counted"
-    )
+    if before.text != after.text:
+        return "revised"
+    return "moved" if before.section != after.section else "counted"
 
 
 def _stand_alike(earlier: Past, later: Past) -> bool:
     """Return whether the later playbook counts each tag that the earlier one has as the earlier
     one does.
     """
-    return (
-        earlier.counting == later.counting == "as_applied"
-        and earlier.covered().keys() == {at for at in later.covered() if at <= earlier.position}
-        and all(
-            (entry.recounted_at, entry.heir)
-            == (later.entries[name].recounted_at, later.entries[name].heir)
-            for name, entry in earlier.entries.items()
-        )
-    )
+    if not (earlier.counting == later.counting == "as_applied"):
+        return False
+    covered = {position for position in later.covered() if position <= earlier.position}
+    if earlier.covered().keys() != covered:
+        return False
+    for name, entry in earlier.entries.items():
+        now = later.entries[name]
+        if (entry.recounted_at, entry.heir) != (now.recounted_at, now.heir):
+            return False
+    return True
 
 
 def _moved(
     ledger: Ledger, past: Past, then: Past, names: Collection[str]
-) -> dict[str, dict[str | None, Moved]]:
-    """By bullet and session, what its tags count for in one of the two playbooks and not in the
-    other.
-    """
-    sides = Standing(past), Standing(then)
-    family = {
-        one
-        for side in (past, then)
-        for name in names
-        if name in side.entries
-        for one in side.family(name)
-    }
-    members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
+) -> Mapping[str, dict[str | None, Moved]]:
+    """Return by bullet and session the tags that count in one playbook and not in the other."""
     earlier, later = sorted((past, then), key=lambda side: side.position)
+    start = earlier.position if _stand_alike(earlier, later) else 0
+    family: set[str] = set()
+    for side in (past, then):
+        family.update(*(side.family(name) for name in names if name in side.entries))
     with ledger.asking() as sql:
-        start = earlier.position if _stand_alike(earlier, later) else 0
         verdicts = verdicts_in(sql, later.position, family, start)
-    for verdict in (one for one in verdicts if one.tag):
-        for index, side in enumerate(sides):
-            if verdict.position <= side.past.position and side.fault(verdict) is None:
-                for bullet in (verdict.name, *side.past.heirs(verdict.name, verdict.position)):
-                    key = (bullet, verdict.tag, verdict.session_id)
-                    members.setdefault(key, (set(), set()))[index].add(side.member(verdict))
-    moved: dict[str, dict[str | None, Moved]] = {}
+    standings = (Standing(past), Standing(then))
+    members: dict[tuple[str, int, str | None], tuple[set[str], set[str]]] = {}
+    for verdict in verdicts:
+        for index, standing in enumerate(standings):
+            for bullet in _bullets_with(standing, verdict):
+                key = (bullet, verdict.tag, verdict.session_id)
+                members.setdefault(key, (set(), set()))[index].add(standing.member(verdict))
+    moved: dict[str, dict[str | None, Moved]] = defaultdict(dict)
     for (name, tag, session_id), (before, after) in members.items():
-        if by := len(after) - len(before):
-            one = moved.setdefault(name, {}).setdefault(session_id, Moved(session_id))
-            one.helpful += by * (tag > 0)
-            one.harmful += by * (tag < 0)
+        increase = len(after) - len(before)
+        if increase:
+            session = moved[name].setdefault(session_id, Moved(session_id))
+            session.helpful += increase * (tag > 0)
+            session.harmful += increase * (tag < 0)
     return moved
+
+
+def _bullets_with(standing: Standing, verdict: Verdict) -> list[str]:
+    """Return the bullets for which a verdict counts in a playbook."""
+    is_given = verdict.tag and verdict.position <= standing.past.position
+    if not is_given or standing.fault(verdict) is not None:
+        return []
+    return [verdict.name, *standing.past.heirs(verdict.name, verdict.position)]

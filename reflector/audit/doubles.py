@@ -2,16 +2,16 @@
 policy.
 
 Invariant: a double is a fact, not an error: the counting policies differ in which of the tags
-count. A tag may be surplus in several classes.
+count. A tag may be surplus in several classes. `double-counts` shows them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
-from typing import TYPE_CHECKING, Final
+from itertools import islice, permutations, product
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
@@ -22,6 +22,7 @@ from reflector.ledger.reader import between, of_types
 from reflector.playbook.bullet import COUNTINGS, Counting
 
 if TYPE_CHECKING:
+    from reflector.events.event import Event
     from reflector.ledger.statements import Statements
     from reflector.ledger.store import Ledger
 
@@ -33,7 +34,7 @@ CLASSES: Final = {
     "D5": "records of one transcript under two session ids",
     "D6": "overlapping windows of one session",
 }
-_EXAMPLES: Final = 5
+_MAX_EXAMPLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,145 +98,209 @@ class DoubleCounts:
     copies: tuple[Copy, ...]
 
 
-def double_counts(
+def find_double_counts(
     ledger: Ledger, name: str | None = None, past: Past | None = None
 ) -> DoubleCounts:
-    """Return the doubles of a bullet, or of all, as of now or of a moment. Raises LedgerError."""
+    """Return the doubles of a bullet, or of all, as of now or of a moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
     with ledger.snapshot():
         then = past or Past(ledger)
         standing = Standing(then)
         with ledger.asking() as sql:
             tags = verdicts_in(sql, then.position)
             counted = [tag for tag in tags if tag.tag and standing.fault(tag) is None]
-            rows = sorted(
-                row for row in _surplus(sql, then.position, tags, counted) if name in (None, row[2])
-            )
+            reflections = _Reflections(sql, then.position, tags, counted)
+            surplus = sorted(tag for tag in reflections.surplus() if name in (None, tag.name))
         sessions = {tag.position: tag.session_id for tag in counted}
-        classes = tuple(
-            _grouped(code, [row for row in rows if row[1] == code], sessions) for code in CLASSES
-        )
-        names = [row.name for row in (past or ledger).rows() if name in (None, row.name)]
-        counters = [then.counters(names, counting) for counting in COUNTINGS]
-        totals = tuple(Totals(one, *(Counters(*found[one]) for found in counters)) for one in names)
-        copied = ledger.events(types=[SESSION_COPIED], upto=then.position)
-        copies = [
-            Copy(event.session_id or "", event.facts["of"], event.facts["records"])
-            for event in copied
+        classes = [_grouped(code, surplus, sessions) for code in CLASSES]
+        rows = (past or ledger).rows()
+        names = [row.name for row in rows if name in (None, row.name)]
+        by_policy = [then.counters(names, counting) for counting in COUNTINGS]
+        totals = [
+            Totals(bullet, *(Counters(*counters[bullet]) for counters in by_policy))
+            for bullet in names
         ]
-        return DoubleCounts(then.counting, classes, totals, tuple(copies))
+        copies = tuple(_copies(ledger, then.position))
+        return DoubleCounts(then.counting, tuple(classes), tuple(totals), copies)
+
+
+def _copies(ledger: Ledger, upto: int) -> Iterator[Copy]:
+    for event in ledger.events(types=[SESSION_COPIED], upto=upto):
+        yield Copy(event.session_id or "", event.facts["of"], event.facts["records"])
 
 
 _COMPLETIONS: Final = (
-    "SELECT reflection_id, session_id, target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-    f"{of_types(COMPLETION_TYPES)}"
-    " AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
+    "SELECT reflection_id, session_id, target_id FROM event "  # noqa: S608
+    f"WHERE playbook_id = ? AND {of_types(COMPLETION_TYPES)} "
+    "AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
-
-
-#: (position, class, name, tag, position of the first of them, reflection).
-_Row = tuple[int, str, str, str, int, str]
 _WORD: Final = {1: "helpful", -1: "harmful"}
 
 
-def _surplus(
-    sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]
-) -> Iterator[_Row]:
-    """Yield the tags that repeat another one, by class. Most reflections and sessions have none."""
-    completions: list[tuple[str, str | None, str]] = sql.run(_COMPLETIONS, upto).fetchall()
-    session_of = {reflection: session for reflection, session, _ in completions}
-    several = {
-        session for session, count in Counter(session_of.values()).items() if session and count > 1
-    }
-    given: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
-    for tag in counted:
-        if tag.reflection_id is not None:
-            given[tag.reflection_id][tag.name, tag.tag].append(tag.position)
-    again: dict[tuple[str, int, str], list[tuple[int, str]]] = defaultdict(list)
-    sessions = {tag.reflection_id: tag.session_id for tag in counted if tag.session_id in several}
-    for reflection, verdicts in given.items():
-        for (name, verdict), (first, *more) in verdicts.items():
-            yield from (
-                (position, "D1", name, _WORD[verdict], first, reflection) for position in more
-            )
-            if verdict > 0:
-                for up, down in zip((first, *more), verdicts.get((name, -1), ()), strict=False):
-                    yield (max(up, down), "D2", name, "both", min(up, down), reflection)
-            if session := sessions.get(reflection):
-                again[name, verdict, session].append((first, reflection))
-    for (name, verdict, _), found in again.items():
-        (first, _), *later = sorted(found)
-        yield from (
-            (position, "D4", name, _WORD[verdict], first, reflection)
-            for position, reflection in later
+class _Completion(NamedTuple):
+    """A reflection on a window."""
+
+    reflection_id: str
+    session_id: str | None
+    window_id: str
+
+
+class _Surplus(NamedTuple):
+    """A tag that repeats another one, by class; `first` is the position of the first of them."""
+
+    position: int
+    code: str
+    name: str
+    tag: str
+    first: int
+    reflection: str
+
+
+class _Pair(NamedTuple):
+    """Two reflections in which the same verdict is a double of a class."""
+
+    code: str
+    first: str
+    second: str
+
+
+class _Reflections:
+    """The reflections of a ledger up to a position, and the tags that one repeats of another.
+
+    tags       every tag, in order
+    sessions   of the reflections, by their id
+    several    the sessions that have more than one reflection; most have one
+    positions  of the tags that count, in order, by reflection, then by bullet and verdict
+    """
+
+    def __init__(
+        self, sql: Statements, upto: int, tags: Sequence[Verdict], counted: Sequence[Verdict]
+    ) -> None:
+        self.tags = tags
+        self.completions = [*map(_Completion._make, sql.run(_COMPLETIONS, upto).fetchall())]
+        self.sessions = {done.reflection_id: done.session_id for done in self.completions}
+        counts = Counter(self.sessions.values())
+        self.several = {session for session, count in counts.items() if session and count > 1}
+        #: Read once, while the pairs are looked for: a window may name thousands of records.
+        self.windows = between(sql, (SESSION_RECORDED,), 0, upto)
+        self.positions: dict[str, dict[tuple[str, int], list[int]]] = defaultdict(
+            lambda: defaultdict(list)
         )
-    firsts: dict[tuple[str, str, str, int], int] = {}
-    for class_, one, other in {
-        *_same_lists(tags, session_of, several),
-        *_sharing(sql, upto, completions),
-    }:
-        for (name, verdict), positions in given.get(one, {}).items():
-            key = (class_, other, name, verdict)
-            firsts[key] = min(firsts.get(key, positions[0]), positions[0])
-    for (class_, reflection, name, verdict), first in firsts.items():
-        positions = given.get(reflection, {}).get((name, verdict), [])
-        if positions and positions[0] > first:
-            yield from (
-                (position, class_, name, _WORD[verdict], first, reflection)
-                for position in positions
-            )
+        self.tagged_in: dict[str, str] = {}
+        for tag in counted:
+            if tag.reflection_id is not None:
+                self.positions[tag.reflection_id][tag.name, tag.tag].append(tag.position)
+                if tag.session_id in self.several:
+                    self.tagged_in[tag.reflection_id] = tag.session_id
+
+    def surplus(self) -> Iterator[_Surplus]:
+        """Yield the tags that repeat another one; one tag may be in several classes."""
+        for reflection, verdicts in self.positions.items():
+            yield from _repeated(reflection, verdicts)
+            yield from _contradicted(reflection, verdicts)
+        yield from self._same_session()
+        yield from self._paired()
+
+    def _same_session(self) -> Iterator[_Surplus]:
+        """Yield D4: the same verdict in several reflections on one session."""
+        places: dict[tuple[str, int, str], list[tuple[int, str]]] = defaultdict(list)
+        for reflection, session in self.tagged_in.items():
+            for (name, verdict), positions in self.positions[reflection].items():
+                places[name, verdict, session].append((positions[0], reflection))
+        for (name, verdict, _), reflections in places.items():
+            (first, _), *later = sorted(reflections)
+            for position, reflection in later:
+                yield _Surplus(position, "D4", name, _WORD[verdict], first, reflection)
+
+    def _paired(self) -> Iterator[_Surplus]:
+        """Yield D3, D5 and D6: the same verdict in an earlier reflection of a pair."""
+        firsts: dict[tuple[str, str, str, int], int] = {}
+        for pair in {*self._same_lists(), *self._sharing()}:
+            for (name, verdict), positions in self.positions.get(pair.first, {}).items():
+                key = (pair.code, pair.second, name, verdict)
+                firsts[key] = min(firsts.get(key, positions[0]), positions[0])
+        for (code, reflection, name, verdict), first in firsts.items():
+            positions = self.positions.get(reflection, {}).get((name, verdict), [])
+            if positions and positions[0] > first:
+                for position in positions:
+                    yield _Surplus(position, code, name, _WORD[verdict], first, reflection)
+
+    def _same_lists(self) -> Iterator[_Pair]:
+        """Yield D3: pairs of reflections on one session that gave the same tags in order."""
+        lists: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        for tag in self.tags:
+            session = self.sessions.get(tag.reflection_id or "")
+            if session in self.several and session == tag.session_id:
+                lists[tag.reflection_id or ""].append((tag.name, tag.tag))
+        same: dict[object, list[str]] = defaultdict(list)
+        for reflection, verdicts in lists.items():
+            same[self.sessions[reflection], tuple(verdicts)].append(reflection)
+        for reflections in same.values():
+            for first, second in permutations(reflections, 2):
+                yield _Pair("D3", first, second)
+
+    def _sharing(self) -> Iterator[_Pair]:
+        """Yield D5 and D6: pairs of reflections on windows that share records."""
+        reflections: dict[str, list[str]] = defaultdict(list)
+        for completion in self.completions:
+            reflections[completion.window_id].append(completion.reflection_id)
+        for windows in _sharing_windows(self.windows):
+            for (one_id, one_session), (other_id, other_session) in permutations(windows, 2):
+                code = "D6" if one_session == other_session else "D5"
+                for first, second in product(reflections[one_id], reflections[other_id]):
+                    yield _Pair(code, first, second)
 
 
-def _same_lists(
-    tags: Sequence[Verdict], session_of: Mapping[str, str | None], several: Collection[str]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield D3: pairs of reflections on one session that gave the same tags in the same order."""
-    lists: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for tag in tags:
-        if (
-            tag.reflection_id
-            and tag.session_id in several
-            and session_of.get(tag.reflection_id) == tag.session_id
-        ):
-            lists[tag.reflection_id].append((tag.name, tag.tag))
-    same: dict[object, list[str]] = defaultdict(list)
-    for reflection, given in lists.items():
-        same[session_of[reflection], tuple(given)].append(reflection)
-    for reflections in same.values():
-        yield from (("D3", one, other) for one, other in permutations(reflections, 2))
+def _repeated(
+    reflection: str, verdicts: Mapping[tuple[str, int], Sequence[int]]
+) -> Iterator[_Surplus]:
+    """Yield D1: the same verdict twice in one reflection."""
+    for (name, verdict), (first, *later) in verdicts.items():
+        for position in later:
+            yield _Surplus(position, "D1", name, _WORD[verdict], first, reflection)
 
 
-def _sharing(
-    sql: Statements, upto: int, completions: Sequence[tuple[str, str | None, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield D5 and D6: pairs of reflections on windows that share records."""
-    reflections: dict[str, list[str]] = defaultdict(list)
-    for reflection, _, target in completions:
-        reflections[target].append(reflection)
+def _contradicted(
+    reflection: str, verdicts: Mapping[tuple[str, int], Sequence[int]]
+) -> Iterator[_Surplus]:
+    """Yield D2: helpful and harmful together in one reflection."""
+    for (name, verdict), helpful in verdicts.items():
+        harmful = verdicts.get((name, -1), ()) if verdict > 0 else ()
+        for pair in zip(helpful, harmful, strict=False):
+            yield _Surplus(max(pair), "D2", name, "both", min(pair), reflection)
+
+
+def _sharing_windows(windows: Iterable[Event]) -> set[tuple[tuple[str, str], ...]]:
+    """Return the groups of windows that share a record, each window with its session."""
     first: dict[int, tuple[str, str]] = {}
     holders: dict[int, dict[str, str]] = {}
-    for event in between(sql, (SESSION_RECORDED,), 0, upto):
-        window, this = event.facts.get("window", {}), (event.event_id, event.session_id or "")
-        for key in (
-            key for part in ("keys", "twins") for key in unpack_keys(window.get(part) or "")
-        ):
-            if (before := first.setdefault(key, this)) != this:
-                holders.setdefault(key, dict([before, this])).update([this])
-    for shared in {tuple(of.items()) for of in holders.values()}:
-        for (one, of_one), (other, of_other) in permutations(shared, 2):
-            class_ = "D6" if of_one == of_other else "D5"
-            yield from ((class_, a, b) for a in reflections[one] for b in reflections[other])
+    for event in windows:
+        window = event.facts.get("window", {})
+        place = (event.event_id, event.session_id or "")
+        for part in ("keys", "twins"):
+            for key in unpack_keys(window.get(part) or ""):
+                earlier = first.setdefault(key, place)
+                if earlier != place:
+                    holders.setdefault(key, dict([earlier])).update([place])
+    return {tuple(group.items()) for group in holders.values()}
 
 
-def _grouped(code: str, rows: Sequence[_Row], sessions: Mapping[int, str | None]) -> Doubles:
-    """Return a class of doubles from its rows, in order of position."""
-    found = Doubles(code, CLASSES[code], len(rows), len({bullet for _, _, bullet, *_ in rows}), [])
+def _grouped(code: str, surplus: Sequence[_Surplus], sessions: Mapping[int, str | None]) -> Doubles:
+    """Return a class of doubles, of all surplus tags in order of position."""
+    surplus = [tag for tag in surplus if tag.code == code]
     doubles: dict[tuple[str, str, object], set[int]] = {}
-    for position, _, bullet, tag, first, reflection in rows:
+    for tag in surplus:
         # Of D1 and D4 one tag is the first of all others; of the rest each reflection is one
         # double.
-        one = first if code in ("D1", "D4") else reflection
-        doubles.setdefault((bullet, tag, one), set()).update((first, position))
-    for (bullet, tag, _), of_one in list(doubles.items())[:_EXAMPLES]:
-        of = dict.fromkeys(session for at in sorted(of_one) if (session := sessions[at]))
-        found.examples.append(Example(bullet, tag, tuple(sorted(of_one)), tuple(of)))
-    return found
+        double = tag.first if code in ("D1", "D4") else tag.reflection
+        doubles.setdefault((tag.name, tag.tag, double), set()).update((tag.first, tag.position))
+    examples: list[Example] = []
+    for (name, word, _), places in islice(doubles.items(), _MAX_EXAMPLES):
+        positions = tuple(sorted(places))
+        ids = dict.fromkeys(sessions[position] for position in positions)
+        examples.append(Example(name, word, positions, tuple(filter(None, ids))))
+    bullets = {tag.name for tag in surplus}
+    return Doubles(code, CLASSES[code], len(surplus), len(bullets), examples)

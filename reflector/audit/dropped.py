@@ -1,7 +1,7 @@
 """The verdicts that a judge gave lately and that do not count, with the reason.
 
-Invariant: a verdict is what the judge said. One that does not count is never shown as a neutral
-one.
+Invariant: a verdict is the judge's own word. One that does not count is never shown as a neutral
+one. `status` uses it.
 """
 
 from __future__ import annotations
@@ -34,23 +34,28 @@ class DroppedJson:
 
 def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
     """Return the dropped verdicts that were recorded since a time, newest first, at most `MOST`.
-    Raises LedgerError.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
     after = ledger.position_at(since)
     with ledger.asking() as sql:
-        marks, disposition = ", ".join("?" for _ in DROPPED), sql.text_at("data", "disposition")
-        tagged = (
-            "position IN (SELECT position FROM tag WHERE playbook_id = ? AND position > ? "
-            "AND tag = 0)"
+        marks = ", ".join("?" * len(DROPPED))
+        where = (
+            "position IN (SELECT position FROM tag WHERE playbook_id = ? AND position > ? "  # noqa: S608
+            f"AND tag = 0) AND {sql.text_at('data', 'disposition')} IN ({marks}) "
+            f"ORDER BY position DESC LIMIT {MOST}"
         )
-        where = f"{tagged} AND {disposition} IN ({marks}) ORDER BY position DESC LIMIT {MOST}"
         events = events_where(sql, where, ledger.playbook_id, after, *DROPPED)
-    found = []
+    verdicts: list[DroppedJson] = []
     for event in events:
         name, tag, disposition = (
             words(dict(event.facts), key) for key in ("name", "tag", "disposition")
         )
         if tag in ("helpful", "harmful"):
-            why = DROPPED[disposition]
-            found.append(DroppedJson(event.position, event.session_id, name, tag, disposition, why))
-    return found
+            verdicts.append(
+                DroppedJson(
+                    event.position, event.session_id, name, tag, disposition, DROPPED[disposition]
+                )
+            )
+    return verdicts

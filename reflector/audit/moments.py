@@ -1,10 +1,10 @@
-"""What a person names: a session, a reflection, an event, and the moments of a ledger's history.
+"""Names that a person writes: of sessions, reflections, events, and moments of a ledger's history.
 
-Invariant: a name means one thing or is refused with what it could mean. An id that is written out
-beats one that only begins so; a whole number is a position, as `log` shows it. A moment means one
-position, always the same one unless it names the future or a session that continues. A time
-includes the whole period that it names: `2026-11-21` means the end of that day. So a day or a time
-as `log` shows it includes the events of that day or time.
+Invariant: a name means one thing, or is refused with the things that it could mean. An id that is
+written out beats one that only begins so; a whole number is a position, as `log` shows it. A moment
+means one position, always the same one unless it names the future or a session that continues. A
+time includes the whole period that it names: `2026-11-21` means the end of that day. So a day or a
+time as `log` shows it includes the events of that day or time.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ if TYPE_CHECKING:
 
 Kind = Literal["session", "reflection", "event"]
 #: The most candidates that an error names.
-_CANDIDATES: Final = 6
+_MAX_CANDIDATES: Final = 6
 
 
 class UnknownReference(Mistake):
-    """A text that names nothing of the ledger, or several things; its own text says which."""
+    """A text that names nothing of the ledger, or several things."""
 
 
 class Target(NamedTuple):
-    """What was named: its kind, its whole id, and its events in order (of a session: its
-    windows).
-    """
+    """A named thing: its kind, its whole id, and its events in order; of a session, its windows."""
 
     kind: Kind
     id: str
@@ -44,8 +42,10 @@ class Target(NamedTuple):
 
 
 def session_named(ledger: Ledger, session_id: str) -> str:
-    """Return a session's whole id, from it or from the unique beginning of it. Raises
-    UnknownReference.
+    """Return a session's whole id, from it or from the unique beginning of it.
+
+    Raises:
+        UnknownReference: no session or several have an id that begins so.
     """
     candidates = _sessions_like(ledger, session_id)
     if len(candidates) != 1:
@@ -66,47 +66,56 @@ def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
             return [beginning]
         if not beginning.isprintable():
             return []
-        where, values = "session_id >= ? AND session_id < ?", [beginning, beginning + chr(0x10FFFF)]
+        where = "session_id >= ? AND session_id < ?"
+        values = [beginning, beginning + chr(0x10FFFF)]
         if sql.postgres:
             # Its index is in the order of the database's language, in which a beginning is not a
             # range.
-            where, values = "starts_with(session_id, ?)", [beginning]
-        rows = sql.run(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _CANDIDATES).fetchall()
+            where = "starts_with(session_id, ?)"
+            values = [beginning]
+        rows = sql.run(f"{query}{where} ORDER BY 1 LIMIT ?", *values, _MAX_CANDIDATES).fetchall()
     return [row[0] for row in rows]
 
 
 def target_named(ledger: Ledger, text: str) -> Target:
     """Return the session, reflection or event of an id, of the unique beginning of one, or of a
-    position.
+    position. A reflection is the event that completed it.
 
-    A reflection is the event that completed it. Raises UnknownReference, LedgerError.
+    Raises:
+        UnknownReference: the text names nothing, or several things.
+        LedgerError: the ledger cannot be read.
     """
     text = text.strip()
-    if text.isascii() and text.isdecimal() and len(text) < 16 and (at := ledger.at([int(text)])):
-        return Target("event", at[0].event_id, at)
-    found: list[tuple[Kind, str]] = [
-        ("session", id) for id in _sessions_like(ledger, text)
-    ] + _like(ledger, text)
-    chosen = [one for one in found if one[1] == text] or found
-    if not chosen:
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        events = ledger.at([int(text)])
+        if events:
+            return Target("event", events[0].event_id, events)
+    candidates = _candidates(ledger, text)
+    if not candidates:
         raise UnknownReference(
             f"{text[:80]!r} is not a session, reflection, event or position of this ledger, nor "
-            "the beginning of one; "
-            "see `reflector log`"
+            "the beginning of one; see `reflector log`"
         )
-    if len(chosen) > 1:
-        could = ", ".join(f"{kind} {id}" for kind, id in chosen[:_CANDIDATES])
+    if len(candidates) > 1:
+        could = ", ".join(f"{kind} {id}" for kind, id in candidates[:_MAX_CANDIDATES])
         raise UnknownReference(f"{text[:80]!r} could be {could}; write more of it")
-    kind, id = chosen[0]
+    kind, id = candidates[0]
     if kind == "session":
-        events = list(ledger.events(types=WINDOW_TYPES, session_id=id))
-        if not events:
+        windows = list(ledger.events(types=WINDOW_TYPES, session_id=id))
+        if not windows:
             raise UnknownReference(
                 f"session {id} has no window, so nothing of it counts; see `reflector show {id}`"
             )
-        return Target(kind, id, events)
+        return Target(kind, id, windows)
     event = ledger.event(ev.identity(ev.REFLECTION_COMPLETED, id) if kind == "reflection" else id)
     return Target(kind, id, [event] if event is not None else [])
+
+
+def _candidates(ledger: Ledger, text: str) -> list[tuple[Kind, str]]:
+    """Return the things with an id that begins so, or the one whose id is the text."""
+    candidates: list[tuple[Kind, str]] = [("session", id) for id in _sessions_like(ledger, text)]
+    candidates += _like(ledger, text)
+    return [candidate for candidate in candidates if candidate[1] == text] or candidates
 
 
 def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
@@ -124,9 +133,9 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
         "ORDER BY 1 LIMIT ?"
     )
     with ledger.asking() as sql:
-        found = sql.run(reflections, len(beginning), beginning, _CANDIDATES).fetchall()
-        others = sql.run(events, beginning, f"{beginning}g", _CANDIDATES).fetchall()
-    return [*(("reflection", row[0]) for row in found), *(("event", row[0]) for row in others)]
+        completed = sql.run(reflections, len(beginning), beginning, _MAX_CANDIDATES).fetchall()
+        others = sql.run(events, beginning, f"{beginning}g", _MAX_CANDIDATES).fetchall()
+    return [*(("reflection", row[0]) for row in completed), *(("event", row[0]) for row in others)]
 
 
 _TIME: Final = re.compile(
@@ -146,26 +155,28 @@ _WAYS: Final = (
 
 
 def position_of(ledger: Ledger, moment: str) -> int:
-    """Return the position of the last event that a moment includes; 0 before the first. Raises
-    UnknownReference.
+    """Return the position of the last event that a moment includes; 0 before the first.
 
-    A position; a time in ISO 8601, local where it says no zone; a session's id, or the beginning of
-    one, which is its last event so far.
+    A moment is a position; a time in ISO 8601, local without a zone; or a session's id or the
+    beginning of one, which means its last event so far.
+
+    Raises:
+        UnknownReference: the text names no moment, or several.
     """
     text = moment.strip()
     if text.isdecimal() and text.isascii():
         return _position(ledger, text)
-    ends = _ends(text)
-    return (
-        ledger.position_at(written(ends[1]))
-        if ends is not None
-        else _in_session(ledger, text, "max")
-    )
+    if (period := _period_of(text)) is not None:
+        return ledger.position_at(written(period.last))
+    return _in_session(ledger, text, "max")
 
 
 def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
-    """Return the positions of `A..B`; A left out is the beginning, B left out is now. A time as A
-    is where it begins, so what happened in it is in the span. Raises UnknownReference.
+    """Return the positions of `A..B`; without A it is the beginning, without B it is now. A time as
+    A means where it begins, so its events are in the span.
+
+    Raises:
+        UnknownReference: the text is not a span.
     """
     begin, dots, end = span.partition("..")
     if not dots:
@@ -185,53 +196,64 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
 
 def period(text: str) -> tuple[str, str] | None:
     """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for
-    a text that names no time. Raises UnknownReference.
+    a text that names no time.
+
+    Raises:
+        UnknownReference: the text looks like a time and is not one.
     """
-    ends = _ends(text.strip())
-    return (written(ends[0]), written(ends[1])) if ends is not None else None
+    named = _period_of(text.strip())
+    return (written(named.first), written(named.last)) if named is not None else None
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
-    """Return the position of the last event in front of a moment: a day, a session or a position
-    begins behind it. Raises UnknownReference.
+    """Return the position of the last event before a moment: a day, a session or a position begins
+    after it.
+
+    Raises:
+        UnknownReference: the text names no moment, or several.
     """
     text = moment.strip()
-    if (ends := _ends(text)) is not None:
-        return ledger.position_at(written(ends[0] - _INSTANT))
+    if (period := _period_of(text)) is not None:
+        return ledger.position_at(written(period.first - _INSTANT))
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):
         return max(0, position - 1)
     return _in_session(ledger, text, "min") - 1
 
 
-def _ends(text: str) -> tuple[datetime, datetime] | None:
-    """Return the first and the last microsecond of a time, in UTC; None for a text that names no
-    time.
-    """
+class _Period(NamedTuple):
+    """The first and the last microsecond of a time, in UTC."""
+
+    first: datetime
+    last: datetime
+
+
+def _period_of(text: str) -> _Period | None:
+    """Return the period that a time names; None for a text that names no time."""
     if _OF_THIS_YEAR.fullmatch(text):
         text = f"{datetime.now().year}-{text}"
     if not _LIKE_A_TIME.match(text):
         return None
-    found = _TIME.fullmatch(text)
     try:
-        if found is None:
+        parts = _TIME.fullmatch(text)
+        if parts is None:
             raise ValueError("no ISO 8601")
-        begin = datetime.fromisoformat(text.replace(",", "."))
+        first = datetime.fromisoformat(text.replace(",", "."))
         # A local day has 23 or 25 hours twice a year, and an hour that is there twice ends with its
         # second time.
-        return begin.astimezone(UTC), (begin + _unit(found) - _INSTANT).replace(fold=1).astimezone(
-            UTC
-        )
+        last = (first + _unit(parts) - _INSTANT).replace(fold=1)
+        return _Period(first.astimezone(UTC), last.astimezone(UTC))
     except (ValueError, OverflowError) as error:
         raise UnknownReference(f"{text!r} is not a time ({error}); {_WAYS}") from error
 
 
-def _unit(found: re.Match[str]) -> timedelta:
-    if found["fraction"]:
-        return timedelta(microseconds=10 ** (7 - len(found["fraction"])))
-    if found["second"]:
+def _unit(parts: re.Match[str]) -> timedelta:
+    """Return how long the smallest part of a time is."""
+    if parts["fraction"]:
+        return timedelta(microseconds=10 ** (7 - len(parts["fraction"])))
+    if parts["second"]:
         return timedelta(seconds=1)
-    return timedelta(minutes=1) if found["minute"] else timedelta(days=1)
+    return timedelta(minutes=1) if parts["minute"] else timedelta(days=1)
 
 
 def _position(ledger: Ledger, text: str) -> int:
@@ -254,7 +276,8 @@ def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
         session_id = session_named(ledger, text)
     except UnknownReference as error:
         raise UnknownReference(f"{error} Here, {_WAYS}") from error
-    query = f"SELECT {which}(position) FROM event WHERE playbook_id = ? AND session_id = ?"  # noqa: S608
+    where = "playbook_id = ? AND session_id = ?"
     with ledger.asking() as sql:
+        query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608
         (position,) = sql.run(query, session_id).fetchone()
     return int(position)

@@ -2,7 +2,7 @@
 
 Invariant: everything is read from the session's own events, so a session as of a moment is what it
 was then, and the answer does not depend on other sessions. Only whether a tag counts comes from the
-playbook.
+playbook. `show` uses it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tag, and whether it counts under the policy in force; null where it never could. An
-    `unquoted` one has no quote, since the person's own template asked for none.
+    """A tag, and whether it counts under the policy in force; null if it never could. An `unquoted`
+    one has no quote, because the person's own template asked for none.
     """
 
     position: int
@@ -45,7 +45,7 @@ class Tagged:
 
 @dataclass(slots=True)
 class Reflection:
-    """What one judge said of a window; `completed` is the position of the event that read its
+    """One judge's reflection on a window; `completed` is the position of the event that read its
     answer.
     """
 
@@ -64,7 +64,7 @@ class Reflection:
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """A recorded window, and what became of it.
+    """A recorded window, with its reflections.
 
     state     pending, answered, completed, skipped, failed or given_up
     cited     the bullets that it cites; `carried` those that an earlier window left undecided
@@ -113,116 +113,152 @@ class SessionStory:
 
 
 def session_story(ledger: Ledger, session_id: str, past: Past | None = None) -> SessionStory:
-    """Return all that is known of a session, by its id or the unique beginning of one; as of now or
-    of a moment. Raises UnknownReference, LedgerError.
+    """Return the windows of a session, by its id or the unique beginning of one; as of now or of a
+    moment.
+
+    Raises:
+        UnknownReference: the text names no session, or several.
+        LedgerError: the ledger cannot be read.
     """
     session_id = session_named(ledger, session_id)
     then = past or Past(ledger)
     events = list(ledger.events(session_id=session_id, upto=then.position))
-    standing = Standing(then)
-    windows: dict[str, Window] = {}
-    reflections: dict[str, Reflection] = {}
-    completed: dict[str, Mapping[str, Any]] = {}
+    course = _Course(Standing(then))
     for event in events:
-        data = dict(event.facts)
-        if event.type in WINDOW_TYPES:
-            windows[event.event_id] = _opened(event, data)
-            continue
-        window = windows.get(event.target_id or "")
-        if event.type == ev.BULLET_TAGGED and event.reflection_id in reflections:
-            rationale = rationale_of(completed.get(event.reflection_id, {}), data)
-            reflections[event.reflection_id].tags.append(_tagged(event, data, standing, rationale))
-        elif (
-            asked := windows.get(str(data.get("checked")))
-        ) and event.type == ev.REFLECTION_FAILED:
-            asked.failures.append(f"check: {_failure(data)}")
-        elif window is not None:
-            _follow(window, event, data)
-            if (
-                event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED)
-                and event.reflection_id
-            ):
-                if event.reflection_id not in reflections:
-                    reflections[event.reflection_id] = Reflection(event.reflection_id, event.actor)
-                    window.reflections.append(reflections[event.reflection_id])
-                _judged(reflections[event.reflection_id], event, data)
-                completed[event.reflection_id] = data
-    given = reflections.values()
-    cost = sum((one.cost_usd for one in given), Decimal(0))
-    tokens, unpriced = sum(one.tokens for one in given), sum(one.unpriced for one in given)
-    return SessionStory(session_id, list(windows.values()), events, tokens, cost, unpriced)
-
-
-def _opened(event: Event, data: dict[str, Any]) -> Window:
-    # A trajectory of a file may have any field of these names.
-    read = data if event.type == ev.SESSION_RECORDED else {}
-    transcript = read.get("transcript", {})
-    found: dict[str, Any] = {
-        key: read.get(key) for key in ("trigger", "reason", "agent", "agent_id")
-    }
-    for kind in ("cited", "carried", "retired", "unknown"):
-        names = data.get(kind)
-        found[kind] = (
-            [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        )
-    found["said_wrong"] = {
-        name: why for name in found["cited"] if (why := said_wrong(read, name)) is not None
-    }
-    return Window(
-        position=event.position,
-        event_id=event.event_id,
-        session_id=event.session_id,
-        changed_at=event.recorded_at,
-        recorded_at=event.recorded_at,
-        transcript=transcript.get("path"),
-        bytes=transcript.get("bytes"),
-        records=read.get("window", {}).get("records"),
-        type=event.type,
-        data=data,
-        **found,
+        course.take(event)
+    reflections = course.reflections.values()
+    return SessionStory(
+        session_id,
+        list(course.windows.values()),
+        events,
+        sum(reflection.tokens for reflection in reflections),
+        sum((reflection.cost_usd for reflection in reflections), Decimal(0)),
+        sum(reflection.unpriced for reflection in reflections),
     )
 
 
-def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
-    """How far an event brings a window; the same steps as the table of windows takes."""
-    step = window_step(event.type, data)
-    if event.type == ev.REFLECTION_SKIPPED:
-        window.gate = str(data.get("reason") or "")
-    elif event.type == ev.REFLECTION_FAILED:
-        window.failures.append(_failure(data))
-    if step is not None and window.state != "completed":
-        window.state, window.changed_at = step[0], event.recorded_at
-        window.attempts += step[1]
+class _Course:
+    """The windows and reflections of a session, built event by event."""
 
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        self.windows: dict[str, Window] = {}
+        self.reflections: dict[str, Reflection] = {}
+        self._read: dict[str, Mapping[str, Any]] = {}
 
-def _failure(data: Mapping[str, Any]) -> str:
-    return f"{data.get('stage')}: {data.get('message')}"
+    def take(self, event: Event) -> None:
+        """Add an event of the session; each comes after those that it is about."""
+        data = dict(event.facts)
+        if event.type in WINDOW_TYPES:
+            self.windows[event.event_id] = _opened(event, data)
+            return
+        window = self.windows.get(event.target_id or "")
+        checked = self.windows.get(str(data.get("checked")))
+        if event.type == ev.BULLET_TAGGED and event.reflection_id in self.reflections:
+            tag = _tagged(event, data, self.standing, self._read.get(event.reflection_id, {}))
+            self.reflections[event.reflection_id].tags.append(tag)
+        elif checked is not None and event.type == ev.REFLECTION_FAILED:
+            checked.failures.append(f"check: {_failure(data)}")
+        elif window is not None:
+            _follow(window, event, data)
+            if event.type in (ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED):
+                self._reflect(window, event, data)
 
-
-def _judged(reflection: Reflection, event: Event, data: dict[str, Any]) -> None:
-    reflection.model = words(data, "model") or reflection.model
-    if event.type == ev.REFLECTION_ANSWERED:
+    def _reflect(self, window: Window, event: Event, data: dict[str, Any]) -> None:
+        """Add an answer or a reading to its reflection."""
+        reflection_id = event.reflection_id
+        if not reflection_id:
+            return
+        if reflection_id not in self.reflections:
+            self.reflections[reflection_id] = Reflection(reflection_id, event.actor)
+            window.reflections.append(self.reflections[reflection_id])
+        reflection = self.reflections[reflection_id]
+        reflection.model = words(data, "model") or reflection.model
+        self._read[reflection_id] = data
+        if event.type == ev.REFLECTION_COMPLETED:
+            reflection.completed = event.position
+            reflection.analysis = data.get("analysis")
+            return
         reflection.answers += 1
         reflection.mode = words(data, "mode") or None
         spent = spent_on(event.meta, reflection.model or "")
         reflection.tokens += spent.tokens
         reflection.cost_usd += spent.cost
         reflection.unpriced += spent.unpriced
-    else:
-        reflection.completed = event.position
-        reflection.analysis = data.get("analysis")
+
+
+def _opened(event: Event, data: dict[str, Any]) -> Window:
+    """Return a window as it is recorded."""
+    # A trajectory of a file may have any field of these names.
+    facts = data if event.type == ev.SESSION_RECORDED else {}
+    transcript = facts.get("transcript", {})
+    wrong = {name: said_wrong(facts, name) for name in _names(data, "cited")}
+    return Window(
+        position=event.position,
+        event_id=event.event_id,
+        session_id=event.session_id,
+        changed_at=event.recorded_at,
+        recorded_at=event.recorded_at,
+        trigger=facts.get("trigger"),
+        reason=facts.get("reason"),
+        agent=facts.get("agent"),
+        agent_id=facts.get("agent_id"),
+        transcript=transcript.get("path"),
+        bytes=transcript.get("bytes"),
+        records=facts.get("window", {}).get("records"),
+        cited=_names(data, "cited"),
+        carried=_names(data, "carried"),
+        retired=_names(data, "retired"),
+        unknown=_names(data, "unknown"),
+        said_wrong={name: reason for name, reason in wrong.items() if reason is not None},
+        type=event.type,
+        data=data,
+    )
+
+
+def _names(data: Mapping[str, Any], kind: str) -> list[str]:
+    names = data.get(kind)
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
+    """Bring a window as far as an event does; the table of windows takes the same steps."""
+    if event.type == ev.REFLECTION_SKIPPED:
+        window.gate = str(data.get("reason") or "")
+    elif event.type == ev.REFLECTION_FAILED:
+        window.failures.append(_failure(data))
+    step = window_step(event.type, data)
+    if step is not None and window.state != "completed":
+        window.state = step[0]
+        window.attempts += step[1]
+        window.changed_at = event.recorded_at
+
+
+def _failure(data: Mapping[str, Any]) -> str:
+    return f"{data.get('stage')}: {data.get('message')}"
 
 
 def _tagged(
-    event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None
+    event: Event, data: Mapping[str, Any], standing: Standing, reading: Mapping[str, Any]
 ) -> Tagged:
-    name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
-    judged, fault = verdict(data), None
+    """Return a tag, from its data and that of its reflection's reading."""
+    judged = verdict(data)
+    fault: Fault | None = None
     if judged is not None:
         fault = standing.stands(
             Verdict(event.position, *judged, event.session_id, event.reflection_id)
         )
-    disposition = str(data.get("disposition", "malformed"))
-    counted = None if judged is None else fault is None
-    is_unquoted = data.get("unquoted") is True
-    return Tagged(event.position, name, tag, disposition, counted, rationale, is_unquoted, fault)
+    return Tagged(
+        event.position,
+        _shown(data.get("name")),
+        _shown(data.get("tag")),
+        str(data.get("disposition", "malformed")),
+        None if judged is None else fault is None,
+        rationale_of(reading, data),
+        data.get("unquoted") is True,
+        fault,
+    )
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value)

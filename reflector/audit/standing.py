@@ -33,18 +33,18 @@ class Verdict(NamedTuple):
 def verdicts_in(
     sql: Statements, upto: int, names: Collection[str] | None = None, after: int = 0
 ) -> list[Verdict]:
-    """Return the tags of these bullets, or of all, behind one position and up to another, in
-    order.
-    """
+    """Return the tags of these bullets, or of all, after one position up to another, in order."""
     # The plus keeps the planner from walking through all tags of a long history because they are in
     # order.
-    at = "position" if names is None or after else "+position"
-    query = (
-        f"SELECT {', '.join(Verdict._fields)} FROM tag WHERE playbook_id = ? AND {at} <= ? "  # noqa: S608
-        f"AND {at} > ?"
-    )
-    named, more = ("", ()) if names is None else (" AND name IN ?", (names,))
-    return [*map(Verdict._make, sql.run(f"{query}{named} ORDER BY {at}", upto, after, *more))]
+    place = "position" if names is None or after else "+position"
+    where = f"playbook_id = ? AND {place} <= ? AND {place} > ?"
+    values: list[object] = [upto, after]
+    if names is not None:
+        where += " AND name IN ?"
+        values.append(names)
+    columns = ", ".join(Verdict._fields)
+    query = f"SELECT {columns} FROM tag WHERE {where} ORDER BY {place}"  # noqa: S608
+    return [*map(Verdict._make, sql.run(query, *values))]
 
 
 class Standing:
@@ -93,6 +93,6 @@ class Standing:
         positions.
         """
         fault = self.fault(verdict)
-        return (
-            "double" if fault is None and self.repeats(verdict.name, verdict) is not None else fault
-        )
+        if fault is None and self.repeats(verdict.name, verdict) is not None:
+            return "double"
+        return fault

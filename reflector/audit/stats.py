@@ -5,20 +5,20 @@ Invariant: each answer and each tag is in one group of every kind, so the groups
 the whole. A tag belongs to the answer that it was read from; days are those of UTC, as the ledger
 writes time.
 
-A session is in one week, that of its last window by the session's own clock, and so is all that is
-said of it, whenever that was recorded. Weeks begin on Monday, in UTC, and none is left out between
-two with a session but where years are.
+A session is in one week, that of its last window by the session's own clock, and so are all of its
+figures, whenever they were recorded. Weeks begin on Monday, in UTC. Between two with a session none
+is omitted unless years are. `stats` and the report use both.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from reflector.audit.standing import Standing, verdicts_in
+from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
 from reflector.events.registry import STEP_TYPES, WINDOW_TYPES, window_step
 from reflector.ledger.answers import Group, take_out
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 KINDS = ("model", "template", "day")
-_STEP, _MOST_GAP = timedelta(days=7), timedelta(days=5 * 365)
+_WEEK = timedelta(days=7)
+_MAX_GAP = timedelta(days=5 * 365)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,11 @@ class Stats:
     spent: dict[tuple[str, str], Group]
 
 
-def stats(ledger: Ledger, past: Past | None = None) -> Stats:
-    """The figures as of now or of a moment, without the tags that retractions cover. Raises
-    LedgerError.
+def ledger_stats(ledger: Ledger, past: Past | None = None) -> Stats:
+    """Return the figures as of now or of a moment, without the tags that retractions cover.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
     upto = (past or ledger.head()).position
     tally = answers_at(ledger, past.position if past is not None else None)
@@ -59,38 +62,43 @@ def stats(ledger: Ledger, past: Past | None = None) -> Stats:
         with ledger.asking() as sql:
             take_out(sql, upto, covered, tally)
     groups: dict[str, dict[str, Group]] = {kind: {} for kind in KINDS}
-    whole, spent = Group(), dict[tuple[str, str], Group]()
+    whole = Group()
+    spent: dict[tuple[str, str], Group] = {}
     for keys, counts in tally.groups.items():
+        model, _, day = keys
         whole.add(counts)
-        spent.setdefault((monday(keys[2]), keys[0]), Group(keys[0])).add(counts)
+        spent.setdefault((monday(day), model), Group(model)).add(counts)
         for kind, key in zip(KINDS, keys, strict=True):
             groups[kind].setdefault(key, Group(key)).add(counts)
-    ordered = {
-        kind: [group for _, group in sorted(found.items()) if group.answers or group.reflections]
-        for kind, found in groups.items()
-    }
+    ordered = {kind: _used_groups(by_key) for kind, by_key in groups.items()}
     spent = {key: group for key, group in sorted(spent.items()) if group.answers}
     states = ledger.window_states() if past is None else _states(ledger, upto)
     return Stats(upto, tally.sessions, tally.windows, states, whole, ordered, spent)
 
 
+def _used_groups(by_key: Mapping[str, Group]) -> list[Group]:
+    """Return the groups that have an answer or a reflection, in order of their keys."""
+    ordered = [group for _, group in sorted(by_key.items())]
+    return [group for group in ordered if group.answers or group.reflections]
+
+
 def _states(ledger: Ledger, upto: int) -> dict[str, int]:
     """Return how many windows were in each state, by the steps that the table of windows takes."""
-    found: dict[str | None, str] = {}
+    states: dict[str | None, str] = {}
     for event in ledger.events(types=STEP_TYPES, upto=upto):
         if event.type in WINDOW_TYPES:
-            found[event.event_id] = "pending"
-        elif (step := window_step(event.type, event.facts)) and found.get(
-            event.target_id, "completed"
-        ) != "completed":
-            found[event.target_id] = step[0]
-    return dict(sorted(Counter(found.values()).items()))
+            states[event.event_id] = "pending"
+            continue
+        step = window_step(event.type, event.facts)
+        if step and states.get(event.target_id, "completed") != "completed":
+            states[event.target_id] = step[0]
+    return dict(sorted(Counter(states.values()).items()))
 
 
 @dataclass(slots=True)
 class OneSession:
-    """A session: the verdicts of it that count, how often a person corrected the agent, the tokens
-    of its judges; `known` says whether its outcome is recorded, without which corrections are 0.
+    """A session: its verdicts that count, how often a person corrected the agent, the tokens of its
+    judges. `known` is whether its outcome is recorded; without one, corrections are 0.
     """
 
     session_id: str | None
@@ -108,9 +116,9 @@ class Week:
     begins: str
     sessions: list[OneSession]
 
-    def sum(self, of: str) -> int:
+    def sum(self, field: str) -> int:
         """Return the sum of a field over the sessions."""
-        return sum(getattr(one, of) for one in self.sessions)
+        return sum(getattr(session, field) for session in self.sessions)
 
 
 def monday(time: str) -> str:
@@ -123,49 +131,60 @@ def monday(time: str) -> str:
 
 
 def weeks(ledger: Ledger, then: Past) -> list[Week]:
-    """Return the weeks from the first to the last with a session, as of a moment. Raises
-    LedgerError.
+    """Return the weeks from the first to the last with a session, as of a moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    of: dict[str, Week] = {}
+    by_monday: dict[str, Week] = {}
     sessions: dict[str | None, OneSession] = {}
     query = (
-        "SELECT session_id, max(event_id), max(occurred_at) FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        "position <= ?"
-        f" AND {of_types(WINDOW_TYPES)} GROUP BY coalesce(session_id, event_id), session_id ORDER "
-        "BY 3 DESC"
+        "SELECT session_id, max(event_id), max(occurred_at) FROM event "  # noqa: S608
+        f"WHERE playbook_id = ? AND position <= ? AND {of_types(WINDOW_TYPES)} "
+        "GROUP BY coalesce(session_id, event_id), session_id ORDER BY 3 DESC"
     )
     with ledger.asking() as sql:
-        for session, window, time in sql.run(query, then.position).fetchall():
-            sessions[session or window] = one = OneSession(session)
-            of.setdefault(monday(time), Week(monday(time), [])).sessions.append(one)
+        for session_id, window_id, time in sql.run(query, then.position).fetchall():
+            session = OneSession(session_id)
+            sessions[session_id or window_id] = session
+            week = by_monday.setdefault(monday(time), Week(monday(time), []))
+            week.sessions.append(session)
         verdicts = verdicts_in(sql, then.position)
-    standing = Standing(then)
+    _count_verdicts(Standing(then), verdicts, sessions)
+    types = (ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME)
+    for event in ledger.events(types=types, upto=then.position):
+        counted = sessions.get(event.session_id or event.target_id)
+        if counted is None:
+            continue
+        if event.type == ev.SESSION_OUTCOME:
+            counted.corrections += event.facts.get("corrections", 0)
+            counted.known = True
+        else:
+            model = str(event.facts.get("model") or "")
+            counted.tokens += spent_on(event.meta, model).tokens
+    return list(_without_gaps(by_monday))
+
+
+def _count_verdicts(
+    standing: Standing, verdicts: Sequence[Verdict], sessions: Mapping[str | None, OneSession]
+) -> None:
+    """Count the verdicts that stand, each for its session."""
     for verdict in verdicts:
-        found = (
-            sessions.get(verdict.session_id)
-            if verdict.tag and standing.stands(verdict) is None
-            else None
-        )
-        if found is not None:
-            found.helpful += verdict.tag > 0
-            found.harmful += verdict.tag < 0
-    for event in ledger.events(
-        types=(ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME), upto=then.position
-    ):
-        data, found = event.facts, sessions.get(event.session_id or event.target_id)
-        if found is not None and event.type == ev.SESSION_OUTCOME:
-            found.corrections, found.known = found.corrections + data.get("corrections", 0), True
-        elif found is not None:
-            found.tokens += spent_on(event.meta, str(data.get("model") or "")).tokens
-    return list(_without_gaps(of))
+        if not verdict.tag or standing.stands(verdict) is not None:
+            continue
+        session = sessions.get(verdict.session_id)
+        if session is not None:
+            session.helpful += verdict.tag > 0
+            session.harmful += verdict.tag < 0
 
 
-def _without_gaps(of: dict[str, Week]) -> Iterator[Week]:
-    last = ""
-    for begins in sorted(filter(None, of)):
+def _without_gaps(by_monday: Mapping[str, Week]) -> Iterator[Week]:
+    """Yield the weeks in order, with empty ones in each gap that is shorter than years."""
+    last: date | None = None
+    for begins in sorted(filter(None, by_monday)):
         day = date.fromisoformat(begins)
-        while last and _MOST_GAP > day - (before := date.fromisoformat(last)) > _STEP:
-            last = str(before + _STEP)
-            yield Week(last, [])
-        last = begins
-        yield of[begins]
+        while last is not None and _WEEK < day - last < _MAX_GAP:
+            last += _WEEK
+            yield Week(str(last), [])
+        last = day
+        yield by_monday[begins]

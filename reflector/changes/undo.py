@@ -512,16 +512,7 @@ def _line(ledger: Ledger, target: Event) -> list[Event]:
     RetractionRefused.
     """
     _check(ledger, target)
-    line = [target]
-    while found := [
-        event
-        for event in ledger.targeting(line[-1].event_id)
-        if event.type == ev.EVIDENCE_RETRACTED
-    ]:
-        if found[0].position <= line[-1].position:
-            break  # a forged ledger may hold a circle
-        line.append(found[0])
-    return line
+    return [target, *ledger.retractions(target.event_id)]
 
 
 def _replaced(ledger: Ledger, target: Event, *, out: bool = False) -> list[list[Event]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked
+from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
@@ -386,7 +386,7 @@ def _answer(
 ) -> LinesJson:
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
-        judged = checked(ledger, names=watched)
+        judged = checked_lines(ledger, names=watched)
         unused = sum(
             trouble.is_over(project.config.max_attempts) for _, trouble in unanswered(ledger)
         )

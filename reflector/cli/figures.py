@@ -19,7 +19,7 @@ from reflector.audit import doubles
 from reflector.audit.difference import Difference, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats
-from reflector.audit.stats import stats as stats_of
+from reflector.audit.stats import ledger_stats as stats_of
 from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
@@ -56,7 +56,7 @@ def double_counts(asked: Question, name: str | None) -> None:
     """
     if name is not None:
         find_bullet(asked.ledger, name, asked.then)
-    found = doubles.double_counts(asked.ledger, name, asked.then)
+    found = doubles.find_double_counts(asked.ledger, name, asked.then)
     if asked.answers(found):
         return
     rows = []

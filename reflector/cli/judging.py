@@ -30,7 +30,7 @@ from reflector.project import Project
 from reflector.reflection import standing
 from reflector.reflection.checking import recount
 from reflector.reflection.gate import Spending, waiting_for_budget
-from reflector.reflection.recorder import Reflected, failed
+from reflector.reflection.recorder import Failure, Reflected, failure_event
 from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import locks
@@ -233,9 +233,12 @@ def _give_up(place: Place, sessions: tuple[str, ...], why: str | None, *, is_ask
                 for window in pipeline.ledger.open_windows()
                 if window.session_id == session_id
             ]
-            let_go = partial(failed, attempts=0, final=True, actor="human")
+            given_up = Failure("given up", why, attempts=0, final=True)
             pipeline.ledger.append(
-                [let_go(one, project.config.backend, "given up", why) for one in open_]
+                [
+                    failure_event(one, project.config.backend, given_up, actor="human")
+                    for one in open_
+                ]
             )
             if not open_:
                 note(f"Nothing of {short_id(session_id)} is open.")
@@ -384,7 +387,7 @@ def _line(who: str, text: str, most: int | None) -> str:
 
 def _record(place: Place, one: OpenCitation, verdict: Verdict, why: str) -> None:
     with place.changing() as ledger:
-        recorded = standing.judge(ledger, one, verdict, why)
+        recorded = standing.record_verdict(ledger, one, verdict, why)
         answered = Reflected(
             one.session_id, one.window.event_id, "completed", f"{one.name} {verdict}"
         )

@@ -15,7 +15,7 @@ import click
 from pydantic import Field
 
 from reflector import __version__
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.changes.propose import MOST_ACCEPTED, approve, may_accept, propose
 from reflector.cli.app import Place, explained
 from reflector.cli.lessons import SAID
@@ -114,7 +114,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         with _errors_for_the_agent():
             for ledger in _ledgers(place.again()):
                 if (row := ledger.row(name)) is not None:
-                    steps = blame(ledger, name)
+                    steps = blame_bullet(ledger, name)
                     break
             else:
                 raise click.UsageError(

@@ -93,9 +93,9 @@ class Uses(NamedTuple):
         standing = ranks(tally, project.config)
         found = None
         if asked.ledger.has(BULLET_CHECKED):
-            from reflector.audit.checked import checked
+            from reflector.audit.checked import checked_lines
 
-            found = checked(asked.ledger, asked.then)
+            found = checked_lines(asked.ledger, asked.then)
         results = (
             {one.name: one.result for one in found.lines if one.sessions}
             if found is not None

@@ -33,7 +33,7 @@ from reflector.playbook.admissible import text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike
-from reflector.reflection.window import is_retracted, keys_of, own_messages
+from reflector.reflection.window import keys_of, own_messages
 from reflector.text.secrets import secret_kinds
 from reflector.text.words import count
 from reflector.transcripts.message import Message
@@ -264,7 +264,7 @@ def _said_before(ledger: Ledger, event: NewEvent) -> list[Event]:
         if wish is None or earlier.session_id in (None, event.session_id):
             continue
         bullet = Bullet("", wish["section"], wish["text"])
-        if alike(text, bullet) and not is_retracted(ledger, earlier.target_id or ""):
+        if alike(text, bullet) and not ledger.retracted(earlier.target_id or ""):
             return [earlier]
     return []
 
@@ -330,7 +330,7 @@ def _unproposed(ledger: Ledger) -> list[Event]:
 
 
 def _is_taken_back(ledger: Ledger, event: Event) -> bool:
-    return is_retracted(ledger, event.event_id) or is_retracted(ledger, event.target_id or "")
+    return bool(ledger.retracted(event.event_id, event.target_id or ""))
 
 
 def _groups(readings: Iterable[Event]) -> list[_Group]:

@@ -1,18 +1,21 @@
-"""Asking about bullets that no session needs to cite: one question a window, answered bullet by
+"""Questions about bullets that no session needs to cite: one question a window, answered bullet by
 bullet with evidence.
 
-Invariant: an answer is in the ledger before anybody reads it, with the names that it was asked
-about and those that had no room (`unasked`), so no window is asked twice about a bullet and a
-killed check goes on where it was. A bullet is relevant, followed or broken, helped or harmed only
-where the quote stands in the one turn that is named and is not the advice's own words; followed and
-broken are a person's words, a run's or the agent's and its commands', nothing that a file or a page
-says; helped and harmed need the proof that every verdict of a model needs. What is not answered was
-not seen in what was shown. None of it counts for `helpful` and `harmful` unless `checked_counts`
-says so, and then a session counts once for a bullet. A failed question is no step of its window: a
-drain tries nothing again because of it. What is no answer is such a failure: it has no reading, its
-names stay unasked, and a later check asks again, up to `MOST_QUESTIONS` times a judge. What a model
-says to be missing is dropped without a quote that stands in the turn that it names, or with the
-advice's.
+Invariant: an answer is in the ledger before anything reads it, with the names that it was asked
+about and those that had no room (`unasked`). So no window is asked twice about a bullet, and a
+killed check goes on where it was.
+
+A bullet is relevant, followed or broken, helped or harmed only if the quote is in the one turn that
+is named and is not the advice's own words. Followed and broken are a person's words, a run's or the
+agent's and its commands', never those of a file or a page. Helped and harmed need the proof that
+every verdict of a model needs. A bullet without an answer was not seen in the text that was shown.
+Nothing of it counts for `helpful` and `harmful` unless `checked_counts` is set, and then a session
+counts once for a bullet.
+
+A failed question is no step of its window: a drain tries nothing again because of it. A text that
+is no answer is such a failure: it has no reading, its names stay unasked, and a later check asks
+again, up to `MOST_QUESTIONS` times a judge. A proposal is dropped without a quote that is in the
+turn that it names, or if its quote is the advice's.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -51,32 +54,32 @@ from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.document import brief
 from reflector.playbook.names import SECTIONS
-from reflector.prices import Usage, spent_on
+from reflector.prices import spent_on
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import Gate
+from reflector.reflection.recorder import Failure, Recorder, Reflected, with_stop_reason
 from reflector.reflection.trouble import GIVEN_UP, Trouble, judge_in, trouble_of
-from reflector.reflection.window import is_retracted, names_in, own_messages
+from reflector.reflection.window import own_messages, row_of_window, window_names, writer_of
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 MODE: Final = "checked"
-#: The most tokens of a question: twice as much shows what decides hardly more often
+#: The most tokens of a question: twice as much hardly ever shows more of what decides
 #: (docs/judging.md).
 ROOM: Final = 32_000
 #: The most of them that the advice may take.
-_LINES: Final = 8_000
+_MAX_ADVICE_TOKENS: Final = 8_000
 #: The first parser for which only an answer is read.
-_STRICT: Final = 5
-#: Why the answer about a bullet says nothing of it.
+_STRICT_PARSER: Final = 5
+#: Why the answer about a bullet is worth nothing.
 NOTHING: Final = frozenset(
     {"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"}
 )
 #: Whose words show whether a line was followed.
 _SHOW: Final = frozenset({"person", "run", "agent"})
-#: The most proposals of one answer, and the characters of a text.
-MOST_PROPOSED: Final = 10
-MOST_TEXT: Final = 500
+_MAX_PROPOSALS: Final = 10
+_MAX_PROPOSAL_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,356 +105,390 @@ def todo(
     *,
     again: bool = False,
 ) -> Iterator[Todo]:
-    """Yield what is to be asked about a session's windows, oldest first; one that waits for the
+    """Yield the questions about a session's windows, oldest first. A window that waits for the
     verdicts on its own citations is left for later.
 
-    judge  returns who is asked about a session that an agent wrote, as `judge_named` has it
-    again  ask also where this judge gave no answer as often as it is asked by itself
+    judge  returns the judge of a session that an agent wrote, as `judge_named` has it
+    again  ask also if this judge gave no answer as often as it is asked automatically
     """
     states = {row.event_id: row.state for row in ledger.windows(session_id)}
-    failures = _failures(ledger, session_id)
+    failures_by_window = _failures(ledger, session_id)
     for window in ledger.events(types=[ev.SESSION_RECORDED], session_id=session_id):
-        data = window.facts
-        cites = names_in(window, "cited") or names_in(window, "carried")
-        if window.data is None or data.get("agent_id") or data["window"].get("mode") != "new":
+        if not _is_askable(window, states) or ledger.retracted(window.event_id):
             continue
-        if (cites and states.get(window.event_id) != "completed") or is_retracted(
-            ledger, window.event_id
-        ):
-            continue
-        story = ledger.targeting(window.event_id)
-        failed = failures.get(window.event_id, [])
-        answers = [
-            one
-            for one in story
-            if one.type == ev.REFLECTION_ANSWERED and one.facts.get("mode") == MODE
-        ]
-        read = {one.reflection_id: one for one in story if one.type == ev.REFLECTION_COMPLETED}
-        is_none = {one.facts.get("reflection") for one in failed}
-        unread = [
-            one
-            for one in answers
-            if one.reflection_id not in read and one.reflection_id not in is_none
-        ]
-        sound = [
-            one
-            for one in answers
-            if one.reflection_id in read and is_sound(one, read[one.reflection_id])
-        ]
-        known = {
-            name
-            for one in (*unread, *sound)
-            for part in ("asked", "unasked")
-            for name in one.facts.get(part, ())
-        }
-        yield from (Todo(window, (), one) for one in unread)
-        who = judge(str(data.get("agent") or ""))
-        own = [
-            one for one in failed if judge_in(one) == who and one.facts.get("stage") not in OUTAGES
-        ]
-        left = tuple(name for name in names if name not in known)
-        if left and (again or len(own) < MOST_QUESTIONS):
-            yield Todo(window, left)
+        failures = failures_by_window.get(window.event_id, [])
+        answers = _answers_about(ledger, window, failures)
+        for answer in answers.unread:
+            yield Todo(window, (), answer)
+        unasked = tuple(name for name in names if name not in answers.names)
+        if unasked and (again or _may_ask(judge(writer_of(window)), failures)):
+            yield Todo(window, unasked)
 
 
-def is_sound(answer: Event, completed: Event) -> bool:
+def _is_askable(window: Event, states: Mapping[str, str]) -> bool:
+    """Return whether a window is new, not a subagent's, and judged if it cites anything."""
+    if window.data is None or window.data.get("agent_id"):
+        return False
+    if window.data["window"].get("mode") != "new":
+        return False
+    cites = window_names(window, "cited") or window_names(window, "carried")
+    return not cites or states.get(window.event_id) == "completed"
+
+
+def _may_ask(judge: str, failures: Sequence[Event]) -> bool:
+    """Return whether a judge is asked again automatically."""
+    own = [
+        failure
+        for failure in failures
+        if judge_in(failure) == judge and failure.facts.get("stage") not in OUTAGES
+    ]
+    return len(own) < MOST_QUESTIONS
+
+
+class _Answers(NamedTuple):
+    """The answers about a window.
+
+    unread  those that wait to be read
+    names   that they were asked about, or that had no room
+    """
+
+    unread: list[Event]
+    names: set[str]
+
+
+def _answers_about(ledger: Ledger, window: Event, failures: Sequence[Event]) -> _Answers:
+    """Return the answers about a window, without refused texts and unsound readings."""
+    story = ledger.targeting(window.event_id)
+    readings_by_id = {
+        event.reflection_id: event for event in story if event.type == ev.REFLECTION_COMPLETED
+    }
+    refused = {failure.facts.get("reflection") for failure in failures}
+    answers = _Answers([], set())
+    for answer in story:
+        if not _is_answer(answer):
+            continue
+        reading = readings_by_id.get(answer.reflection_id)
+        if reading is None and answer.reflection_id in refused:
+            continue
+        if reading is None:
+            answers.unread.append(answer)
+        elif not is_sound_reading(answer, reading):
+            continue
+        answers.names.update(answer.facts.get("asked", ()), answer.facts.get("unasked", ()))
+    return answers
+
+
+def _is_answer(event: Event) -> bool:
+    return event.type == ev.REFLECTION_ANSWERED and event.facts.get("mode") == MODE
+
+
+def is_sound_reading(answer: Event, completed: Event) -> bool:
     """Return whether an answer that was read is one: earlier versions read others too."""
     version = completed.facts.get("parser")
-    is_new = type(version) is int and version >= _STRICT
-    return is_new or answer.data is None or not read_answer(answer.facts).fault
+    is_strict = type(version) is int and version >= _STRICT_PARSER
+    return is_strict or answer.data is None or not read_answer(answer.facts).fault
 
 
 def readings(answer: Event, completed: Mapping[str, Event]) -> Iterator[Event]:
     """Yield the readings of an answer among all by their ids: the first, then those of
     `recount`.
     """
-    of = answer.reflection_id or ""
-    while (event := completed.get(identity(ev.REFLECTION_COMPLETED, of))) is not None:
-        yield event
-        of = _recounted(event)
+    reflection_id = answer.reflection_id or ""
+    while True:
+        reading = completed.get(identity(ev.REFLECTION_COMPLETED, reflection_id))
+        if reading is None:
+            return
+        yield reading
+        reflection_id = _recounted_id(reading)
 
 
-def _recounted(completed: Event) -> str:
+def _recounted_id(completed: Event) -> str:
     return identity("reflection", completed.event_id, "recounted")
 
 
 def _failures(ledger: Ledger, session_id: str | None = None) -> Mapping[str, list[Event]]:
     """Return the failed questions about windows, by window."""
-    found: dict[str, list[Event]] = defaultdict(list)
+    failures: dict[str, list[Event]] = defaultdict(list)
     for event in ledger.events(types=[ev.REFLECTION_FAILED], session_id=session_id):
-        if window := event.facts.get(MODE):
-            found[str(window)].append(event)
-    return found
+        if window_id := event.facts.get(MODE):
+            failures[str(window_id)].append(event)
+    return failures
 
 
 def unanswered(ledger: Ledger) -> list[tuple[Event, Trouble]]:
-    """Return the windows about which a judge gave no answer and none was asked with more success
-    since, with the trouble. Raises LedgerError.
+    """Return the windows about which a judge gave no answer and that have none since, with the
+    trouble.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    found = []
+    windows: list[tuple[Event, Trouble]] = []
     for window_id, failures in _failures(ledger).items():
-        last = next(
-            (one for one in reversed(failures) if one.facts.get("stage") in (*NO_ANSWER, GIVEN_UP)),
-            None,
-        )
+        last = _last_without_answer(failures)
         window = ledger.event(window_id)
-        if last is None or last.facts["stage"] == GIVEN_UP or window is None or window.data is None:
+        if last is None or last.facts["stage"] == GIVEN_UP:
             continue
-        story = ledger.targeting(window_id)
-        later = (
-            one
-            for one in story
-            if one.position > last.position and one.type == ev.REFLECTION_COMPLETED
-        )
+        if window is None or window.data is None:
+            continue
         trouble = trouble_of(failures, judge_in(last))
-        if (
-            trouble
-            and not any(one.facts.get("mode") == MODE for one in later)
-            and not is_retracted(ledger, window_id)
-        ):
-            found.append((window, trouble))
-    return found
+        is_read = _is_read_after(ledger, window_id, last.position)
+        if trouble and not is_read and not ledger.retracted(window_id):
+            windows.append((window, trouble))
+    return windows
 
 
-class Checker:
-    """Asks one ledger's windows with one backend."""
+def _last_without_answer(failures: Sequence[Event]) -> Event | None:
+    for failure in reversed(failures):
+        if failure.facts.get("stage") in (*NO_ANSWER, GIVEN_UP):
+            return failure
+    return None
+
+
+def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
+    """Return whether an answer about a window was read after a position."""
+    return any(
+        event.facts.get("mode") == MODE
+        for event in ledger.targeting(window_id)
+        if event.position > position and event.type == ev.REFLECTION_COMPLETED
+    )
+
+
+class Checker(Recorder):
+    """Asks one ledger's windows with one backend, for `reflector check`."""
 
     def __init__(
         self, ledger: Ledger, backend: Backend, gate: Gate, *, learns: bool = False
     ) -> None:
-        self.ledger, self.backend, self.gate, self.learns = ledger, backend, gate, learns
-        self.counts, self.trusted = gate.config.checked_counts, gate.config.trusted
+        super().__init__(ledger, backend, gate=gate)
+        self.learns = learns
         #: In USD, of answers whose price is known.
         self.spent = Decimal(0)
 
     def request(self, window: Event, names: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
-        """Return what is asked about a window, and the names that have no room in it."""
+        """Return the question about a window, and the names that have no room in it."""
         rows = {row.name: row for row in self.ledger.rows()}
-        lines = [
-            Bullet(row.name, row.section, row.text) for name in names if (row := rows.get(name))
+        bullets = [
+            Bullet(name, rows[name].section, rows[name].text) for name in names if name in rows
         ]
-        room = next(
-            (
-                n
-                for n in range(len(lines), 1, -1)
-                if estimate_tokens(sections_text(lines[:n])) <= _LINES
-            ),
-            1,
-        )
-        asked = Request(
+        room = len(bullets)
+        while room > 1 and estimate_tokens(sections_text(bullets[:room])) > _MAX_ADVICE_TOKENS:
+            room -= 1
+        request = Request(
             session_id=window.session_id or "",
-            playbook=tuple(lines[:room]),
+            playbook=tuple(bullets[:room]),
             cited=(),
             messages=partial(own_messages, window),
-            agent=str(window.facts.get("agent") or ""),
+            agent=writer_of(window),
             reserve=partial(self.gate.reserve, self.ledger),
             template="check.txt",
             learns=self.learns,
         )
-        return asked, tuple(one.name for one in lines[room:])
+        return request, tuple(bullet.name for bullet in bullets[room:])
 
-    def ask(self, one: Todo) -> str:
-        """Ask about a window and read the answer; return why there is none, "" where there is one.
-        Raises BackendError where nothing more can be asked now: the budget is spent, or nobody is
-        there. Raises LedgerError.
+    def ask(self, question: Todo) -> str:
+        """Ask about a window and read the answer; return why there is none, "" for an answer.
+
+        Raises:
+            BackendError: nothing more can be asked now: the budget is spent, or the judge is away.
+            LedgerError: the ledger cannot be read or written.
         """
-        answer = one.answer
+        window = question.window
+        row = row_of_window(self.ledger, window)
+        answer: Event | Reflected | None = question.answer
         if answer is None:
-            request, left = self.request(one.window, one.names)
-            try:
-                given = self.backend.answer(request)
-            except (BackendError, OSError, UnknownTranscript) as error:
-                self._fail(
-                    one.window,
-                    getattr(error, "stage", "transcript"),
-                    str(error),
-                    getattr(error, "usage", None),
-                )
-                if isinstance(error, BackendError) and error.stage in (
-                    "budget",
-                    "transport",
-                    "access",
-                ):
-                    raise
-                return str(error)
-            finally:
-                self.gate.settle(self.ledger)
-            story = self.ledger.targeting(one.window.event_id)
-            number = sum(
-                old.type == ev.REFLECTION_ANSWERED and old.facts.get("mode") == MODE
-                for old in story
-            )
-            names = [line.name for line in request.playbook]
-            asked: dict[str, Any] = {
-                "asked": names,
-                "again": [],
-                "unasked": [*left],
-                "beside": True,
-            }
-            asked |= {"learns": True} if self.learns else {}
-            made = events_of.answered(
-                one.window, self.backend.name, MODE, given, about=(MODE, number), asked=asked
-            )
-            self.ledger.append([made])
-            answer = self.ledger.event(made.event_id)
-            assert answer is not None  # it was appended above
-            self.spent += spent_on(answer.meta, given.model).cost
-        return self._read(one.window, answer)
+            answer = self._ask(row, window, question.names)
+        if isinstance(answer, Reflected):
+            if answer.stage == "budget" or answer.stage in OUTAGES:
+                raise BackendError(answer.detail, stage=answer.stage)
+            return answer.detail
+        return self._read(row, window, answer)
+
+    def _ask(self, row: WindowRow, window: Event, names: Sequence[str]) -> Event | Reflected:
+        request, unasked = self.request(window, names)
+        story = self.ledger.targeting(window.event_id)
+        number = sum(map(_is_answer, story))
+        asked = [bullet.name for bullet in request.playbook]
+        facts: dict[str, Any] = {"asked": asked, "again": [], "unasked": [*unasked], "beside": True}
+        if self.learns:
+            facts["learns"] = True
+        event_of = partial(
+            events_of.answer_event,
+            window,
+            self.backend.name,
+            MODE,
+            about=(MODE, number),
+            question=facts,
+        )
+        answer = self.ask_and_store(row, window, partial(self.backend.answer, request), event_of)
+        if isinstance(answer, Event):
+            self.spent += spent_on(answer.meta, str(answer.facts["model"])).cost
+        return answer
 
     def judge(self, writer: str) -> str:
-        """Return who is asked about a session that an agent wrote, as `judge_named` has it."""
+        """Return the judge of a session that an agent wrote, as `judge_named` has it."""
         return judge_named(self.backend.name, self._client(writer))
 
     def _client(self, writer: str) -> str:
         return self.backend.who(writer) if isinstance(self.backend, Asks) else ""
 
-    def _fail(
-        self, window: Event, stage: str, message: str, usage: Usage | None = None, **facts: Any
+    def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
+        """Record why a question has no answer, beside its window: no step of it. A spent budget
+        leaves no event, because a later check asks again.
+        """
+        reflected = Reflected(
+            window.session_id, window.event_id, "failed", failure.message, failure.stage
+        )
+        if failure.stage == "budget":
+            return reflected
+        plain = Failure(failure.stage, failure.message, usage=failure.usage)
+        self._append_failure(window, recorded, plain)
+        return reflected
+
+    def _append_failure(
+        self, window: WindowRow, recorded: Event, failure: Failure, **facts: Any
     ) -> None:
-        """Record what went wrong, of a budget nothing: it waits."""
-        if stage == "budget":
-            return
-        row = self._row(window)
-        before = list(
-            self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id)
-        )
-        client = self._client(str(window.facts.get("agent") or ""))
-        made = events_of.failed(row, self.backend.name, stage, message, usage=usage, client=client)
-        event_id = identity(ev.REFLECTION_FAILED, MODE, window.event_id, len(before))
-        data = {**made.data, MODE: window.event_id, **facts}
-        self.ledger.append(
-            [replace(made, event_id=event_id, data=data, target_id=None, reflection_id=None)]
-        )
+        client = self._client(writer_of(recorded))
+        event = events_of.failure_event(window, self.backend.name, failure, client=client)
+        failures = self.ledger.events(types=[ev.REFLECTION_FAILED], session_id=window.session_id)
+        event_id = identity(ev.REFLECTION_FAILED, MODE, window.event_id, sum(1 for _ in failures))
+        data = {**event.data, MODE: window.event_id, **facts}
+        event = replace(event, event_id=event_id, data=data, target_id=None, reflection_id=None)
+        self.ledger.append([event])
 
-    def _row(self, window: Event) -> WindowRow:
-        (row,) = (
-            row for row in self.ledger.windows(window.session_id) if row.event_id == window.event_id
-        )
-        return row
-
-    def _refuse(self, window: Event, answer: Event, fault: str) -> str:
-        """Record that an answer is none; return why."""
-        ended = str(answer.meta.get("stop_reason") or "")
-        why = (
-            fault
-            if ended in ("", "end_turn", "stop_sequence")
-            else (f"{fault} (stop_reason {ended})")
-        )
-        self._fail(window, "parse", why, parser=PARSER_VERSION, reflection=answer.reflection_id)
-        return f"no answer: {why}"
-
-    def _read(self, window: Event, answer: Event) -> str:
+    def _read(self, row: WindowRow, window: Event, answer: Event) -> str:
+        """Append an answer's reading; return why there is none."""
         if answer.data is None:
             return "the answer was redacted before it was read"
         parsed = read_answer(answer.data)
         if fault := self._fault(answer, parsed):
-            return self._refuse(window, answer, fault)
-        rows = {row.name: row for row in self.ledger.rows()}
-        advice = [row.text for row in rows.values() if row.status != "removed"]
+            reason = with_stop_reason(fault, answer)
+            failure = Failure("parse", reason, parser=PARSER_VERSION)
+            self._append_failure(row, window, failure, reflection=answer.reflection_id)
+            return f"no answer: {reason}"
         try:
             messages = list(own_messages(window))
         except (OSError, UnknownTranscript) as error:
             return str(error)
-        found = grounds(parsed.tags, messages, (), advice, self.trusted)
-        more = {"mode": MODE} | learned_in(answer.data, messages, advice)
-        (completed,) = events_of.completed(
-            window, answer.reflection_id or "", parsed, answer, {}, [], found, more
-        )
-        asked = answer.data["asked"]
-        relevant = (tag for tag in parsed.tags if tag.relevant)
-        given = [
-            _checked(tag, found[tag.index], rows, asked, is_sure=tag.sure in self.trusted)
-            for tag in relevant
-        ]
-        self.ledger.append(_reading(self.ledger, completed, given, counts=self.counts))
+        self._append_reading(window, answer, parsed, messages)
         return ""
 
+    def _append_reading(
+        self, window: Event, answer: Event, parsed: Parsed, messages: Sequence[Message]
+    ) -> None:
+        """Append in one transaction what an answer comes to."""
+        rows = {row.name: row for row in self.ledger.rows()}
+        advice = [row.text for row in rows.values() if row.status != "removed"]
+        trusted = self.gate.config.trusted
+        tag_grounds = grounds(parsed.tags, messages, (), advice, trusted)
+        extra = {"mode": MODE} | learned_in(answer.facts, messages, advice)
+        (completed,) = events_of.completion_events(
+            window, answer.reflection_id or "", parsed, answer, {}, [], tag_grounds, extra
+        )
+        asked = answer.facts["asked"]
+        findings = [
+            _finding(tag, tag_grounds[tag.index], rows, asked, is_sure=tag.sure in trusted)
+            for tag in parsed.tags
+            if tag.relevant
+        ]
+        counts = self.gate.config.checked_counts
+        self.ledger.append(_reading_events(self.ledger, completed, findings, counts=counts))
+
     def _fault(self, answer: Event, parsed: Parsed) -> str:
-        """Return why this is no answer to what was asked, "" for an answer."""
-        data = answer.facts
+        """Return why a text is no answer to its question, "" for an answer."""
         if answer.meta.get("stop_reason") == "refusal":
             return "the model declined to answer"
-        if not data["answer"].strip():
+        if not answer.facts["answer"].strip():
             return "the answer is empty"
-        fault = fault_of(parsed, data["asked"])
-        return fault or (
-            fault_of_proposals(data["answer"], data["asked"]) if data.get("learns") else ""
-        )
+        asked = answer.facts["asked"]
+        return answer_fault(answer, parsed, asked, asked)
 
 
-def _reading(
-    ledger: Ledger, completed: NewEvent, given: Sequence[Mapping[str, Any]], *, counts: bool
+def _reading_events(
+    ledger: Ledger, completed: NewEvent, findings: Sequence[Mapping[str, Any]], *, counts: bool
 ) -> list[NewEvent]:
-    """Return the events of an answer that was read, and the tags that count where
-    `checked_counts` says so.
+    """Return the events of an answer that was read, with the tags that count if `checked_counts`
+    is set.
     """
-    counted = set[str]()
-    if counts:
-        rows = {row.name for row in ledger.rows() if row.counts}
-        tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=completed.session_id)
-        said = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
-        counted = {one["name"] for one in given if one["disposition"] == "checked"} & rows - said
-    kept = ("actor", "occurred_at", "session_id", "reflection_id")
-    about: Any = {name: getattr(completed, name) for name in kept}
+    countable = _countable(ledger, completed.session_id) if counts else frozenset()
     events = [completed]
-    for one in given:
-        is_counted = one["disposition"] == "checked" and one["name"] in counted
-        data = {**one, "disposition": "counted"} if is_counted else one
-        ids, target = (completed.reflection_id or "", one["index"]), completed.target_id
-        events.append(
-            NewEvent(
-                ev.BULLET_CHECKED,
-                identity(ev.BULLET_CHECKED, *ids),
-                data,
-                target_id=target,
-                **about,
-            )
-        )
+    for finding in findings:
+        is_counted = finding["disposition"] == "checked" and finding["name"] in countable
+        data = {**finding, "disposition": "counted"} if is_counted else finding
+        place = (completed.reflection_id or "", finding["index"])
+        checked_id = identity(ev.BULLET_CHECKED, *place)
+        check = replace(completed, type=ev.BULLET_CHECKED, event_id=checked_id, data=data)
+        events.append(check)
         if is_counted:
-            events.append(
-                NewEvent(ev.BULLET_TAGGED, identity(ev.BULLET_TAGGED, *ids), data, **about)
-            )
+            tag_id = identity(ev.BULLET_TAGGED, *place)
+            events.append(replace(check, type=ev.BULLET_TAGGED, event_id=tag_id, target_id=None))
     return events
 
 
+def _countable(ledger: Ledger, session_id: str | None) -> frozenset[str]:
+    """Return the bullets that count and on which the session has no verdict that counts."""
+    counting = {row.name for row in ledger.rows() if row.counts}
+    tags = ledger.events(types=[ev.BULLET_TAGGED], session_id=session_id)
+    judged = {tag.facts.get("name") for tag in tags if _counts(ledger, tag)}
+    return frozenset(counting - judged)
+
+
 def _counts(ledger: Ledger, tag: Event) -> bool:
-    done = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
-    is_out = any(is_retracted(ledger, one) for one in (tag.event_id, done))
-    return tag.facts.get("disposition") == "counted" and not is_out
+    completed_id = identity(ev.REFLECTION_COMPLETED, tag.reflection_id or "")
+    is_counted = tag.facts.get("disposition") == "counted"
+    return is_counted and not ledger.retracted(tag.event_id, completed_id)
 
 
 def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> int:
-    """Read the recorded answers again where the setting `checked_counts` counts other ones than
-    then; return how many.
+    """Read the recorded answers again if the setting `checked_counts` was changed since; return
+    how many changed.
 
-    The playbook's lock must be held. Raises LedgerError.
+    The playbook's lock must be held.
+
+    Raises:
+        LedgerError: the ledger cannot be read or written.
     """
     changed = 0
     for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
-        if old.facts.get("mode") != MODE or is_retracted(ledger, old.event_id):
+        if old.facts.get("mode") != MODE or ledger.retracted(old.event_id):
             continue
-        found = ledger.events(
+        checks = ledger.events(
             types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id
         )
-        given = [one.facts for one in found if one.reflection_id == old.reflection_id]
-        if (counted := any(one["disposition"] == "counted" for one in given)) and counts:
+        findings = [check.facts for check in checks if check.reflection_id == old.reflection_id]
+        was_counted = any(finding["disposition"] == "counted" for finding in findings)
+        if was_counted and counts:
             continue
-        fresh = [
-            {**one, "disposition": "checked"} if one["disposition"] == "counted" else one
-            for one in given
-        ]
-        of = _recounted(old)
-        facts = (old.facts, old.actor, old.occurred_at, old.session_id, of, old.target_id)
-        completed = NewEvent(ev.REFLECTION_COMPLETED, identity(ev.REFLECTION_COMPLETED, of), *facts)
-        events = _reading(ledger, completed, fresh, counts=counts)
-        if counted or any(one.type == ev.BULLET_TAGGED for one in events):
-            out = events_of.retraction(old, "read again: checked_counts was changed", "reparse")
-            ledger.append([out, *events])
+        events = _reading_events(ledger, _reading_again(old), _uncounted(findings), counts=counts)
+        if was_counted or any(event.type == ev.BULLET_TAGGED for event in events):
+            reason = "read again: checked_counts was changed"
+            ledger.append([events_of.retraction_event(old, reason, "reparse"), *events])
             changed += 1
     return changed
 
 
-def _checked(
+def _reading_again(old: Event) -> NewEvent:
+    """Return the event of a reading with the same facts and an id of its own."""
+    reflection_id = _recounted_id(old)
+    return NewEvent(
+        ev.REFLECTION_COMPLETED,
+        identity(ev.REFLECTION_COMPLETED, reflection_id),
+        old.facts,
+        old.actor,
+        occurred_at=old.occurred_at,
+        session_id=old.session_id,
+        reflection_id=reflection_id,
+        target_id=old.target_id,
+    )
+
+
+def _uncounted(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [
+        {**finding, "disposition": "checked"} if finding["disposition"] == "counted" else finding
+        for finding in findings
+    ]
+
+
+def _finding(
     tag: ParsedTag,
     ground: Ground,
     rows: Mapping[str, BulletRow],
@@ -459,30 +496,51 @@ def _checked(
     *,
     is_sure: bool,
 ) -> dict[str, Any]:
-    """Return what becomes of one answer, as its event has it."""
-    fault, followed = ground.fault, tag.followed
-    if tag.malformed or tag.name is None or tag.name not in rows:
-        fault = "malformed" if tag.malformed or tag.name is None else "unknown_bullet"
-    elif tag.name not in asked:
-        fault = "not_asked"
-    elif ground.words == "playbook":
-        fault = "own_words"
-    elif not ground.words:
-        fault = "no_quote" if tag.turn is None or len(tag.quote) < LEAST_QUOTE else "misquoted"
-    elif tag.tag not in ("helpful", "harmful"):
-        fault = "neutral"
-    if fault in NOTHING or not is_sure or ground.words not in _SHOW:
-        followed = None
+    """Return the data of the event of one bullet's answer."""
+    fault = _fault_of_tag(tag, ground, rows, asked)
     data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": fault or "checked"}
-    return data | ({"followed": followed} if followed else {})
+    is_shown = is_sure and ground.words in _SHOW
+    if tag.followed and is_shown and fault not in NOTHING:
+        data["followed"] = tag.followed
+    return data
 
 
-def fault_of_proposals(answer: str, names: Collection[str]) -> str:
-    """Return why an answer does not say what is missing, "" where it does: its proposals are no
-    list of objects, or one takes the place of a bullet that is not among these.
+def _fault_of_tag(
+    tag: ParsedTag, ground: Ground, rows: Mapping[str, BulletRow], asked: Collection[str]
+) -> str:
+    """Return why a bullet's answer proves neither help nor harm, "" if it does."""
+    if tag.malformed or tag.name is None:
+        return "malformed"
+    if tag.name not in rows:
+        return "unknown_bullet"
+    if tag.name not in asked:
+        return "not_asked"
+    if ground.words == "playbook":
+        return "own_words"
+    if not ground.words:
+        is_short = tag.turn is None or len(tag.quote) < LEAST_QUOTE
+        return "no_quote" if is_short else "misquoted"
+    return ground.fault if tag.tag in ("helpful", "harmful") else "neutral"
+
+
+def answer_fault(
+    answer: Event, parsed: Parsed, names: Collection[str], replaceable: Collection[str]
+) -> str:
+    """Return why a text is no answer about these names, "" for an answer; its proposals may take
+    the place of the replaceable bullets only.
     """
-    proposals = (find_answer(answer).value or {}).get("proposals")
-    if proposals is None:  # a model that proposes nothing leaves them out
+    fault = fault_of(parsed, names)
+    if fault or not answer.facts.get("learns"):
+        return fault
+    return _fault_of_proposals(answer.facts["answer"], replaceable)
+
+
+def _fault_of_proposals(answer: str, replaceable: Collection[str]) -> str:
+    """Return why an answer's proposals cannot be read, "" if they can: they are no list of objects,
+    or one takes the place of a bullet that is not replaceable.
+    """
+    proposals = _raw_proposals(answer)
+    if proposals is None:  # a model that proposes nothing may omit them
         return ""
     if not isinstance(proposals, list):
         return f"proposals is not a list: {brief(proposals)}"
@@ -490,15 +548,18 @@ def fault_of_proposals(answer: str, names: Collection[str]) -> str:
         if not isinstance(entry, Mapping):
             return f"proposal {index}: the entry is not an object: {brief(entry)}"
         name = entry.get("name")
-        if entry.get("kind") == "supersede" and not (
-            isinstance(name, str) and _bare(name) in names
-        ):
+        is_shown = isinstance(name, str) and _bare(name) in replaceable
+        if entry.get("kind") == "supersede" and not is_shown:
             return f"proposal {index}: {brief(name)} was not shown"
     return ""
 
 
+def _raw_proposals(answer: str) -> object:
+    return (find_answer(answer).value or {}).get("proposals")
+
+
 def _bare(name: str) -> str:
-    """Return a name without what models dress it in."""
+    """Return a name without the brackets and spaces that models write around it."""
     return name.strip("[] ")
 
 
@@ -508,43 +569,53 @@ def learned_in(
     """Return the proposals of an answer, as the event of its reading has them; `messages` as for
     `grounds`.
     """
-    found = (
-        (find_answer(data["answer"]).value or {}).get("proposals") if data.get("learns") else None
-    )
-    read = [
-        one
-        for one in map(_proposed, found[:MOST_PROPOSED] if isinstance(found, list) else ())
-        if one
-    ]
-    if not read:
+    entries = _raw_proposals(data["answer"]) if data.get("learns") else None
+    if not isinstance(entries, list):
         return {}
-    quoted = [
-        ParsedTag(n, None, None, turn=one["turn"], quote=one["quote"]) for n, one in enumerate(read)
+    proposals = [proposal for proposal in map(_proposal, entries[:_MAX_PROPOSALS]) if proposal]
+    if not proposals:
+        return {}
+    quotes = [
+        ParsedTag(index, None, None, turn=proposal["turn"], quote=proposal["quote"])
+        for index, proposal in enumerate(proposals)
     ]
-    rest = grounds(quoted, messages, (), advice, ())
-    said = ((one, rest[number].words) for number, one in enumerate(read))
-    proposals = [one | {"words": words} for one, words in said if words not in ("", "playbook")]
-    return {"proposals": proposals} if proposals else {}
+    proposal_grounds = grounds(quotes, messages, (), advice, ())
+    grounded = [
+        proposal | {"words": proposal_grounds[index].words}
+        for index, proposal in enumerate(proposals)
+        if proposal_grounds[index].words not in ("", "playbook")
+    ]
+    return {"proposals": grounded} if grounded else {}
 
 
-def _proposed(entry: object) -> dict[str, Any] | None:
-    """Return one proposal, None where it cannot be understood."""
+def _proposal(entry: object) -> dict[str, Any] | None:
+    """Return one proposal, None for one that cannot be understood."""
     if not isinstance(entry, Mapping):
         return None
-    kind, section, name, turn = map(entry.get, ("kind", "section", "name", "turn"))
-    text, why, words = (
-        value if isinstance(value := entry.get(key), str) else ""
-        for key in ("text", "why", "quote")
-    )
-    is_whole = text.strip() and len(text) <= MOST_TEXT and section in SECTIONS and words.strip()
-    if not is_whole or type(turn) is not int or kind not in ("add", "supersede"):
+    kind = entry.get("kind")
+    name = entry.get("name")
+    text = _text_in(entry, "text")
+    words = _text_in(entry, "quote")
+    section = _text_in(entry, "section")
+    if kind not in ("add", "supersede") or section not in SECTIONS:
+        return None
+    if type(entry.get("turn")) is not int or not words.strip():
+        return None
+    if not text.strip() or len(text) > _MAX_PROPOSAL_CHARACTERS:
         return None
     if kind == "supersede" and not isinstance(name, str):
         return None
-    of = _bare(str(name)) if kind == "supersede" else None
-    said = {
-        "text": quote(text, MOST_TEXT),
-        "why": quote(why, MOST_TEXT),
+    return {
+        "kind": kind,
+        "name": _bare(str(name)) if kind == "supersede" else None,
+        "section": section,
+        "turn": entry["turn"],
+        "text": quote(text, _MAX_PROPOSAL_CHARACTERS),
+        "why": quote(_text_in(entry, "why"), _MAX_PROPOSAL_CHARACTERS),
         "quote": quote(words, MAX_QUOTE),
     }
-    return {"kind": kind, "name": of, "section": section, "turn": turn, **said}
+
+
+def _text_in(entry: Mapping[str, Any], key: str) -> str:
+    value = entry.get(key)
+    return value if isinstance(value, str) else ""

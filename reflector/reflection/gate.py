@@ -1,13 +1,13 @@
-"""The gate: whether a recorded window is reflected on, and what models took and may take.
+"""The gate: whether a window is reflected on, and the tokens that models took and may take.
 
-Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`; an open one says
-how many tokens are left. Models are asked where the user wants it: a project's own file can choose
-a model, but not on behalf of a user who has not.
+Invariant: a closed gate has a reason in words, which becomes `reflection.skipped`; an open one has
+the number of tokens that are left. Models are asked only if the user wants it: a project's own file
+can choose a model, but not on behalf of a user who has not.
 
-Each ledger has the truth of what it spent, the sum over its answers. The record of the month
-(`Spending`) informs the person's ledgers of each other; if it is lost or damaged, none forgets what
-it took itself. A window that a budget kept from being judged is open again as soon as the budget
-allows it: the reason of its last `reflection.skipped` says so.
+Each ledger has its own spending, the sum over its answers. The record of the month (`Spending`)
+shows the person's ledgers to each other; if it is lost or damaged, each still has its own part. A
+window that a budget kept from being judged is open again as soon as the budget allows it: the
+reason of its last `reflection.skipped` contains the word.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from reflector.config import Config
 from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.files import read_bounded
+from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
 
-#: More than anybody's settings.
-_MOST_BYTES = 4 << 20
+#: More than any settings file.
+_MAX_SETTINGS_BYTES = 4 << 20
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window cites nothing"
-_UNTOLD = (
+_UNKNOWN_BUDGET = (
     "the monthly budget is unknown: the record {} cannot be used ({}); correct or remove it, or "
     "set monthly_tokens to 0"
 )
-#: Settings of the ACE tool, in the client's user settings: what they switch off, where they are
-#: false.
+#: Settings of the ACE tool, in the client's user settings: the trigger, and its reason, that they
+#: switch off if they are false.
 _ACE = {
     "playbook_update_on_exit": ("SessionEnd", "prompt_input_exit"),
     "playbook_update_on_clear": ("SessionEnd", "clear"),
@@ -48,11 +49,11 @@ _ACE = {
 }
 
 #: About a million lines.
-_MOST_RECORD = 64 << 20
+_MAX_RECORD_BYTES = 64 << 20
 #: Ledger (a digest of its origin), tokens it took this month, tokens it has reserved.
 _LINE = re.compile(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-#: What is left of a budget below this is not worth a question.
+#: A budget with fewer tokens left is not worth a question.
 LEAST_ALLOWANCE = 8_000
 #: A word of every reason that is a budget's, and of no other reason of the gate.
 _WORD = "budget"
@@ -82,9 +83,9 @@ class Gate:
         is_model: bool,
         forced: bool = False,
     ) -> int | str | None:
-        """Return how many tokens may be spent on a window, None for no limit; where it is not
-        reflected on, the reason. A person who asks for one window by hand (`forced`) needs no
-        consent and spends what it takes.
+        """Return how many tokens may be spent on a window, None for no limit; if it is not
+        reflected on, the reason. A window that you ask for by hand (`forced`) needs no consent and
+        has no limit.
         """
         if not live:
             return "the playbook is empty"
@@ -92,23 +93,20 @@ class Gate:
             return None
         if not cited and not (is_model and self.config.uncited):
             return CITES_NOTHING
-        data: Mapping[str, Any] = recorded.facts
+        facts = recorded.facts
         for setting, (trigger, reason) in _ACE.items():
-            if (
-                self._ace.get(setting) is False
-                and data.get("trigger") == trigger
-                and reason in (None, data["reason"])
-            ):
+            is_off = self._ace.get(setting) is False
+            if is_off and facts.get("trigger") == trigger and reason in (None, facts["reason"]):
                 return f"{setting} is false in the client's settings"
         if not is_model:
             return None
-        return self._consent(data) or self.left_of_day() or self.left_of_month(ledger)
+        return self._no_consent(facts) or self.left_of_day() or self.left_of_month(ledger)
 
-    def _consent(self, data: Mapping[str, Any]) -> str | None:
-        """Return why a model may not be asked about this project, else None. Running a command by
-        hand is consent; so is recording a trajectory, which has no trigger.
+    def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
+        """Return why a model may not be asked about this project, None if it may. A command by hand
+        is consent; so is recording a trajectory, which has no trigger.
         """
-        if data.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
+        if facts.get("trigger", "ingest") == "ingest" or self.config.layer("backend") == "flag":
             return None
         if self.config.lists(self.project):
             return None
@@ -122,8 +120,8 @@ class Gate:
         return None
 
     def left_of_month(self, ledger: Ledger) -> int | str | None:
-        """Return the tokens that the month has left, None for no limit; or why it allows no
-        question.
+        """Return the tokens that are left of the month's budget, None for no limit; or the reason
+        why it allows no question.
         """
         limit = self.config.monthly_tokens
         if not limit:
@@ -131,35 +129,31 @@ class Gate:
         try:
             spent = self.spending.month(ledger)
         except OSError as error:
-            return _UNTOLD.format(self.spending.path, error.strerror)
-        left = limit - spent
-        if left >= LEAST_ALLOWANCE:
-            return left
-        if left <= 0:
+            return _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
+        remaining = limit - spent
+        if remaining >= LEAST_ALLOWANCE:
+            return remaining
+        if remaining <= 0:
             return (
                 f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting "
                 "monthly_tokens)"
             )
         return (
-            f"{left:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
-            f"{LEAST_ALLOWANCE:,} that a "
-            "request needs (setting monthly_tokens)"
+            f"{remaining:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
+            f"{LEAST_ALLOWANCE:,} that a request needs (setting monthly_tokens)"
         )
 
     def left_of_day(self, *, one_more: bool = False) -> str | None:
-        """Return why today allows no question to the person's agent that starts by itself, else
-        None. With one more, a question is about to be asked, and is recorded.
+        """Return why today's budget allows no automatic question to the person's agent, None if it
+        does. With `one_more`, a question is about to be asked, and is recorded.
         """
         limit = self.config.daily_requests
         if self.config.backend != "agent" or (self.confirmed is None and not limit):
             return None
         if self.confirmed is not None:
             self.confirmed -= one_more
-            return (
-                "the budget of requests that you confirmed is spent"
-                if self.confirmed < (not one_more)
-                else None
-            )
+            is_spent = self.confirmed < (not one_more)
+            return "the budget of requests that you confirmed is spent" if is_spent else None
         try:
             spent = self.spending.requests_today(one_more)
         except OSError as error:
@@ -172,8 +166,10 @@ class Gate:
         )
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
-        """Record for the person's other ledgers what the next request may take. Raises BackendError
-        if the month's budget has not that much left, also because of what they reserved meanwhile.
+        """Record for the person's other ledgers the tokens that the next request may take.
+
+        Raises:
+            BackendError: the budget has fewer tokens left, also because of other reservations.
         """
         from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
 
@@ -186,39 +182,36 @@ class Gate:
             )
         except OSError as error:
             if limit is not None:
-                said = _UNTOLD.format(self.spending.path, error.strerror)
-                raise BackendError(said, stage="budget", attempts=0) from error
+                reason = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
+                raise BackendError(reason, stage="budget", attempts=0) from error
             return
         if missing:
-            said = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
-            raise BackendError(said, stage="budget", attempts=0)
+            reason = f"a request may take {tokens:,} tokens, {missing:,} more than are left"
+            raise BackendError(reason, stage="budget", attempts=0)
 
     def settle(self, ledger: Ledger) -> None:
-        """Record for them what the ledger took in the end."""
+        """Record for the person's other ledgers the tokens that this one took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-    """Return the client's user settings as an object; empty where there are none or they cannot
-    be read.
-    """
+    """Return the client's user settings as an object; empty if they cannot be read."""
     try:
-        settings = json.loads(
-            read_bounded(Path(agent_folder(environ)).expanduser() / "settings.json", _MOST_BYTES)
-        )
-    # the last for a home that there is not, and for nesting
+        path = Path(agent_folder(environ)).expanduser() / "settings.json"
+        settings = json.loads(read_bounded(path, _MAX_SETTINGS_BYTES))
+    # the last for a missing home, and for nesting
     except (OSError, ValueError, RuntimeError):
         return {}
     return settings if isinstance(settings, dict) else {}
 
 
 class Spending:
-    """The record of one person for the month that it is.
+    """The record of one person for the current month.
 
-    A line says how much a ledger has taken this month in all, and how much its next request may
-    take on top; the most that was ever said of a ledger counts. So a line that is written again
-    changes nothing, and the next one mends what a process that died left open. Lines are single
+    A line contains the tokens that a ledger has taken this month in all, and those that its next
+    request may take on top. The largest number of a ledger counts, so a line that is written again
+    changes nothing, and the next one repairs what a process that died left open. Lines are single
     writes, and the sum is read after one: of two processes that would go beyond the limit together
     both step back.
     """
@@ -228,38 +221,50 @@ class Spending:
     ) -> None:
         state = user_state(environ)
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
-        #: None where the person has no home: each ledger is on its own then.
+        #: None if the person has no home: each ledger is on its own then.
         self.path = Path(state, f"tokens-{month}") if state else None
 
     def month(self, ledger: Ledger) -> int:
-        """Tokens that all of the person's ledgers took since the calendar month began. Raises as
-        `total`.
+        """Return the tokens that all of the person's ledgers took since the calendar month began.
+
+        Raises:
+            OSError: the record cannot be read.
         """
         return self.total(ledger.head().origin, spent_this_month(ledger))
 
     def total(self, origin: str, own: int) -> int:
-        """Tokens that all ledgers took or have reserved; `own` is what the asking one says of
-        itself. Raises OSError where the record is there and cannot be read.
+        """Return the tokens that all ledgers took or have reserved; `own` are those that the asking
+        one took.
+
+        Raises:
+            OSError: the record cannot be read.
         """
         ledgers = self._ledgers()
         taken, _ = ledgers.pop(_key(origin), (0, 0))
         return max(taken, own) + sum(sum(other) for other in ledgers.values())
 
     def write(self, origin: str, own: int, reserved: int = 0) -> None:
-        """Record what a ledger took in all and has reserved now, durably. Raises OSError."""
+        """Record durably the tokens that a ledger took in all and has reserved now.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
         if self.path is None:
             return
         with _appended(self.path) as file:
-            # What a write that was cut short left behind does not take this line with it.
+            # The rest of a write that was cut short must not damage this line.
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - 1))
-            torn = size > 0 and file.read(1) != b"\n"
-            file.write(b"\n" * torn + f"{_key(origin)} {own} {reserved}\n".encode("ascii"))
+            is_torn = size > 0 and file.read(1) != b"\n"
+            file.write(b"\n" * is_torn + f"{_key(origin)} {own} {reserved}\n".encode("ascii"))
             os.fsync(file.fileno())
 
     def reserve(self, origin: str, own: int, tokens: int, limit: int | None) -> int:
-        """Reserve tokens for a request; how many are missing for it within the limit, 0 where it
-        may be made. Raises OSError.
+        """Reserve tokens for a request; return how many are missing within the limit, 0 if it may
+        be made.
+
+        Raises:
+            OSError: the record cannot be read or written.
         """
         self.write(origin, own, tokens)
         missing = 0 if limit is None else max(0, self.total(origin, own) + tokens - limit)
@@ -268,8 +273,10 @@ class Spending:
         return missing
 
     def requests_today(self, one_more: bool = False) -> int:
-        """Return how many requests started by themselves today (UTC), with one more where that is
-        to be recorded. Raises OSError.
+        """Return how many requests started automatically today (UTC); `one_more` is recorded first.
+
+        Raises:
+            OSError: the record cannot be read or written.
         """
         if self.path is None:
             return 0
@@ -288,19 +295,22 @@ class Spending:
         if self.path is None:
             return {}
         try:
-            lines = _LINE.findall(read_bounded(self.path, _MOST_RECORD))
+            lines = _LINE.findall(read_bounded(self.path, _MAX_RECORD_BYTES))
         except FileNotFoundError:
             return {}
-        found: dict[str, tuple[int, int]] = {}
+        ledgers: dict[str, tuple[int, int]] = {}
         for name, taken, reserved in lines:
             key = name.decode("ascii")
-            found[key] = max(int(taken), found.get(key, (0, 0))[0]), int(reserved)
-        return found
+            most, _ = ledgers.get(key, (0, 0))
+            ledgers[key] = (max(int(taken), most), int(reserved))
+        return ledgers
 
 
 def _appended(path: Path) -> FileIO:
-    """Open a record to append to, a file that is no link, whose folder is made where it is
-    missing. Raises OSError.
+    """Return a record that is open to append to, never a link; make its folder if it is missing.
+
+    Raises:
+        OSError: the record cannot be opened.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return FileIO(os.open(path, _FLAGS, 0o600), "r+")
@@ -311,25 +321,25 @@ def _key(origin: str) -> str:
 
 
 def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
-    """Tokens that all reflections of the playbook, failed ones as well, took since the calendar
-    month (UTC) began.
+    """Return the tokens that all reflections of the playbook, failed ones as well, took since the
+    calendar month (UTC) began.
     """
     after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
+    types = of_types([ev.REFLECTION_ANSWERED, ev.REFLECTION_FAILED])
     # Without the answers themselves, which are most of the bytes.
     query = (
-        "SELECT meta, count(*) FROM event WHERE playbook_id = ? AND type IN (?, ?) AND type "
-        "<> 'bullet.tagged'"
+        "SELECT meta, count(*) FROM event "  # noqa: S608
+        f"WHERE playbook_id = ? AND {types} AND position > ? GROUP BY meta"
     )
+    tokens = 0
     with ledger.asking() as sql:
-        asked = sql.run(
-            f"{query} AND position > ? GROUP BY meta",
-            ev.REFLECTION_ANSWERED,
-            ev.REFLECTION_FAILED,
-            after,
-        )
-        metas = [(object_in(meta)[0], times) for meta, times in asked.fetchall()]
-    counts = ((said.get(name), times) for said, times in metas for name in _COUNTS)
-    return sum(count * times for count, times in counts if isinstance(count, int) and count > 0)
+        for meta, times in sql.run(query, after).fetchall():
+            spent = object_in(meta)[0]
+            for name in _COUNTS:
+                count = spent.get(name)
+                if isinstance(count, int) and count > 0:
+                    tokens += count * times
+    return tokens
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
@@ -337,15 +347,11 @@ def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:
     with ledger.asking() as sql:
         reason = sql.text_at("data", "reason")
         query = (
-            f"SELECT target_id, {reason} FROM event WHERE playbook_id = ? AND type <> "  # noqa: S608
-            f"'{ev.BULLET_TAGGED}'"
-            f" AND type = '{ev.REFLECTION_SKIPPED}' ORDER BY +position"
+            f"SELECT target_id, {reason} FROM event "  # noqa: S608
+            f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_SKIPPED])} ORDER BY +position"
         )
-        last = dict(sql.run(query).fetchall())
-    if not any(_WORD in (reason or "") for reason in last.values()):
+        reasons = dict(sql.run(query).fetchall())
+    waiting = {window_id for window_id, reason in reasons.items() if _WORD in str(reason)}
+    if not waiting:
         return []
-    return [
-        window
-        for window in ledger.windows_in("skipped")
-        if _WORD in (last.get(window.event_id) or "")
-    ]
+    return [window for window in ledger.windows_in("skipped") if window.event_id in waiting]

@@ -1,16 +1,18 @@
 """The events that a reflection leaves, and the recorder that appends them for one backend.
 
-Invariant: an event's id comes from the window, the backend and a count of what was there before,
-never from words, a clock or a random number. So a step that is repeated after a crash is the same
-event.
+Invariant: an event's id comes from the window, the backend and a count of earlier events, never
+from words, a clock or a random number. So a step that is repeated after a crash is the same event.
 
-An answer is in the ledger before anybody reads it. The backend is called between transactions,
-never inside one, and whatever it does ends as an event: what is raised comes from the ledger only.
+Every question to a judge goes through `Recorder.ask_and_store`: those about sessions
+(`reflector.reflection.runner`), about bullets (`checking`) and about trajectories
+(`trajectories`). The raw answer is appended before anything reads it, so a crash in between costs
+no second question. The backend is called between transactions, never inside one. Whatever it does
+ends as an event: only the ledger's own errors are raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -42,8 +44,37 @@ if TYPE_CHECKING:
     from reflector.judges.evidence import Ground
     from reflector.prices import Usage
 
-MAX_ANSWER = 4_000_000
+_MAX_ANSWER_CHARACTERS = 4_000_000
+_MAX_STAGE_CHARACTERS = 40
+_MAX_MESSAGE_CHARACTERS = 500
+#: How an answer ends that the model itself ended.
+_WHOLE_STOPS = ("", "end_turn", "stop_sequence")
 Outcome = Literal["completed", "skipped", "failed", "waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a window's reflection, or one question about the window, came to nothing.
+
+    stage        where it failed: see `BackendError`, and parse, transcript, window, dataset
+    attempts     how many requests were made
+    final        whether the window is not tried again automatically
+    retry_after  for how many seconds the API asked to be left alone
+    usage        tokens that the requests took or may have taken
+    parser       the version of the parser that found no answer
+    place        of the question in a window with several questions
+    answer_id    of the answer that could not be read, in a window with several questions
+    """
+
+    stage: str
+    message: str
+    attempts: int = 1
+    final: bool = False
+    retry_after: float = 0.0
+    usage: Usage | None = None
+    parser: int | None = None
+    place: Sequence[int] = ()
+    answer_id: str = ""
 
 
 def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = ()) -> str:
@@ -55,13 +86,13 @@ def reflection_id_of(window_id: str, backend: str, about: Sequence[str | int] = 
 
 def answer_id(reflection_id: str, iteration: int, part: int, tries: int = 1) -> str:
     """Return the id of the event of an answer; `tries` counts how often its question was asked."""
-    place = (iteration,) if part == 1 else (iteration, part)
-    return identity(
-        ev.REFLECTION_ANSWERED, reflection_id, *(place if tries == 1 else (iteration, part, tries))
-    )
+    place: tuple[int, ...] = (iteration, part, tries)
+    if tries == 1:
+        place = (iteration,) if part == 1 else (iteration, part)
+    return identity(ev.REFLECTION_ANSWERED, reflection_id, *place)
 
 
-def answered(
+def answer_event(
     recorded: Event,
     backend: str,
     mode: Mode,
@@ -70,26 +101,28 @@ def answered(
     place: tuple[int, int] = (1, 1),
     tries: int = 1,
     about: Sequence[str | int] = (),
-    asked: Mapping[str, Any] = MappingProxyType({}),
+    question: Mapping[str, Any] = MappingProxyType({}),
 ) -> NewEvent:
-    """Return a raw answer without secrets.
+    """Return the event of a raw answer, without secrets.
 
-    `place` is (how many times the whole window was asked about, the part of it), `tries` how often
-    this part was in this place. `about` tells several reflections of one backend on a window apart:
-    each verdict of a person is one. `asked` has the fields of the event that say what a model was
-    asked: whoever has them needs evidence.
+    place     how often the whole window was asked about, and the part of it
+    tries     how often this part was asked in this place
+    about     what tells several reflections of one backend on a window apart: each verdict that
+              you give is one
+    question  the fields that contain what a model was asked; an answer that has them needs evidence
     """
     iteration, part = place
     reflection_id = reflection_id_of(recorded.event_id, backend, about)
+    end = whole_end(answer.text, _MAX_ANSWER_CHARACTERS)
     data: dict[str, Any] = {
         "mode": mode,
         "backend": backend,
         "model": answer.model,
         "prompt_sha256": answer.prompt_sha256,
         "template_sha256": answer.template_sha256,
-        "answer": redact(encodable(answer.text[: whole_end(answer.text, MAX_ANSWER)])),
+        "answer": redact(encodable(answer.text[:end])),
         "iteration": iteration,
-        **asked,
+        **question,
     }
     if part > 1:
         data["part"] = part
@@ -97,157 +130,93 @@ def answered(
         data["unquoted"] = True
     if answer.left_out:
         data["left_out"] = dict(answer.left_out)
-    event_id = answer_id(reflection_id, iteration, part, tries)
-    ids: Any = {
-        "session_id": recorded.session_id,
-        "reflection_id": reflection_id,
-        "target_id": recorded.event_id,
-    }
-    return NewEvent(ev.REFLECTION_ANSWERED, event_id, data, backend, meta=answer.meta, **ids)
+    return NewEvent(
+        ev.REFLECTION_ANSWERED,
+        answer_id(reflection_id, iteration, part, tries),
+        data,
+        backend,
+        meta=answer.meta,
+        session_id=recorded.session_id,
+        reflection_id=reflection_id,
+        target_id=recorded.event_id,
+    )
 
 
-def completed(
+def completion_events(
     recorded: Event,
     reflection_id: str,
     parsed: Parsed,
-    given: Event | NewEvent,
+    answer: Event | NewEvent,
     status: Mapping[str, str],
     tags: Sequence[ParsedTag],
     grounds: Mapping[int, Ground] = MappingProxyType({}),
-    more: Mapping[str, Any] = MappingProxyType({}),
+    extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[NewEvent]:
-    """Return the reflection as it was read, with `more` in its data, and those of its tags that add
-    something. `given` is its last answer, `grounds` what its tags rest on by their index; none
-    where they need no evidence.
+    """Return the event of an answer's reading, and the events of its tags.
+
+    answer   the last answer that was read
+    status   of each bullet, by name
+    tags     those that get an event
+    grounds  what tags rest on, by index; empty for a judge that needs no evidence
+    extra    further fields of the reading
     """
     from reflector.judges.answers import PARSER_VERSION
 
-    said: Mapping[str, Any] = given.data or {}
+    answer_data: Mapping[str, Any] = answer.data or {}
+    is_unquoted = bool(answer_data.get("unquoted"))
     # A verdict is of its session's time, whenever a judge gave it.
-    about: Any = {
-        "actor": given.actor,
+    common: Any = {
+        "actor": answer.actor,
+        "occurred_at": None if answer.actor == ev.HUMAN else recorded.occurred_at,
         "session_id": recorded.session_id,
         "reflection_id": reflection_id,
     }
-    about["occurred_at"] = recorded.occurred_at if given.actor != ev.HUMAN else None
-    worded = [tag for tag in parsed.tags if tag.rationale or tag.quote]
-    read = {
+    reading = {
         "analysis": parsed.analysis,
-        "rationales": [
-            {"index": tag.index, "rationale": tag.rationale} | _quoted(tag, grounds.get(tag.index))
-            for tag in worded
-        ],
+        "rationales": list(_rationales(parsed.tags, grounds)),
         "parser": PARSER_VERSION,
         "strategy": parsed.strategy,
         "problems": list(parsed.problems),
-        "backend": said.get("backend"),
-        "model": said.get("model"),
-        **more,
+        "backend": answer_data.get("backend"),
+        "model": answer_data.get("model"),
+        **extra,
     }
-    event_id = identity(ev.REFLECTION_COMPLETED, reflection_id)
+    completion_id = identity(ev.REFLECTION_COMPLETED, reflection_id)
+    target_id = recorded.event_id
     events = [
-        NewEvent(ev.REFLECTION_COMPLETED, event_id, read, target_id=recorded.event_id, **about)
+        NewEvent(ev.REFLECTION_COMPLETED, completion_id, reading, target_id=target_id, **common)
     ]
     for tag in tags:
-        data = {"index": tag.index, "name": tag.name, "tag": tag.tag}
-        data |= {"disposition": _disposition(tag, status, grounds.get(tag.index))}
-        data |= {"followed": tag.followed} if tag.followed else {}
-        data |= (
-            {"unquoted": True} if said.get("unquoted") and data["disposition"] == "counted" else {}
-        )
-        events.append(
-            NewEvent(
-                ev.BULLET_TAGGED,
-                identity(ev.BULLET_TAGGED, reflection_id, tag.index),
-                data,
-                **about,
-            )
-        )
+        data = _tag_data(tag, status, grounds.get(tag.index), is_unquoted=is_unquoted)
+        tag_id = identity(ev.BULLET_TAGGED, reflection_id, tag.index)
+        events.append(NewEvent(ev.BULLET_TAGGED, tag_id, data, **common))
     return events
 
 
-def skipped(
-    window: WindowRow, recorded: Event, backend: str, reason: str, before: int = 0
-) -> NewEvent:
-    """Return a gate that was closed; `before` counts how often it was, where answers came in
-    between.
-    """
-    place = (window.attempts, before)[: 2 if before else 1] if window.attempts or before else ()
-    event_id = identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place)
-    data, of = {"reason": reason, "trigger": recorded.facts.get("trigger")}, recorded.event_id
-    return NewEvent(
-        ev.REFLECTION_SKIPPED, event_id, data, backend, session_id=recorded.session_id, target_id=of
-    )
+def _rationales(
+    tags: Sequence[ParsedTag], grounds: Mapping[int, Ground]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rationale of each tag that has words, with its quote if that has a ground."""
+    for tag in tags:
+        if not (tag.rationale or tag.quote):
+            continue
+        words = {"index": tag.index, "rationale": tag.rationale}
+        ground = grounds.get(tag.index)
+        if ground is not None and tag.quote:
+            words |= {"turn": tag.turn, "quote": tag.quote, "words": ground.words, "sure": tag.sure}
+        yield words
 
 
-def failed(
-    window: WindowRow,
-    backend: str,
-    stage: str,
-    message: str,
-    *,
-    attempts: int = 1,
-    final: bool = False,
-    actor: str | None = None,
-    parser: int | None = None,
-    retry_after: float = 0.0,
-    usage: Usage | None = None,
-    place: Sequence[int] = (),
-    client: str = "",
-    answer: Event | None = None,
-) -> NewEvent:
-    """Anything that went wrong; a `final` one is not tried again by itself. `retry_after` is how
-    many seconds an API wants to be left alone, `usage` what its requests took or may have taken,
-    `place` the answer that could not be read where the window has several, with that `answer`,
-    `client` whom the backend asked, where it asks more than one.
-    """
-    reflection_id = reflection_id_of(window.event_id, backend)
-    data: dict[str, Any] = {
-        "stage": clean(stage, 40),
-        "message": quote(message, 500),
-        "attempts": attempts,
-        "backend": backend,
-        **({} if parser is None else {"parser": parser}),
-        **({"final": True} if final else {}),
-        **({"client": clean(client, 40)} if client else {}),
-        **({"part": [*place[:2]], "answer": answer.event_id} if answer is not None else {}),
-    }
-    meta: dict[str, object] = {"retry_after": ceil(retry_after)} if retry_after > 0 else {}
-    if usage is not None and usage.total:
-        meta |= usage.meta()
-    event_id = identity(ev.REFLECTION_FAILED, reflection_id, *(place or (window.attempts + 1,)))
-    ids: Any = {
-        "session_id": window.session_id,
-        "reflection_id": reflection_id,
-        "target_id": window.event_id,
-    }
-    return NewEvent(ev.REFLECTION_FAILED, event_id, data, actor or backend, meta=meta, **ids)
-
-
-def retraction(
-    of: Event | NewEvent,
-    reason: str,
-    actor: str,
-    *,
-    reflection_id: str | None = None,
-    target: str = "",
-) -> NewEvent:
-    """Return the event that takes another out of the count, or a `target` that put it back."""
-    target = target or of.event_id
-    ids: Any = {"session_id": of.session_id, "reflection_id": reflection_id, "target_id": target}
-    return NewEvent(
-        ev.EVIDENCE_RETRACTED,
-        identity(ev.EVIDENCE_RETRACTED, target),
-        {"reason": reason},
-        actor,
-        **ids,
-    )
-
-
-def _quoted(tag: ParsedTag, ground: Ground | None) -> dict[str, Any]:
-    if ground is None or not tag.quote:
-        return {}
-    return {"turn": tag.turn, "quote": tag.quote, "words": ground.words, "sure": tag.sure}
+def _tag_data(
+    tag: ParsedTag, status: Mapping[str, str], ground: Ground | None, *, is_unquoted: bool
+) -> dict[str, Any]:
+    disposition = _disposition(tag, status, ground)
+    data = {"index": tag.index, "name": tag.name, "tag": tag.tag, "disposition": disposition}
+    if tag.followed:
+        data["followed"] = tag.followed
+    if is_unquoted and disposition == "counted":
+        data["unquoted"] = True
+    return data
 
 
 def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | None) -> str:
@@ -261,13 +230,93 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
     # Late evidence on a merged bullet counts, for the one that has its evidence too.
     if status[tag.name] not in ("live", "merged"):
         return "retired_bullet"
-    if (
-        ground is not None
-        and ground.fault
-        and (tag.tag != "neutral" or ground.fault == "not_asked")
-    ):
-        return ground.fault
-    return "neutral" if tag.tag == "neutral" else "counted"
+    fault = ground.fault if ground is not None else ""
+    if tag.tag == "neutral":
+        return fault if fault == "not_asked" else "neutral"
+    return fault or "counted"
+
+
+def skip_event(
+    window: WindowRow, recorded: Event, backend: str, reason: str, skips: int = 0
+) -> NewEvent:
+    """Return the event of a closed gate; `skips` counts the earlier ones that answers followed."""
+    place = [window.attempts] if window.attempts or skips else []
+    if skips:
+        place.append(skips)
+    return NewEvent(
+        ev.REFLECTION_SKIPPED,
+        identity(ev.REFLECTION_SKIPPED, recorded.event_id, *place),
+        {"reason": reason, "trigger": recorded.facts.get("trigger")},
+        backend,
+        session_id=recorded.session_id,
+        target_id=recorded.event_id,
+    )
+
+
+def failure_event(
+    window: WindowRow, backend: str, failure: Failure, *, actor: str | None = None, client: str = ""
+) -> NewEvent:
+    """Return the event of a failure; `client` is the judge that the backend asked, if it asks more
+    than one.
+    """
+    reflection_id = reflection_id_of(window.event_id, backend)
+    data: dict[str, Any] = {
+        "stage": clean(failure.stage, _MAX_STAGE_CHARACTERS),
+        "message": quote(failure.message, _MAX_MESSAGE_CHARACTERS),
+        "attempts": failure.attempts,
+        "backend": backend,
+    }
+    if failure.parser is not None:
+        data["parser"] = failure.parser
+    if failure.final:
+        data["final"] = True
+    if client:
+        data["client"] = clean(client, _MAX_STAGE_CHARACTERS)
+    if failure.answer_id:
+        data |= {"part": [*failure.place[:2]], "answer": failure.answer_id}
+    meta: dict[str, object] = {}
+    if failure.retry_after > 0:
+        meta["retry_after"] = ceil(failure.retry_after)
+    if failure.usage is not None and failure.usage.total:
+        meta |= failure.usage.meta()
+    place = failure.place or (window.attempts + 1,)
+    return NewEvent(
+        ev.REFLECTION_FAILED,
+        identity(ev.REFLECTION_FAILED, reflection_id, *place),
+        data,
+        actor or backend,
+        meta=meta,
+        session_id=window.session_id,
+        reflection_id=reflection_id,
+        target_id=window.event_id,
+    )
+
+
+def retraction_event(
+    event: Event | NewEvent,
+    reason: str,
+    actor: str,
+    *,
+    reflection_id: str | None = None,
+    target_id: str = "",
+) -> NewEvent:
+    """Return the event that takes another out of the count, or a target that put it back."""
+    target_id = target_id or event.event_id
+    return NewEvent(
+        ev.EVIDENCE_RETRACTED,
+        identity(ev.EVIDENCE_RETRACTED, target_id),
+        {"reason": reason},
+        actor,
+        session_id=event.session_id,
+        reflection_id=reflection_id,
+        target_id=target_id,
+    )
+
+
+def with_stop_reason(fault: str, answer: Event) -> str:
+    """Return why an answer is none, with the reason why it ended if that may be the cause."""
+    stop_reason = str(answer.meta.get("stop_reason") or "")
+    return fault if stop_reason in _WHOLE_STOPS else f"{fault} (stop_reason {stop_reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +342,17 @@ class Reflected:
 
     @property
     def words(self) -> str:
-        """What came of a completed one: the verdicts that count and those that do not; "" where
-        all are neutral.
+        """What came of a completed one: the verdicts that count and those that do not; "" if all
+        are neutral.
         """
-        instead = (f"not by {self.instead_of}, which gave no answer",) if self.instead_of else ()
-        return ", ".join(filter(None, (self.detail, *self.dropped, *instead)))
+        parts = [self.detail, *self.dropped]
+        if self.instead_of:
+            parts.append(f"not by {self.instead_of}, which gave no answer")
+        return ", ".join(filter(None, parts))
 
 
 class Recorder:
-    """Records for one ledger what one backend says of its windows."""
+    """Records for one ledger what one backend answers about its windows."""
 
     def __init__(
         self, ledger: Ledger, backend: Backend, *, gate: Gate | None = None, max_attempts: int = 5
@@ -311,75 +362,100 @@ class Recorder:
         self.gate = Gate(Config(), Path(), {}) if gate is None else gate
         self.max_attempts = max_attempts
 
-    def put(
+    def ask_and_store(
         self,
         window: WindowRow,
         recorded: Event,
         ask: Callable[[], Answer],
-        kept: Callable[[Answer], NewEvent],
+        event_of: Callable[[Answer], NewEvent],
     ) -> Event | Reflected:
-        """Return the answer to one question, appended as what `kept` makes of it; whatever else
-        came is an event too.
+        """Ask one question about a window and append the raw answer, before anything reads it.
+
+        Return the answer as appended; if there is none, how the window's reflection ended, which
+        is recorded too.
+
+        ask       asks the backend
+        event_of  returns the event of its answer
+
+        Raises:
+            LedgerError: the ledger cannot be read or written.
         """
         try:
-            try:
-                answer = ask()
-            except (OSError, UnknownTranscript) as error:
-                return self.failed(window, "transcript", str(error))
-            except BackendError as error:
-                if error.stage == "budget":
-                    return self.skipped(
-                        window,
-                        recorded,
-                        f"what is left of the monthly budget is too little: {error}",
-                    )
-                facts: Any = {
-                    "attempts": error.attempts,
-                    "final": error.final,
-                    "retry_after": error.retry_after,
-                }
-                return self.failed(window, error.stage, str(error), **facts, usage=error.usage)
-            except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure, never a lost session
-                return self.failed(window, "backend", f"{type(error).__name__}: {error}")
-            try:
-                event = kept(answer)
-                self.ledger.append([event])
-            except NotCanonical as error:
-                return self.failed(window, "answer", str(error))
-            stored = self.ledger.event(event.event_id)
-            assert stored is not None  # it was appended above
-            return stored
+            answer = _answer_or_failure(ask)
+            if isinstance(answer, Failure):
+                return self.unanswered(window, recorded, answer)
+            event = event_of(answer)
+            self.ledger.append([event])
+        except NotCanonical as error:
+            return self.unanswered(window, recorded, Failure("answer", str(error)))
         finally:
+            # The event of a failure is in the ledger by now; its tokens are spent as well.
             if self.backend.is_model:
                 self.gate.settle(self.ledger)
+        stored = self.ledger.event(event.event_id)
+        assert stored is not None  # it was appended above
+        return stored
 
-    def skipped(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
+    def unanswered(self, window: WindowRow, recorded: Event, failure: Failure) -> Reflected:
+        """Record why a question has no answer. A spent budget is not a failure: the window waits
+        until the budget allows the question.
+        """
+        if failure.stage != "budget":
+            return self.fail(window, failure)
+        reason = f"what is left of the monthly budget is too little: {failure.message}"
+        return self.skip(window, recorded, reason)
+
+    def skip(self, window: WindowRow, recorded: Event, reason: str) -> Reflected:
         """Record that the gate is closed."""
-        # one that was asked about by hand is skipped already, perhaps for another reason
+        # A window that was asked about by hand is skipped already, perhaps for another reason.
         if window.state != "skipped":
-            made = partial(skipped, window, recorded, self.backend.name, quote(reason, 500))
-            # Of a trajectory, some questions may have been answered since the gate was closed for
+            new_skip = partial(skip_event, window, recorded, self.backend.name, quote(reason, 500))
+            event = new_skip()
+            # Some questions about a trajectory may have been answered since the gate was closed for
             # the first time.
             story = self.ledger.targeting(window.event_id)
-            known = [one.event_id for one in story if one.type == ev.REFLECTION_SKIPPED]
-            self.ledger.append([made(len(known)) if made().event_id in known else made()])
+            skip_ids = [past.event_id for past in story if past.type == ev.REFLECTION_SKIPPED]
+            if event.event_id in skip_ids:
+                event = new_skip(len(skip_ids))
+            self.ledger.append([event])
         return Reflected(window.session_id, window.event_id, "skipped", reason)
 
-    def who(self, window: WindowRow) -> str:
-        """Return whom the backend asks about a window, "" where it asks one alone."""
-        return ""
-
-    def failed(self, window: WindowRow, stage: str, message: str, **facts: Any) -> Reflected:
-        """Record what went wrong; `facts` are further ones of its event, as the function of this
-        name has them.
+    def fail(self, window: WindowRow, *failures: Failure) -> Reflected:
+        """Record failures of one window, at least one; return how its reflection ended, in the
+        words of the last one.
         """
         client = self.who(window)
-        self.ledger.append(
-            [failed(window, self.backend.name, stage, message, client=client, **facts)]
+        backend = self.backend.name
+        events = [failure_event(window, backend, failure, client=client) for failure in failures]
+        self.ledger.append(events)
+        story = self.ledger.targeting(window.event_id)
+        trouble = trouble_of(story, judge_named(backend, client))
+        is_tried_again = trouble is not None and not trouble.is_over(self.max_attempts)
+        stage = failures[-1].stage
+        detail = f"{stage}: {events[-1].data['message']}"
+        return Reflected(
+            window.session_id, window.event_id, "failed", detail, stage, is_tried_again
         )
-        trouble = trouble_of(
-            self.ledger.targeting(window.event_id), judge_named(self.backend.name, client)
+
+    def who(self, window: WindowRow) -> str:
+        """Return the judge that the backend asks about a window, "" for the only one."""
+        return ""
+
+
+def _answer_or_failure(ask: Callable[[], Answer]) -> Answer | Failure:
+    """Return a backend's answer; everything that it raises is a failure."""
+    try:
+        return ask()
+    except (OSError, UnknownTranscript) as error:
+        return Failure("transcript", str(error))
+    except BackendError as error:
+        return Failure(
+            error.stage,
+            str(error),
+            attempts=error.attempts,
+            final=error.final,
+            retry_after=error.retry_after,
+            usage=error.usage,
         )
-        again = trouble is not None and not trouble.is_over(self.max_attempts)
-        said = f"{stage}: {quote(message, 500)}"
-        return Reflected(window.session_id, window.event_id, "failed", said, stage, again)
+    except Exception as error:  # noqa: BLE001  a backend's bug is a recorded failure
+        return Failure("backend", f"{type(error).__name__}: {error}")

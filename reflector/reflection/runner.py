@@ -1,18 +1,18 @@
 """Reflecting on recorded windows: gate, backend, answer, tags.
 
-Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with its
-tags, each step one transaction, and goes on after a crash at any of them without asking again for
-what was answered.
+Invariant: a reflection goes session.recorded → reflection.answered → reflection.completed with
+its tags. Each step is one transaction. After a crash at any step it goes on, without asking again
+for an answer that the ledger has. `reflector.sessions.drain` and the command `reflect` use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.bullets import DROPPED, unquoted_words
@@ -27,12 +27,20 @@ from reflector.ledger.errors import Conflict
 from reflector.ledger.store import WindowRow
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import waiting_for_budget
-from reflector.reflection.recorder import Recorder, Reflected, reflection_id_of
+from reflector.reflection.recorder import (
+    Failure,
+    Recorder,
+    Reflected,
+    reflection_id_of,
+    with_stop_reason,
+)
 from reflector.reflection.trouble import REDACTED, Trouble, judge_in, trouble_of
-from reflector.reflection.window import Session, names_in
+from reflector.reflection.window import Session, window_names, writer_of
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
+    from reflector.judges.answers import Parsed
+    from reflector.reflection.standing import Grounded
     from reflector.transcripts.message import Message
 
 #: Which failed reflections are tried: those whose pause is over, all that have attempts left (but
@@ -43,10 +51,10 @@ Retry = Literal["due", "left", "all"]
 class Runner(Recorder):
     """Finishes open windows of one ledger with one backend.
 
-    held  messages of windows as their scans read them, by window
+    scanned  messages of windows as their scans read them, by window
     """
 
-    held: Mapping[str, Sequence[Message]] = MappingProxyType({})
+    scanned: Mapping[str, Sequence[Message]] = MappingProxyType({})
 
     def finish_pending(self, *, retry: Retry = "due") -> list[Reflected]:
         """Finish every open window, oldest first."""
@@ -61,247 +69,294 @@ class Runner(Recorder):
         """Return whether an open window would be tried now."""
         if retry == "all" or window.state != "failed":
             return True
-        if not self.backend.quotes and self._of_another(window) is not None:
+        if not self.backend.quotes and self._failure_of_another(window) is not None:
             return False
         trouble = self.trouble(window)
-        return trouble is None or (
-            not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry)
-        )
+        if trouble is None:
+            return True
+        return not trouble.is_over(self.max_attempts) and _pause_is_over(trouble, retry)
 
     def trouble(self, window: WindowRow) -> Trouble | None:
-        """Return what this judge's failures on a window say about its next try; None for one
+        """Return this judge's failures on a window, which decide on its next try; None for a window
         that did not fail last.
         """
         if window.state != "failed":
             return None
-        return trouble_of(
-            self.ledger.targeting(window.event_id), judge_named(self.backend.name, self.who(window))
-        )
+        story = self.ledger.targeting(window.event_id)
+        return trouble_of(story, judge_named(self.backend.name, self.who(window)))
 
-    def _of_another(self, window: WindowRow) -> Event | None:
-        """Return the last failure of a window where another judge was asked and gave no answer:
-        whoever asked a model is owed its answer, and a judge that reads less does not take its
+    def _failure_of_another(self, window: WindowRow) -> Event | None:
+        """Return the last failure of a window if another judge was asked and gave no answer.
+
+        If you asked a model, you are owed its answer: a judge that reads less does not take its
         place unasked.
         """
         if window.state != "failed":
             return None
         trouble = trouble_of(self.ledger.targeting(window.event_id))
-        is_its = trouble is None or trouble.last.facts.get("backend") == self.backend.name
-        return trouble.last if trouble and not is_its and trouble.stage in NO_ANSWER else None
+        if trouble is None or trouble.last.facts.get("backend") == self.backend.name:
+            return None
+        return trouble.last if trouble.stage in NO_ANSWER else None
 
     def resting(self, windows: Sequence[WindowRow], retry: Retry = "due") -> set[str]:
-        """Return who is left alone for now: what they refused one window they would refuse the
+        """Return the judges that are left alone for now: one that refused a window would refuse the
         others.
         """
-        troubles = [] if retry == "all" else [(window, self.trouble(window)) for window in windows]
-        rest = [
-            one
-            for one, trouble in troubles
-            if trouble and trouble.outages and not _pause_is_over(trouble, retry)
-        ]
-        return {self.who(window) for window in rest}
+        resting: set[str] = set()
+        for window in windows if retry != "all" else ():
+            trouble = self.trouble(window)
+            if trouble and trouble.outages and not _pause_is_over(trouble, retry):
+                resting.add(self.who(window))
+        return resting
 
     def who(self, window: WindowRow) -> str:
-        """Return whom the backend asks about a window, "" where it asks one alone."""
+        """Return the judge that the backend asks about a window, "" for the only one."""
         if not isinstance(self.backend, Asks):
             return ""
         recorded = self.ledger.event(window.event_id)
-        return self.backend.who(str(((recorded and recorded.data) or {}).get("agent") or ""))
+        return self.backend.who(writer_of(recorded) if recorded is not None else "")
 
     def reopened(self) -> list[WindowRow]:
         """Return the windows that waited for a budget which allows them now, oldest first."""
         waiting = waiting_for_budget(self.ledger)
         if not waiting or not self.backend.is_model:
             return waiting
-        lacks = isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day()
-        return [] if lacks else waiting
+        is_spent = isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day()
+        return [] if is_spent else waiting
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
-        """Take one window through the steps it still lacks; a forced one goes past the gate."""
+        """Take one window through the steps that it lacks; a forced one goes past the gate."""
         recorded = self.ledger.event(window.event_id)
         if recorded is None or recorded.data is None:
-            return self.failed(
-                window, REDACTED, ("the session's event was redacted before it was judged")
-            )
+            reason = "the session's event was redacted before it was judged"
+            return self.fail(window, Failure(REDACTED, reason))
         if recorded.type == ev.TRAJECTORY_RECORDED:
-            from reflector.reflection.trajectories import finish
+            from reflector.reflection.trajectories import finish_trajectory
 
-            return finish(self, window, recorded, forced=forced)[0]
-        session, before = self.session(recorded), self._of_another(window)
+            return finish_trajectory(self, window, recorded, forced=forced).reflected
+        session = self.session(recorded)
+        earlier_failure = self._failure_of_another(window)
         iteration, answer = self._last_answer(window)
-        asked = answer or self._ask(window, session, iteration, forced=forced)
-        done = asked if isinstance(asked, Reflected) else self._complete(window, session, asked)
-        return (
-            replace(done, instead_of=judge_in(before))
-            if before and done.outcome == "completed"
-            else done
-        )
+        stored = answer or self._ask(window, session, iteration, forced=forced)
+        if isinstance(stored, Reflected):
+            return stored
+        reflected = self._complete(window, session, stored)
+        if earlier_failure is None or reflected.outcome != "completed":
+            return reflected
+        return replace(reflected, instead_of=judge_in(earlier_failure))
 
     def session(self, recorded: Event) -> Session:
-        """Read the session of a recorded window; a window that cites nothing asks nothing of the
+        """Return the session of a recorded window; a window that cites nothing needs none of the
         others.
         """
-        asks = names_in(recorded, "cited") or names_in(recorded, "carried")
-        return Session.read(self.ledger, recorded) if asks else Session(recorded)
+        cites = window_names(recorded, "cited") or window_names(recorded, "carried")
+        return Session.read(self.ledger, recorded) if cites else Session(recorded)
 
     def request(self, session: Session) -> Request:
-        """Return what the backend is asked about a recorded window, which must not be redacted."""
-        recorded, read = session.recorded, session.text(self.backend)
-        known = {row.name: row for row in self.ledger.rows() if row.counts}
-        cited = tuple(
-            name
-            for name in dict.fromkeys([*read.carried, *names_in(recorded, "cited")])
-            if name in known
-        )
+        """Return the question about a recorded window, which must not be redacted."""
+        recorded = session.recorded
+        text = session.text(self.backend)
+        rows = {row.name: row for row in self.ledger.rows() if row.counts}
+        names = dict.fromkeys([*text.carried, *window_names(recorded, "cited")])
+        cited = tuple(name for name in names if name in rows)
+        shown = [row for row in rows.values() if row.status == "live" or row.name in cited]
+        scanned = self.scanned.get(recorded.event_id, ())
         return Request(
             session_id=recorded.session_id or "",
-            playbook=tuple(
-                row.bullet for row in known.values() if row.status == "live" or row.name in cited
-            ),
+            playbook=tuple(row.bullet for row in shown),
             cited=cited,
-            again=tuple(read.carried),
-            messages=partial(read.messages, known.keys(), self.held.get(recorded.event_id, ())),
-            agent=str(recorded.facts.get("agent") or ""),
-            passed=read.passed,
-            judged=read.judged,
-            settled=read.settled,
+            again=tuple(text.carried),
+            messages=partial(text.messages, rows.keys(), scanned),
+            agent=writer_of(recorded),
+            passed=text.passed,
+            judged=text.judged,
+            settled=text.settled,
         )
 
     def _last_answer(self, window: WindowRow) -> tuple[int, Event | None]:
-        """(iteration, its answer): the last one, or the next without one where the last could
-        not be read.
+        """Return the last iteration and its answer, or the next iteration and None if the last
+        answer could not be read.
         """
         if window.state == "pending":
             return 1, None
         reflection_id = reflection_id_of(window.event_id, self.backend.name)
-        found = [
-            event
-            for event in self.ledger.targeting(window.event_id)
-            if event.reflection_id == reflection_id
-        ]
-        answers = [event for event in found if event.type == ev.REFLECTION_ANSWERED]
+        story = self.ledger.targeting(window.event_id)
+        story = [event for event in story if event.reflection_id == reflection_id]
+        answers = [event for event in story if event.type == ev.REFLECTION_ANSWERED]
         if not answers:
             return 1, None
-        data = answers[-1].data or {}
-        last, since = int(data.get("iteration", 1)), found[found.index(answers[-1]) + 1 :]
-        anew = self.backend.quotes and any(_asks_anew(event) for event in since)
+        answer = answers[-1]
+        iteration = int(answer.facts.get("iteration", 1))
+        since = story[story.index(answer) + 1 :]
+        is_refused = self.backend.quotes and any(_asks_anew(event) for event in since)
         # An earlier version asked about a large window in parts; what it did not finish is asked
-        # anew.
-        return (last + 1, None) if anew or data.get("parts", 1) > 1 else (last, answers[-1])
+        # again as a whole.
+        if is_refused or answer.facts.get("parts", 1) > 1:
+            return iteration + 1, None
+        return iteration, answer
 
     def _ask(
         self, window: WindowRow, session: Session, iteration: int, *, forced: bool
     ) -> Event | Reflected:
-        """Return the backend's answer, appended."""
-        recorded, request = session.recorded, self.request(session)
-        learns = self.gate.config.curate and self.backend.quotes
-        # What an empty playbook lacks can be asked all the same: so the first bullet may be
-        # proposed.
-        has = {"cited": bool(request.cited), "live": learns or bool(request.playbook)}
-        gate = self.gate.check(
-            self.ledger, recorded, **has, is_model=self.backend.is_model, forced=forced
+        """Return the backend's answer as appended; if there is none, how the reflection ended."""
+        recorded = session.recorded
+        request = self.request(session)
+        is_quoting = self.backend.quotes
+        learns = self.gate.config.curate and is_quoting
+        allowance = self.gate.check(
+            self.ledger,
+            recorded,
+            cited=bool(request.cited),
+            # An empty playbook can be asked about, so that its first bullet can be proposed.
+            live=learns or bool(request.playbook),
+            is_model=self.backend.is_model,
+            forced=forced,
         )
-        if isinstance(gate, str):
-            return self.skipped(window, recorded, gate)
+        if isinstance(allowance, str):
+            return self.skip(window, recorded, allowance)
         reserve = partial(self.gate.reserve, self.ledger, forced=forced)
-        request = replace(request, allowance=gate, reserve=reserve, learns=learns)
-        asked: dict[str, Any] = (
-            {"asked": [*request.cited], "again": [*request.again]} if self.backend.quotes else {}
+        request = replace(request, allowance=allowance, reserve=reserve, learns=learns)
+        question: dict[str, Any] = {}
+        if is_quoting:
+            question |= {"asked": [*request.cited], "again": [*request.again]}
+        if learns:
+            question["learns"] = True
+        event_of = partial(
+            events_of.answer_event,
+            recorded,
+            self.backend.name,
+            request.mode,
+            place=(iteration, 1),
+            question=question,
         )
-        asked |= {"learns": True} if learns else {}
-        place, name = (iteration, 1), self.backend.name
-        kept = partial(events_of.answered, recorded, name, request.mode, place=place, asked=asked)
-        return self.put(window, recorded, partial(self.backend.answer, request), kept)
+        ask = partial(self.backend.answer, request)
+        return self.ask_and_store(window, recorded, ask, event_of)
 
     def _complete(self, window: WindowRow, session: Session, answer: Event) -> Reflected:
+        """Read an answer, append what it comes to, and return how the reflection ended."""
         if answer.data is None:
-            return self.failed(window, "answer", "the answer was redacted before it was read")
-        # Of a window that cites nothing there is no answer to read, and most cite nothing.
-        from reflector.judges.answers import PARSER_VERSION, read_answer
-        from reflector.reflection.standing import fault_in, overruled, rests_on, settled
+            redacted = "the answer was redacted before it was read"
+            return self.fail(window, Failure("answer", redacted))
+        # Most windows cite nothing, so they have no answer and do without these imports.
+        from reflector.judges.answers import read_answer
+        from reflector.reflection.standing import fault_in, grounded
 
         parsed = read_answer(answer.data)
         if fault := fault_in(self.ledger, answer, parsed):
-            if answer.meta.get("stop_reason") == "refusal":
-                # A model that declined once declines the same question again, unless a person says
-                # otherwise.
-                return self.failed(window, "answer", "the model declined to answer", final=True)
-            return self.failed(window, "parse", _unread(fault, answer), parser=PARSER_VERSION)
-        recorded, reflection_id = session.recorded, answer.reflection_id or ""
-        held = self.held.get(recorded.event_id, ())
+            return self.fail(window, _no_answer(fault, answer))
+        scanned = self.scanned.get(session.recorded.event_id, ())
+        trusted = self.gate.config.trusted
         try:
-            found, learned = rests_on(
-                self.ledger, session, answer, parsed.tags, self.gate.config.trusted, held
-            )
+            ground = grounded(self.ledger, session, answer, parsed.tags, trusted, scanned)
         except (OSError, UnknownTranscript) as error:
-            return self.failed(window, "transcript", str(error))
-        done = partial(
-            events_of.completed,
-            recorded,
+            return self.fail(window, Failure("transcript", str(error)))
+        try:
+            reading = self._append_reading(session, answer, parsed, ground)
+        except Conflict:  # you retracted one of these tags a moment ago
+            session = self.session(session.recorded)
+            reading = self._append_reading(session, answer, parsed, ground)
+        return _reflected(window, session.recorded, reading)
+
+    def _append_reading(
+        self, session: Session, answer: Event, parsed: Parsed, ground: Grounded
+    ) -> _Reading:
+        """Append in one transaction all that an answer comes to, and return it.
+
+        Raises:
+            Conflict: one of the tags was retracted meanwhile.
+        """
+        from reflector.reflection.standing import retractions_by_person, settle_tags
+
+        rows = self.ledger.rows()
+        counting = frozenset(row.name for row in rows if row.counts)
+        reflection_id = answer.reflection_id or ""
+        settled = settle_tags(
+            self.ledger, session, self.backend, parsed.tags, counting, reflection_id
+        )
+        events = events_of.completion_events(
+            session.recorded,
             reflection_id,
             parsed,
             answer,
-            grounds=found,
-            more=learned,
+            {row.name: row.status for row in rows},
+            settled.tags,
+            ground.grounds,
+            ground.learned,
         )
-        for is_last in (False, True):
-            rows = self.ledger.rows()
-            status = {row.name: row.status for row in rows}
-            counting = [row.name for row in rows if row.counts]
-            tags, out, was = settled(
-                self.ledger, session, self.backend, parsed.tags, counting, reflection_id
-            )
-            events = done(status, tags)
-            try:
-                self.ledger.append([*out, *events, *overruled(self.ledger, session, events)])
-                break
-            except Conflict:  # a person retracted one of these tags a moment ago
-                if is_last:
-                    raise
-                session = self.session(recorded)
-        tagged = [event.data for event in events[1:]]
-        verdicts = [
-            f"{tag['name']} {tag['tag']}{unquoted_words(tag)}"
-            + (f" (was {was[tag['name']]})" if tag["name"] in was else "")
-            for tag in tagged
-            if tag["disposition"] == "counted" or tag["name"] in was
-        ]
-        decided = {tag["name"] for tag in tagged if tag["disposition"] == "counted"}
-        undecided = tuple(
-            name for name in names_in(recorded, "cited") if name in counting and name not in decided
-        )
-        more: Any = {"undecided": undecided, "dropped": tuple(_dropped(tagged))}
-        return Reflected(
-            window.session_id, window.event_id, "completed", ", ".join(verdicts), **more
-        )
+        overruled = retractions_by_person(self.ledger, session, events)
+        self.ledger.append([*settled.retractions, *events, *overruled])
+        return _Reading([event.data for event in events[1:]], settled.overturned, counting)
 
 
-def _dropped(tagged: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+class _Reading(NamedTuple):
+    """What an answer came to.
+
+    tags        the data of the events of its tags
+    overturned  the session's earlier verdicts that it took out of the count, by bullet
+    counting    the bullets that count
+    """
+
+    tags: Sequence[Mapping[str, Any]]
+    overturned: Mapping[str, str]
+    counting: Collection[str]
+
+
+def _reflected(window: WindowRow, recorded: Event, reading: _Reading) -> Reflected:
+    """Return a completed reflection, with its verdicts in words."""
+    decided = {tag["name"] for tag in reading.tags if tag["disposition"] == "counted"}
+    verdicts: list[str] = []
+    for tag in reading.tags:
+        name = tag["name"]
+        earlier = reading.overturned.get(name)
+        if tag["disposition"] == "counted" or earlier is not None:
+            change = f" (was {earlier})" if earlier is not None else ""
+            verdicts.append(f"{name} {tag['tag']}{unquoted_words(tag)}{change}")
+    cited = window_names(recorded, "cited")
+    undecided = [name for name in cited if name in reading.counting and name not in decided]
+    return Reflected(
+        window.session_id,
+        window.event_id,
+        "completed",
+        ", ".join(verdicts),
+        dropped=tuple(_dropped(reading.tags)),
+        undecided=tuple(undecided),
+    )
+
+
+def _dropped(tags: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the helpful and harmful verdicts that do not count, each with the reason."""
-    for tag in tagged:
-        if tag["tag"] in ("helpful", "harmful") and (why := DROPPED.get(tag["disposition"])):
-            yield f"{tag['name']} {tag['tag']}, not counted: {why}"
+    for tag in tags:
+        reason = DROPPED.get(tag["disposition"])
+        if reason and tag["tag"] in ("helpful", "harmful"):
+            yield f"{tag['name']} {tag['tag']}, not counted: {reason}"
 
 
-def _unread(fault: str, answer: Event) -> str:
-    """Return why an answer is none, with how it ended where that may be the cause."""
-    ended = str(answer.meta.get("stop_reason") or "")
+def _no_answer(fault: str, answer: Event) -> Failure:
+    """Return the failure of an answer that is none."""
+    from reflector.judges.answers import PARSER_VERSION
+
+    stop_reason = str(answer.meta.get("stop_reason") or "")
+    if stop_reason == "refusal":
+        # A model that declined once declines the same question again, unless you ask for it.
+        return Failure("answer", "the model declined to answer", final=True)
+    message = with_stop_reason(fault, answer)
     if not str(answer.facts.get("answer", "")).strip():
-        return f"the answer is empty (stop_reason {ended or 'unknown'})"
-    return fault if ended in ("", "end_turn", "stop_sequence") else f"{fault} (stop_reason {ended})"
+        message = f"the answer is empty (stop_reason {stop_reason or 'unknown'})"
+    return Failure("parse", message, parser=PARSER_VERSION)
 
 
 def _pause_is_over(trouble: Trouble, retry: Retry) -> bool:
-    return datetime.now(UTC) >= (trouble.not_before if retry == "left" else trouble.next_try)
+    end = trouble.not_before if retry == "left" else trouble.next_try
+    return datetime.now(UTC) >= end
 
 
 def _asks_anew(event: Event) -> bool:
-    """True for a failure after which the model is asked once more about the whole window: this very
-    parser would fail again, or the model declined to answer.
+    """Return whether the model is asked again about the whole window after this event: a failure
+    of this very parser, which would fail again, or of a model that declined to answer.
     """
     from reflector.judges.answers import PARSER_VERSION
 
     if event.type != ev.REFLECTION_FAILED:
         return False
-    declined = event.facts.get("stage") == "answer" and bool(event.facts.get("final"))
-    return event.facts.get("parser") == PARSER_VERSION or declined
+    is_declined = event.facts.get("stage") == "answer" and bool(event.facts.get("final"))
+    return event.facts.get("parser") == PARSER_VERSION or is_declined

@@ -1,19 +1,20 @@
-"""What a session says of a bullet in the end: by a later reading of it, by a person, or by a better
-parser.
+"""The verdict of a session on a bullet in the end: by a later reading of it, by a person, or by a
+better parser.
 
-Invariant: a session says one thing of a bullet, that of the last window for which it was judged.
+Invariant: a session has one verdict on a bullet, that of the last window for which it was judged.
 The same verdict again adds no tag. Another one adds its tag, and a retraction takes the earlier tag
 out of the count in the same transaction: nothing is subtracted, and `blame` shows both.
 
 A person has the last word on a citation. Their verdict is a reflection of its own on the window, by
-the actor `human`; it takes what others say of the bullet in that session, earlier and later, out of
-the count by retractions. Where the verdict is taken back, so are these. What a person retracted
-stays retracted, so a later window does not say it again, and what they put back stays in the count.
+the actor `human`. It takes other verdicts on the bullet in that session, earlier and later, out of
+the count by retractions. If the verdict is taken back, so are these. A verdict that a person
+retracted stays retracted, so a later window does not repeat it; one that they put back stays in the
+count.
 
-Where today's parser reads other tags in an answer than those that count, the old reflection is
-retracted and the new reading appended. Answers of a backend that rereads are left out: only
-together do they say what their session says. So are those about trajectories, each to a question of
-its own.
+If today's parser reads other tags in an answer than those that count, the old reflection is
+retracted and the new reading appended. Answers of a backend that rereads are not parsed again,
+because only together are they the verdict of their session. Neither are those about trajectories,
+each to a question of its own.
 """
 
 from __future__ import annotations
@@ -21,29 +22,27 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
-from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, fault_of, read_answer
+from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.judges.evidence import Ground, grounds, unquoted
 from reflector.judges.protocol import Answer, Backend
 from reflector.judges.registry import is_rereading
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import recorder as events_of
-from reflector.reflection.checking import fault_of_proposals, learned_in
+from reflector.reflection.checking import MODE, answer_fault, learned_in
 from reflector.reflection.window import (
     STORY,
-    Given,
+    Judgement,
     Session,
-    is_retracted,
-    names_in,
     own_messages,
-    retractions,
     tags_of,
+    window_names,
 )
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import cited_names
@@ -52,111 +51,105 @@ from reflector.transcripts.reading import UnknownTranscript
 
 Change = Literal["read", "changed", "same", "unreadable"]
 
-_MAX_WHY = 500
-_JUDGED = "a person judged it: {}"
+_MAX_REASON_CHARACTERS = 500
+_JUDGED_BY_PERSON = "a person judged it: {}"
 
 
-def settled(
+class Settled(NamedTuple):
+    """The changes that a reading of a window makes in its session.
+
+    tags         those that the session does not have yet
+    retractions  of the session's verdicts that these tags overturn
+    overturned   the same verdicts, by bullet
+    """
+
+    tags: list[ParsedTag]
+    retractions: list[NewEvent]
+    overturned: dict[str, str]
+
+
+def settle_tags(
     ledger: Ledger,
     session: Session,
     backend: Backend,
     tags: Sequence[ParsedTag],
     counting: Collection[str],
     reflection_id: str,
-) -> tuple[list[ParsedTag], list[NewEvent], dict[str, str]]:
-    """Return what a backend's reading of a window changes: the tags that the session has not said
-    before, retractions of those that they overturn, and their verdicts by name.
+) -> Settled:
+    """Return what a backend's reading of a window changes.
+
+    A tag is new, repeats a verdict of the session, or overturns one. `counting` has the names of
+    the bullets that count.
     """
     if not backend.rereads:
-        return list(tags), [], {}
-    given = [one for one in session.given if one.tag.actor == backend.name]
-    before = {event.event_id for event in session.earlier}
-    read = session.text(backend)
-    again = {*read.carried, *read.settled}
-    judged = {one.window_id for one in given}
-    # A window that failed is tried again when later ones are done, which have read all that it has.
-    later = [event for event in session.later if event.event_id in judged]
-    overtaken = frozenset(name for event in later for name in names_in(event, "carried"))
-    added: list[ParsedTag] = []
-    overturned: list[NewEvent] = []
-    was: dict[str, str] = {}
+        return Settled(list(tags), [], {})
+    own = [judgement for judgement in session.judgements if judgement.tag.actor == backend.name]
+    reread = _reread(session, backend, own)
+    overtaken = _overtaken(session, own)
+    settled = Settled([], [], {})
     for tag in tags:
-        verdict, name = tag.tag or "", tag.name
-        if verdict not in VERDICTS or name not in counting:
-            added.append(tag)
+        if tag.tag not in VERDICTS or tag.name not in counting:
+            settled.tags.append(tag)
             continue
-        if name in overtaken:
+        if tag.name in overtaken:
             continue
-        said = [
-            one for one in given if one.name == name and one.window_id in before and name in again
-        ]
-        if verdict == "neutral":
-            is_said = (
-                bool(said)
-                and said[-1].verdict == verdict
-                and said[-1].is_broken == (tag.followed == "no")
-            )
-        else:
-            is_said = any(
-                one.verdict == verdict and _is_so(ledger, one) is not False for one in said
-            )
-        if not is_said:
-            added.append(tag)
-        for one in said:
-            if one.verdict not in (verdict, "neutral") and _is_so(ledger, one):
-                reason = f"overturned by a later window of the session, which says {verdict}"
-                overturned.append(_retraction(ledger, one, reason, one.tag.actor, reflection_id))
-                was[one.name] = one.verdict
-    return added, overturned, was
+        earlier = [judgement for judgement in reread if judgement.name == tag.name]
+        if not _is_repeated(ledger, tag, earlier):
+            settled.tags.append(tag)
+        for judgement in earlier:
+            if _is_overturned(ledger, tag, judgement):
+                reason = f"overturned by a later window of the session, which says {tag.tag}"
+                settled.retractions.append(
+                    _retraction(ledger, judgement, reason, judgement.tag.actor, reflection_id)
+                )
+                settled.overturned[judgement.name] = judgement.verdict
+    return settled
 
 
-def fault_in(ledger: Ledger, given: Event, parsed: Parsed) -> str:
-    """Return why this is no answer to what was asked, "" for an answer. One of a judge that needs
-    no evidence, or of an earlier version, only has to be whole.
+def _reread(session: Session, backend: Backend, own: Sequence[Judgement]) -> list[Judgement]:
+    """Return the backend's judgements on earlier windows whose citations it has read again."""
+    text = session.text(backend)
+    names = {*text.carried, *text.settled}
+    earlier = {window.event_id for window in session.earlier}
+    reread = [judgement for judgement in own if judgement.name in names]
+    return [judgement for judgement in reread if judgement.window_id in earlier]
+
+
+def _overtaken(session: Session, own: Sequence[Judgement]) -> set[str]:
+    """Return the names that a later window has judged.
+
+    A window that failed is tried again when later ones are done, which have read all that it has.
     """
-    data = given.facts
-    if "asked" not in data:
-        return parsed.fault
-    live = {row.name for row in ledger.rows() if row.counts}
-    if (fault := fault_of(parsed, data["asked"] or live)) or not data.get("learns"):
-        return fault
-    return fault_of_proposals(data["answer"], live)
+    judged = {judgement.window_id for judgement in own}
+    overtaken: set[str] = set()
+    for window in session.later:
+        if window.event_id in judged:
+            overtaken.update(window_names(window, "carried"))
+    return overtaken
 
 
-def rests_on(
-    ledger: Ledger,
-    session: Session,
-    given: Event,
-    tags: Sequence[ParsedTag],
-    trusted: Collection[str],
-    held: Sequence[Message] = (),
-) -> tuple[Mapping[int, Ground], Mapping[str, Any]]:
-    """Return what the tags of an answer rest on, by their index, and what it says that the playbook
-    lacks, as its reading keeps it; nothing for one that was not asked for evidence, which its event
-    says by what it was `asked`. Raises OSError and UnknownTranscript where the transcript cannot be
-    read.
-    """
-    data = given.facts
-    if "asked" not in data:
-        return {}, {}
-    advice = {row.name: row.text for row in ledger.rows() if row.counts}
-    messages = partial(session.shown(frozenset(data["again"])).messages, advice.keys(), held)
-    if data.get("unquoted"):
-        found = unquoted(tags)
-    else:
-        found = grounds(tags, messages(), data["asked"], advice.values(), trusted)
-    return found, learned_in(data, messages(), advice.values())
+def _is_repeated(ledger: Ledger, tag: ParsedTag, earlier: Sequence[Judgement]) -> bool:
+    if tag.tag != "neutral":
+        return any(
+            judgement.verdict == tag.tag and _stands(ledger, judgement) is not False
+            for judgement in earlier
+        )
+    is_broken = tag.followed == "no"
+    last = earlier[-1] if earlier else None
+    return last is not None and last.verdict == "neutral" and last.is_broken == is_broken
 
 
-def _is_so(ledger: Ledger, given: Given) -> bool | None:
-    """Return whether the session says a verdict by now; None where a person decided on it."""
-    lines = [retractions(ledger, event.event_id) for event in (given.tag, given.completed)]
-    if any(
-        event.actor not in (given.tag.actor, "reparse")
-        for line in lines
-        for event in _decisions(line)
-    ):
-        return None
+def _is_overturned(ledger: Ledger, tag: ParsedTag, judgement: Judgement) -> bool:
+    return judgement.verdict not in (tag.tag, "neutral") and bool(_stands(ledger, judgement))
+
+
+def _stands(ledger: Ledger, judgement: Judgement) -> bool | None:
+    """Return whether a judgement is in the count; None if a person decided on it."""
+    lines = [ledger.retractions(event_id) for event_id in judgement.event_ids]
+    for line in lines:
+        for event in _decisions(line):
+            if event.actor not in (judgement.tag.actor, "reparse"):
+                return None
     return not any(len(line) % 2 for line in lines)
 
 
@@ -169,10 +162,59 @@ def _decisions(line: Sequence[Event]) -> Sequence[Event]:
     return line
 
 
+def fault_in(ledger: Ledger, answer: Event, parsed: Parsed) -> str:
+    """Return why a text is no answer to its question, "" for an answer. One of a judge that needs
+    no evidence, or of an earlier version, only has to be whole.
+    """
+    data = answer.facts
+    if "asked" not in data:
+        return parsed.fault
+    live = {row.name for row in ledger.rows() if row.counts}
+    return answer_fault(answer, parsed, data["asked"] or live, live)
+
+
+class Grounded(NamedTuple):
+    """What an answer rests on.
+
+    grounds  of its tags, by index
+    learned  what the answer finds missing in the playbook, as fields of its reading
+    """
+
+    grounds: Mapping[int, Ground]
+    learned: Mapping[str, Any]
+
+
+def grounded(
+    ledger: Ledger,
+    session: Session,
+    answer: Event,
+    tags: Sequence[ParsedTag],
+    trusted: Collection[str],
+    scanned: Sequence[Message] = (),
+) -> Grounded:
+    """Return what an answer rests on; nothing for one that was not asked for evidence, whose event
+    has no field `asked`. `scanned` has the window's messages, if they are known.
+
+    Raises:
+        OSError, UnknownTranscript: the transcript cannot be read.
+    """
+    data = answer.facts
+    if "asked" not in data:
+        return Grounded({}, {})
+    advice = {row.name: row.text for row in ledger.rows() if row.counts}
+    text = session.shown(frozenset(data["again"]))
+    messages = partial(text.messages, advice.keys(), scanned)
+    if data.get("unquoted"):
+        tag_grounds = unquoted(tags)
+    else:
+        tag_grounds = grounds(tags, messages(), data["asked"], advice.values(), trusted)
+    return Grounded(tag_grounds, learned_in(data, messages(), advice.values()))
+
+
 @dataclass(frozen=True, slots=True)
 class OpenCitation:
-    """A citation in a window, and the last verdict on it; null where nobody judged it. `uncounted`
-    says why a helpful or harmful one does not count; null for another. An `unquoted` one counts
+    """A citation in a window, and the last verdict on it; null if it is not judged. `uncounted`
+    is why a helpful or harmful one does not count; null for another. An `unquoted` one counts
     without a quote.
     """
 
@@ -187,165 +229,224 @@ class OpenCitation:
     unquoted: bool
     window: Event = field(repr=False)
 
+    @classmethod
+    def of_window(cls, window: Event, name: str, last: Judgement | None) -> OpenCitation:
+        """Return a citation in a window; `last` is the last judgement of it that counts."""
+        citation = cls(
+            window.session_id,
+            window.position,
+            window.recorded_at,
+            name,
+            verdict=None,
+            by=None,
+            reason="",
+            uncounted=None,
+            unquoted=False,
+            window=window,
+        )
+        if last is None:
+            return citation
+        return replace(
+            citation,
+            verdict=last.raw_verdict,
+            by=last.tag.actor,
+            reason=last.reason,
+            uncounted=last.uncounted,
+            unquoted=last.is_unquoted,
+        )
+
 
 def citations(
     ledger: Ledger, *, session_id: str | None = None, decided: bool = False, judged: bool = False
 ) -> list[OpenCitation]:
-    """Return what a person may judge, newest first: bullets that count, that a session cites and
-    nothing decided; with `decided` also those that others decided, with `judged` those that a
-    person did. Raises LedgerError.
+    """Return the citations that you may judge, newest first: of bullets that count, the last one in
+    a session, if it has no helpful or harmful verdict.
+
+    decided  include those that others decided
+    judged   include also those that a person judged
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
     known = {row.name for row in ledger.rows() if row.counts}
-    # Of all sessions in a few questions: several for each would take seconds.
+    # Of all sessions in a few queries: several for each would take seconds.
     stories: dict[str | None, list[Event]] = defaultdict(list)
     for event in ledger.events(session_id=session_id, types=STORY):
         stories[event.session_id].append(event)
-    windows = {event.event_id: event for story in stories.values() for event in story}
-    taken_back = {event.target_id for event in ledger.events(types=(ev.EVIDENCE_RETRACTED,))}
-
-    @cache
-    def is_out(of: Ledger, event_id: str) -> bool:
-        return event_id in taken_back and is_retracted(of, event_id)
-
-    found: list[OpenCitation] = []
-    seen: set[tuple[str | None, str | None, str]] = set()
-    for row in reversed(ledger.windows(session_id)):
-        # A verdict on a window that still waits for its own reflection would end that wait, for
-        # every bullet.
-        is_over = row.state in ("completed", "given_up")
-        recorded = windows.get(row.event_id) if is_over else None
-        if recorded is None or recorded.data is None or is_out(ledger, recorded.event_id):
+    retracted = ledger.retracted(*(event.event_id for story in stories.values() for event in story))
+    open_citations: list[OpenCitation] = []
+    #: By session and subagent; the newest citation of a bullet comes first.
+    seen: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
+    for window in _judged_windows(ledger, session_id, stories, retracted):
+        place = (window.session_id, window.facts.get("agent_id"))
+        unseen = known - seen[place]
+        names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
+        seen[place].update(names)
+        if not names:
             continue
-        names = [name for name in recorded.data.get("cited", ()) if name in known]
-        read = (
-            Session.read(ledger, recorded, stories[recorded.session_id], is_out).given
-            if names
-            else ()
-        )
-        given = [
-            one
-            for one in read
-            if not any(is_out(ledger, of.event_id) for of in (one.tag, one.completed))
-        ]
+        story = stories[window.session_id]
+        session = Session.read(ledger, window, story, retracted)
         for name in names:
-            key = (recorded.session_id, recorded.data.get("agent_id"), name)
-            if key in seen:
-                continue
-            seen.add(key)
-            said = [one for one in given if one.name == name]
-            if not judged and any(one.tag.actor == ev.HUMAN for one in said):
-                continue
-            if judged or decided or not any(one.is_decided for one in said):
-                last = said[-1] if said else None
-                verdict, by, why = (
-                    (last.said, last.tag.actor, last.reason) if last else (None, None, "")
-                )
-                at = recorded.session_id, recorded.position, recorded.recorded_at
-                how = (last.uncounted, last.is_unquoted) if last else (None, False)
-                found.append(OpenCitation(*at, name, verdict, by, why, *how, recorded))
-    return found
+            judgements = [
+                judgement
+                for judgement in session.judgements_of(name)
+                if retracted.isdisjoint(judgement.event_ids)
+            ]
+            if judged or _is_open(judgements, decided=decided):
+                last = judgements[-1] if judgements else None
+                open_citations.append(OpenCitation.of_window(window, name, last))
+    return open_citations
+
+
+def _judged_windows(
+    ledger: Ledger,
+    session_id: str | None,
+    stories: Mapping[str | None, Sequence[Event]],
+    retracted: Collection[str],
+) -> Iterator[Event]:
+    """Yield the windows whose own reflection is over and that count, newest first.
+
+    A verdict on a window that waits for its own reflection would end that wait, for every bullet.
+    """
+    events = {event.event_id: event for story in stories.values() for event in story}
+    for row in reversed(ledger.windows(session_id)):
+        window = events.get(row.event_id)
+        if row.state not in ("completed", "given_up") or window is None:
+            continue
+        if window.data is None or window.event_id in retracted:
+            continue
+        yield window
+
+
+def _is_open(judgements: Sequence[Judgement], *, decided: bool) -> bool:
+    if any(judgement.is_of_person for judgement in judgements):
+        return False
+    return decided or not any(judgement.is_decided for judgement in judgements)
 
 
 def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
-    """Yield (whether it cites the bullet, message) from the first message of the window that does.
-    Raises OSError and UnknownTranscript.
+    """Yield (whether it cites the bullet, message) from the window's first message that does.
+
+    Raises:
+        OSError, UnknownTranscript: the transcript cannot be read.
     """
-    begun = False
+    has_begun = False
     for message in own_messages(citation.window):
         cites = message.role == "assistant" and citation.name in cited_names(message.text)
-        begun = begun or cites
-        if begun:
+        has_begun = has_begun or cites
+        if has_begun:
             yield cites, message
 
 
-def judge(ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = "") -> Appended:
-    """Record a person's verdict on a citation, take what was said of it in this session before out
-    of the count, and return where the verdict stands. The playbook's lock must be held. Raises
-    LedgerError.
+def record_verdict(
+    ledger: Ledger, citation: OpenCitation, verdict: Verdict, why: str = ""
+) -> Appended:
+    """Record a person's verdict on a citation, and return its place in the ledger.
+
+    It takes earlier verdicts on the bullet in this session out of the count. The playbook's lock
+    must be held.
+
+    Raises:
+        LedgerError: the ledger cannot be read or written.
     """
-    window, name = citation.window, citation.name
-    given = [one for one in Session.read(ledger, window).given if one.name == name]
+    window = citation.window
+    name = citation.name
     tx = ledger.draw()
-    tag = ParsedTag(0, name, verdict, quote(why, _MAX_WHY))
-    text = json.dumps(
-        {"bullet_tags": [{"name": name, "tag": verdict, "rationale": tag.rationale}]},
-        ensure_ascii=False,
-    )
-    answered = events_of.answered(
+    tag = ParsedTag(0, name, verdict, quote(why, _MAX_REASON_CHARACTERS))
+    entry = {"name": name, "tag": verdict, "rationale": tag.rationale}
+    text = json.dumps({"bullet_tags": [entry]}, ensure_ascii=False)
+    answer = events_of.answer_event(
         window, ev.HUMAN, "citation_guided", Answer(text, ev.HUMAN), about=(name, tx)
     )
+    reflection_id = answer.reflection_id or ""
     status = {row.name: row.status for row in ledger.rows()}
     parsed = Parsed("", (tag,), "whole")
-    events = events_of.completed(
-        window, answered.reflection_id or "", parsed, answered, status, [tag]
-    )
-    said, by = _JUDGED.format(verdict), answered.reflection_id
-    stood = (
-        one
-        for one in given
-        if _counts(ledger, one) and (one.is_decided or one.tag.actor == ev.HUMAN)
-    )
-    replaced = [_retraction(ledger, one, said, ev.HUMAN, by) for one in stood]
-    return ledger.append([answered, *replaced, *events], tx=tx)[-1]
+    events = events_of.completion_events(window, reflection_id, parsed, answer, status, [tag])
+    reason = _JUDGED_BY_PERSON.format(verdict)
+    replaced = [
+        _retraction(ledger, judgement, reason, ev.HUMAN, reflection_id)
+        for judgement in Session.read(ledger, window).judgements_of(name)
+        if _is_replaceable(ledger, judgement)
+    ]
+    return ledger.append([answer, *replaced, *events], tx=tx)[-1]
 
 
-def overruled(ledger: Ledger, session: Session, events: Sequence[NewEvent]) -> list[NewEvent]:
+def _is_replaceable(ledger: Ledger, judgement: Judgement) -> bool:
+    is_verdict = judgement.is_decided or judgement.is_of_person
+    return is_verdict and _counts(ledger, judgement)
+
+
+def retractions_by_person(
+    ledger: Ledger, session: Session, events: Sequence[NewEvent]
+) -> list[NewEvent]:
     """Return retractions of those new tags on which a person has had the last word in their
-    session. Where it replaced a verdict by the same judge, that one comes back with it, and the new
-    tag does not. Of several verdicts of the person, each in the place of the one before, the tag
-    comes back with the first.
+    session.
+
+    If it replaced a verdict by the same judge, that one comes back with it, and the new tag does
+    not. Of several verdicts of the person, each in the place of the one before, the tag comes back
+    with the first.
     """
     last = {
-        one.name: one for one in session.given if one.tag.actor == ev.HUMAN and _counts(ledger, one)
+        judgement.name: judgement
+        for judgement in session.judgements
+        if judgement.is_of_person and _counts(ledger, judgement)
     }
-    before = {(one.name, one.tag.actor) for one in session.given if one.is_decided}
-    found = []
+    decided = {
+        (judgement.name, judgement.tag.actor)
+        for judgement in session.judgements
+        if judgement.is_decided
+    }
+    retractions = []
     for event in events:
         name = str(event.data.get("name"))
-        if event.type == ev.BULLET_TAGGED and name in last:
-            first = _first(ledger, session, last[name])
-            by = None if (name, event.actor) in before else first.tag.reflection_id
-            said = _JUDGED.format(last[name].verdict)
-            found.append(events_of.retraction(event, said, ev.HUMAN, reflection_id=by))
-    return found
-
-
-def _first(ledger: Ledger, session: Session, given: Given) -> Given:
-    """Return the first of a person's verdicts of which each took the place of the one before, up
-    to one that counts.
-    """
-    for one in session.given:
-        is_earlier = (
-            one.name == given.name
-            and one.tag.actor == ev.HUMAN
-            and one.tag.position < given.tag.position
+        if event.type != ev.BULLET_TAGGED or name not in last:
+            continue
+        reflection_id = None
+        if (name, event.actor) not in decided:
+            reflection_id = _first_in_line(ledger, session, last[name]).tag.reflection_id
+        reason = _JUDGED_BY_PERSON.format(last[name].verdict)
+        retractions.append(
+            events_of.retraction_event(event, reason, ev.HUMAN, reflection_id=reflection_id)
         )
-        line = retractions(ledger, one.tag.event_id) if is_earlier else []
-        if len(line) % 2 and given.tag.reflection_id in {event.reflection_id for event in line}:
-            return _first(ledger, session, one)
-    return given
+    return retractions
 
 
-def _counts(ledger: Ledger, given: Given) -> bool:
-    return not any(is_retracted(ledger, event.event_id) for event in (given.tag, given.completed))
+def _first_in_line(ledger: Ledger, session: Session, last: Judgement) -> Judgement:
+    """Return the first of a person's verdicts of which each took the place of the one before, up
+    to the last.
+    """
+    for judgement in session.judgements_of(last.name):
+        if not judgement.is_of_person or judgement.tag.position >= last.tag.position:
+            continue
+        line = ledger.retractions(judgement.tag.event_id)
+        is_retracted = len(line) % 2 == 1
+        if is_retracted and last.tag.reflection_id in {event.reflection_id for event in line}:
+            return _first_in_line(ledger, session, judgement)
+    return last
+
+
+def _counts(ledger: Ledger, judgement: Judgement) -> bool:
+    return not ledger.retracted(*judgement.event_ids)
 
 
 def _retraction(
-    ledger: Ledger, given: Given, reason: str, actor: str, reflection_id: str | None
+    ledger: Ledger, judgement: Judgement, reason: str, actor: str, reflection_id: str | None
 ) -> NewEvent:
-    """Return what takes a verdict out of the count; of one that was retracted and put back, what
-    put it back.
+    """Return the event that takes a verdict out of the count. If the verdict was retracted and put
+    back, its target is the event that put it back.
     """
-    last = [given.tag, *retractions(ledger, given.tag.event_id)][-1].event_id
-    return events_of.retraction(given.tag, reason, actor, reflection_id=reflection_id, target=last)
+    last = [judgement.tag, *ledger.retractions(judgement.tag.event_id)][-1]
+    return events_of.retraction_event(
+        judgement.tag, reason, actor, reflection_id=reflection_id, target_id=last.event_id
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Reparsed:
-    """What today's parser makes of a window's answers.
+    """A window's answer as today's parser reads it.
 
     reading  read (it could not be read before), changed, same, unreadable
-    before   the tags as they count, `after` as they would: (name, tag), unusable ones left out
+    before   the tags as they count, `after` as they would: (name, tag), without unusable ones
     """
 
     window_id: str
@@ -363,78 +464,109 @@ def reparse(
     trusted: Collection[str] = ("sure",),
 ) -> Iterator[Reparsed]:
     """Read the recorded answers of every window, or of one session's, oldest first; `trusted` as
-    `Config` has it. Raises LedgerError.
+    `Config` has it.
+
+    Raises:
+        LedgerError: the ledger cannot be read or written.
     """
     for window in ledger.windows(session_id):
         recorded = ledger.event(window.event_id)
         if recorded is None or recorded.data is None or recorded.type == ev.TRAJECTORY_RECORDED:
             continue
         story = ledger.targeting(window.event_id)
-        # The last answer that is neither redacted nor one of the parts in which older versions
-        # asked.
-        # `recount` reads those
-        story = [one for one in story if one.facts.get("mode") != "checked"]
-        answers = [
-            event
-            for event in story
-            if event.type == ev.REFLECTION_ANSWERED and not is_rereading(event.actor)
-        ]
-        whole = [
-            event for event in answers if event.data is not None and event.data.get("parts", 1) == 1
-        ]
-        if whole:
-            yield _reparse(ledger, recorded, story, whole[-1], trusted, dry_run=dry_run)
+        # `recount` reads the answers of checks.
+        story = [event for event in story if event.facts.get("mode") != MODE]
+        answer = _last_whole_answer(story)
+        if answer is not None:
+            yield _reparse(ledger, recorded, story, answer, trusted, dry_run=dry_run)
+
+
+def _last_whole_answer(story: Sequence[Event]) -> Event | None:
+    """Return the last answer that is neither redacted nor one of the parts in which older versions
+    asked.
+    """
+    for event in reversed(story):
+        is_parsed_alone = event.type == ev.REFLECTION_ANSWERED and not is_rereading(event.actor)
+        if is_parsed_alone and event.data is not None and event.data.get("parts", 1) == 1:
+            return event
+    return None
 
 
 def _reparse(
     ledger: Ledger,
     recorded: Event,
-    story: list[Event],
-    given: Event,
+    story: Sequence[Event],
+    answer: Event,
     trusted: Collection[str],
     *,
     dry_run: bool,
 ) -> Reparsed:
-    parsed, window = read_answer(given.facts), (recorded.event_id, recorded.session_id)
-    read = (one for one in reversed(story) if one.type == ev.REFLECTION_COMPLETED)
-    old = next((one for one in read if not retractions(ledger, one.event_id)), None)
-    before = _tags_of(ledger, old) if old is not None else ()
-    usable = (
-        tag
-        for tag in parsed.tags
-        if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS
-    )
-    after = tuple((str(tag.name), str(tag.tag)) for tag in usable)
-    # What was read by an earlier version stays read; what was refused is not taken now for less.
-    if parsed.failed or (old is None and fault_in(ledger, given, parsed)):
-        return Reparsed(*window, "unreadable", before, before)
+    parsed = read_answer(answer.facts)
+    old = _last_reading(ledger, story)
+    before = _tags_in_reading(ledger, old) if old is not None else ()
+    unreadable = Reparsed(recorded.event_id, recorded.session_id, "unreadable", before, before)
+    # What an earlier version read stays read; what was refused is not read now for less.
+    if parsed.failed or (old is None and fault_in(ledger, answer, parsed)):
+        return unreadable
+    after = _usable_tags(parsed)
     if old is not None and before == after:
-        return Reparsed(*window, "same", before, after)
-    reflection_id = given.reflection_id or ""
+        return replace(unreadable, reading="same")
+    session = Session.read(ledger, recorded)
+    try:
+        ground = grounded(ledger, session, answer, parsed.tags, trusted)
+    except (OSError, UnknownTranscript):
+        return unreadable
+    if not dry_run:
+        events = _new_reading(ledger, recorded, old, answer, parsed, ground)
+        ledger.append([*events, *retractions_by_person(ledger, session, events)])
+    return replace(unreadable, reading="read" if old is None else "changed", after=after)
+
+
+def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
+    """Return the last reading that was never retracted."""
+    for event in reversed(story):
+        if event.type == ev.REFLECTION_COMPLETED and not ledger.retractions(event.event_id):
+            return event
+    return None
+
+
+def _new_reading(
+    ledger: Ledger,
+    recorded: Event,
+    old: Event | None,
+    answer: Event,
+    parsed: Parsed,
+    ground: Grounded,
+) -> list[NewEvent]:
+    """Return the events of an answer's reading, in the place of the old one if there is one."""
+    reflection_id = answer.reflection_id or ""
     events: list[NewEvent] = []
     if old is not None:
         reflection_id = identity(
-            "reflection", recorded.event_id, given.actor, "parser", PARSER_VERSION, old.event_id
+            "reflection", recorded.event_id, answer.actor, "parser", PARSER_VERSION, old.event_id
         )
-        events.append(
-            events_of.retraction(old, (f"read again by parser {PARSER_VERSION}"), "reparse")
-        )
+        reason = f"read again by parser {PARSER_VERSION}"
+        events.append(events_of.retraction_event(old, reason, "reparse"))
     status = {row.name: row.status for row in ledger.rows()}
-    session = Session.read(ledger, recorded)
-    try:
-        found, _ = rests_on(ledger, session, given, parsed.tags, trusted)
-    except (OSError, UnknownTranscript):
-        return Reparsed(*window, "unreadable", before, before)
-    events += events_of.completed(
-        recorded, reflection_id, parsed, given, status, parsed.tags, found
+    events += events_of.completion_events(
+        recorded, reflection_id, parsed, answer, status, parsed.tags, ground.grounds
     )
-    if not dry_run:
-        ledger.append([*events, *overruled(ledger, session, events)])
-    return Reparsed(*window, "read" if old is None else "changed", before, after)
+    return events
 
 
-def _tags_of(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
-    """Return (name, tag) of the tags that were read with a reflection."""
-    found: list[Any] = [event.facts for event in tags_of(ledger, completed)]
-    usable = (one for one in found if one.get("disposition") not in ("malformed", "unknown_tag"))
-    return tuple((one.get("name"), one.get("tag")) for one in usable)
+def _usable_tags(parsed: Parsed) -> tuple[tuple[str, str], ...]:
+    usable: list[tuple[str, str]] = []
+    for tag in parsed.tags:
+        if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS:
+            usable.append((tag.name, str(tag.tag)))
+    return tuple(usable)
+
+
+def _tags_in_reading(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
+    """Return (name, tag) of the usable tags that were read with a reflection."""
+    tags: list[Any] = [event.facts for event in tags_of(ledger, completed)]
+    return tuple(
+        (tag.get("name"), tag.get("tag"))
+        for tag in tags
+        if tag.get("disposition") not in ("malformed", "unknown_tag")
+    )

@@ -1,21 +1,22 @@
 """Trajectories in a ledger: recorded once, judged by the runner, and read back.
 
 Invariant: a trajectory is a window. It is known by its question, answer and reports, so recording
-it again adds nothing and asks nobody. Each answer is appended before it is read, and its lessons
+it again adds nothing and asks nothing. Each answer is appended before it is read, and its lessons
 and verdicts follow in one transaction, once each question has an answer. A text that is not an
 answer is a failure. A question that failed is asked again as long as the trajectory is open, by
 drains at most twice, and the others are not.
+
+The runner, `reflector lab trajectory` and `reflector.ground_truth` use it.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from reflector.config import ConfigError
 from reflector.events import event as ev
@@ -36,7 +37,6 @@ from reflector.judges.protocol import (
     MAX_TOKENS,
     OUTAGES,
     Answer,
-    judge_named,
     reply_of,
 )
 from reflector.judges.truth.models import (
@@ -60,70 +60,83 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import SECTIONS
 from reflector.project import DatasetRefused, checked_dataset
 from reflector.reflection import recorder as events_of
-from reflector.reflection.recorder import Recorder, Reflected
-from reflector.reflection.trouble import trouble_of
-from reflector.reflection.window import tags_of
+from reflector.reflection.recorder import Failure, Recorder, Reflected
+from reflector.reflection.window import row_of_window, tags_of
 from reflector.text.bounds import encodable
 from reflector.text.secrets import quote, redact
 
-_log = logging.getLogger("reflector")
 #: The fields of an insight besides its key sentence.
-_HOW = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
+_EXPLANATIONS = ("reasoning", "error_identification", "root_cause_analysis", "correct_approach")
 
 
-def record(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
-    """Record a trajectory once; return its window and event. Raises Mistake where it is too
-    long, and LedgerError.
+def record_trajectory(ledger: Ledger, case: Case) -> tuple[WindowRow, Event]:
+    """Record a trajectory once; return its window and event.
+
+    Raises:
+        Mistake: the trajectory is too long.
+        LedgerError: the ledger cannot be read or written.
     """
-    trajectory = case.trajectory
-    said = trajectory.model_dump(exclude={"created_at", "dataset"})
-    whole = json.dumps(
-        [case.dataset, said, case.ground_truth, case.test_report],
-        sort_keys=True,
-        ensure_ascii=False,
-    )
-    digest = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
-    event_id, session_id = identity(ev.TRAJECTORY_RECORDED, digest), digest[:32]
+    digest = _digest_of(case)
+    event_id = identity(ev.TRAJECTORY_RECORDED, digest)
     if ledger.event(event_id) is None:
-        known = {row.name for row in ledger.rows()}
-        used = list(dict.fromkeys(trajectory.used_bullet_ids))
-        data = {
-            "query": _kept(trajectory.query),
-            "dataset": case.dataset,
-            "answer": _kept(trajectory.generated_answer),
-            "steps": [_kept(step) for step in trajectory.reasoning_steps],
-            "status": trajectory.status,
-            "error": None if trajectory.error_message is None else _kept(trajectory.error_message),
-            "cited": [id_ for id_ in used if id_ in known],
-            "unknown": [quote(id_, 200) for id_ in used if id_ not in known],
-            "ground_truth": _kept(case.ground_truth),
-            "test_report": _kept(case.test_report),
-            "iterations": case.iterations,
-            "language": case.language,
-        }
+        data = _trajectory_data(ledger, case)
         if fault := EVENT_TYPES[ev.TRAJECTORY_RECORDED].fault(data):
             raise Mistake(f"the trajectory cannot be recorded: its {fault}; shorten it")
-        at = trajectory.created_at.isoformat() if trajectory.created_at.tzinfo else None
+        created_at = case.trajectory.created_at
         event = NewEvent(
-            ev.TRAJECTORY_RECORDED, event_id, data, "ingest", occurred_at=at, session_id=session_id
+            ev.TRAJECTORY_RECORDED,
+            event_id,
+            data,
+            "ingest",
+            occurred_at=created_at.isoformat() if created_at.tzinfo else None,
+            session_id=digest[:32],
         )
         ledger.append([event])
     recorded = ledger.event(event_id)
     assert recorded is not None  # it was appended above
-    return _window(ledger, recorded), recorded
+    return row_of_window(ledger, recorded), recorded
 
 
-def _kept(text: str) -> str:
+def _digest_of(case: Case) -> str:
+    """Return the digest by which a trajectory is known: of its question, answer and reports."""
+    trajectory = case.trajectory.model_dump(exclude={"created_at", "dataset"})
+    text = json.dumps(
+        [case.dataset, trajectory, case.ground_truth, case.test_report],
+        sort_keys=True,
+        ensure_ascii=False,
+    )
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _trajectory_data(ledger: Ledger, case: Case) -> dict[str, Any]:
+    """Return the data of the event of a trajectory."""
+    trajectory = case.trajectory
+    error = trajectory.error_message
+    names = {row.name for row in ledger.rows()}
+    used = dict.fromkeys(trajectory.used_bullet_ids)
+    cited = [bullet_id for bullet_id in used if bullet_id in names]
+    unknown = [quote(bullet_id, 200) for bullet_id in used if bullet_id not in names]
+    return {
+        "query": _recordable(trajectory.query),
+        "dataset": case.dataset,
+        "answer": _recordable(trajectory.generated_answer),
+        "steps": [_recordable(step) for step in trajectory.reasoning_steps],
+        "status": trajectory.status,
+        "error": None if error is None else _recordable(error),
+        "cited": cited,
+        "unknown": unknown,
+        "ground_truth": _recordable(case.ground_truth),
+        "test_report": _recordable(case.test_report),
+        "iterations": case.iterations,
+        "language": case.language,
+    }
+
+
+def _recordable(text: str) -> str:
     """Return a text as it is recorded: without secrets, and without lone surrogates, which no
     engine stores.
     """
     return redact(encodable(text))
-
-
-def _window(ledger: Ledger, recorded: Event) -> WindowRow:
-    return next(
-        one for one in ledger.windows(recorded.session_id) if one.event_id == recorded.event_id
-    )
 
 
 def playbook_of(ledger: Ledger) -> Playbook:
@@ -131,14 +144,14 @@ def playbook_of(ledger: Ledger) -> Playbook:
     return Playbook(
         bullets=[
             Bullet(
-                id=one.name,
-                section=SECTIONS[one.section],
-                content=one.text,
-                searchable_text=one.text,
-                helpful=one.helpful,
-                harmful=one.harmful,
+                id=row.name,
+                section=SECTIONS[row.section],
+                content=row.text,
+                searchable_text=row.text,
+                helpful=row.helpful,
+                harmful=row.harmful,
             )
-            for one in ledger.bullets()
+            for row in ledger.bullets()
         ]
     )
 
@@ -156,243 +169,294 @@ def case_of(ledger: Ledger, recorded: Event) -> Case:
         error_message=data.get("error"),
     )
     bullets = {bullet.id: bullet for bullet in playbook_of(ledger).bullets}
-    used = [bullets[name] for name in trajectory.used_bullet_ids if name in bullets]
-    truth, report = data.get("ground_truth", ""), data.get("test_report", "")
     return Case(
         trajectory,
-        truth,
-        report,
-        trajectory.dataset,
-        _iterations(recorded),
-        used,
-        known_language(recorded.facts.get("language")),
+        ground_truth=data.get("ground_truth", ""),
+        test_report=data.get("test_report", ""),
+        dataset=trajectory.dataset,
+        iterations=_iterations(recorded),
+        bullets=[bullets[name] for name in trajectory.used_bullet_ids if name in bullets],
+        language=known_language(data.get("language")),
     )
 
 
 def _iterations(recorded: Event) -> int:
     """Return how often insights are asked for; a file may bring any value."""
-    found = recorded.facts.get("iterations", 1)
-    return found if type(found) is int else 1
+    iterations = recorded.facts.get("iterations", 1)
+    return iterations if type(iterations) is int else 1
 
 
-def finish(
+class Finished(NamedTuple):
+    """How a trajectory's reflection ended, and what its answers come to."""
+
+    reflected: Reflected
+    talk: Talk
+
+
+def finish_trajectory(
     recorder: Recorder,
     window: WindowRow,
     recorded: Event,
     *,
     forced: bool = False,
     builder: Any = None,
-) -> tuple[Reflected, Talk]:
-    """Judge a recorded trajectory: ask what was not answered yet, and append what the answers come
-    to. Where the API is away or a budget is spent, it stays open; the talk has the answers so far.
+) -> Finished:
+    """Judge a recorded trajectory: ask each question that has no answer, and append what the
+    answers come to. If the API is away or a budget is spent, it stays open; the talk has the
+    answers so far.
     """
-    ledger, is_model = recorder.ledger, recorder.backend.is_model
-    try:
-        reply_of(recorder.backend)
-        gate = recorder.gate.check(
-            ledger, recorded, cited=True, live=True, is_model=is_model, forced=forced
-        )
-    except ConfigError as error:  # a drain by rules leaves it to a model
-        gate = str(error)
-    if isinstance(gate, str):
-        return recorder.skipped(window, recorded, gate), Talk()
+    closed = _why_closed(recorder, recorded, forced=forced)
+    if closed is not None:
+        return Finished(recorder.skip(window, recorded, closed), Talk())
     asking = _Asking(recorder, recorded, forced)
     try:
-        case = case_of(ledger, recorded)
+        case = case_of(recorder.ledger, recorded)
         checked_dataset(case.dataset)
         builder = builder or ReflectorPromptBuilder(
             project=recorder.gate.project, language=case.language
         )
-        said = talk(case, builder, asking)
+        answers = talk(case, builder, asking)
     except DatasetRefused as error:  # a file may bring any name
-        return recorder.failed(window, "dataset", str(error), final=True), Talk()
+        failure = Failure("dataset", str(error), final=True)
+        return Finished(recorder.fail(window, failure), Talk())
+    return Finished(_reflected(recorder, window, asking, answers), answers)
+
+
+def _why_closed(recorder: Recorder, recorded: Event, *, forced: bool) -> str | None:
+    """Return why nothing is asked about a trajectory, None if it may be asked about."""
+    try:
+        reply_of(recorder.backend)
+    except ConfigError as error:  # a drain by rules leaves it to a model
+        return str(error)
+    is_model = recorder.backend.is_model
+    allowance = recorder.gate.check(
+        recorder.ledger, recorded, cited=True, live=True, is_model=is_model, forced=forced
+    )
+    return allowance if isinstance(allowance, str) else None
+
+
+def _reflected(recorder: Recorder, window: WindowRow, asking: _Asking, answers: Talk) -> Reflected:
+    """Append what a talk comes to, if each question has an answer; return how it ended."""
     if asking.ended is not None:
-        return asking.ended, said
-    if said.unreadable:
-        return _refused(recorder, window, asking, said), said
+        return asking.ended
+    if answers.unreadable:
+        return recorder.fail(window, *_refused(asking, answers))
     if asking.failure is not None:
-        return asking.failure, said
-    if asking.given is None:
-        return recorder.failed(window, "request", "there is nothing to ask"), said
-    ledger.append(_events(recorded, said, asking.given, ledger))
-    count, verdicts = len(said.insights), [f"{one.bullet_id} {one.tag}" for one in said.evaluations]
-    detail = ", ".join([f"{count} insight{'' if count == 1 else 's'}", *verdicts])
-    return Reflected(window.session_id, window.event_id, "completed", detail), said
+        return asking.failure
+    if asking.last_answer is None:
+        return recorder.fail(window, Failure("request", "there is nothing to ask"))
+    events = _talk_events(recorder.ledger, asking.recorded, answers, asking.last_answer)
+    recorder.ledger.append(events)
+    count = len(answers.insights)
+    insights = f"{count} insight{'' if count == 1 else 's'}"
+    verdicts = [f"{evaluation.bullet_id} {evaluation.tag}" for evaluation in answers.evaluations]
+    detail = ", ".join([insights, *verdicts])
+    return Reflected(window.session_id, window.event_id, "completed", detail)
+
+
+class _Answered(NamedTuple):
+    """An answer, and the number of the time that its question was asked."""
+
+    event: Event
+    tries: int
 
 
 @dataclass(slots=True)
 class _Asking:
-    """The ledger's side of a talk: an answer that it has is given again, any other is asked for.
+    """The ledger's side of a talk: an answer that it has is used again, any other is asked for.
 
-    given    the last answer
-    failure  the last question that failed
-    ended    why nobody is asked any more: the API is away, or a budget is spent
-    answers  by the place of its question, each answer, and how often the question was asked
+    last_answer  the last one that was used
+    failure      the last question that failed
+    ended        why nothing more is asked: the API is away, or a budget is spent
+    answers      by the place of the question
     """
 
     recorder: Recorder
     recorded: Event
     forced: bool
-    given: Event | None = None
+    last_answer: Event | None = None
     failure: Reflected | None = None
     ended: Reflected | None = None
-    answers: dict[tuple[int, int], tuple[Event, int]] = field(default_factory=dict)
+    answers: dict[tuple[int, int], _Answered] = field(default_factory=dict)
 
     def __call__(self, question: Question) -> str:
-        ledger, backend, place = (
-            self.recorder.ledger,
-            self.recorder.backend.name,
-            (question.iteration, question.part),
-        )
-        event: Event | Reflected | None
-        event, tries = self._known(
-            events_of.reflection_id_of(self.recorded.event_id, backend), place
-        )
-        if event is None and self.ended is not None:
-            raise Unanswered("it was not asked")
-        if event is None:
-            window = _window(ledger, self.recorded)
-            kept = partial(
-                events_of.answered, self.recorded, backend, "ground_truth", place=place, tries=tries
-            )
-            event = self.recorder.put(window, self.recorded, partial(self._ask, question), kept)
-        if not isinstance(event, Event):
-            if event.outcome == "skipped" or event.stage in OUTAGES:
-                self.ended = event
-            self.failure = event
-            raise Unanswered(event.detail)
-        self.given = event
-        self.answers[place] = event, tries
-        if event.data is None:
+        """Return the text of a question's answer.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        place = (question.iteration, question.part)
+        tries = self._next_try(place)
+        stored = self.recorder.ledger.event(self._answer_id(place, tries))
+        answer = stored or self._ask(question, place, tries)
+        self.last_answer = answer
+        self.answers[place] = _Answered(answer, tries)
+        if answer.data is None:
             raise Unanswered("the answer was redacted before it was read")
-        text: str = event.data["answer"]
+        text: str = answer.data["answer"]
         return text
 
-    def _known(self, reflection_id: str, place: tuple[int, int]) -> tuple[Event | None, int]:
-        """Return the last answer to the question of a place, None where it is to be asked, and the
-        number of the time. This very parser would find no answer again in what it refused.
-        """
-        ledger, tries = self.recorder.ledger, 1
-        failures = [
-            one
-            for one in ledger.targeting(self.recorded.event_id)
-            if one.type == ev.REFLECTION_FAILED
-        ]
-        refused = {
-            one.facts.get("answer") for one in failures if one.facts.get("parser") == PARSER_VERSION
-        }
-        while (
-            event := ledger.event(events_of.answer_id(reflection_id, *place, tries))
-        ) is not None:
-            if event.event_id not in refused:
-                return event, tries
-            tries += 1
-        return None, tries
+    def _answer_id(self, place: tuple[int, int], tries: int) -> str:
+        reflection_id = events_of.reflection_id_of(
+            self.recorded.event_id, self.recorder.backend.name
+        )
+        return events_of.answer_id(reflection_id, *place, tries)
 
-    def _ask(self, question: Question) -> Answer:
-        backend, gate = self.recorder.backend, self.recorder.gate
+    def _next_try(self, place: tuple[int, int]) -> int:
+        """Return the number of the time that a question is asked, or was asked and its answer is
+        not refused. This very parser would find no answer again in a text that it refused.
+        """
+        refused = {
+            event.facts.get("answer")
+            for event in self.recorder.ledger.targeting(self.recorded.event_id)
+            if event.type == ev.REFLECTION_FAILED and event.facts.get("parser") == PARSER_VERSION
+        }
+        tries = 1
+        while self._answer_id(place, tries) in refused:
+            tries += 1
+        return tries
+
+    def _ask(self, question: Question, place: tuple[int, int], tries: int) -> Event:
+        if self.ended is not None:
+            raise Unanswered("it was not asked")
+        event_of = partial(
+            events_of.answer_event,
+            self.recorded,
+            self.recorder.backend.name,
+            "ground_truth",
+            place=place,
+            tries=tries,
+        )
+        window = row_of_window(self.recorder.ledger, self.recorded)
+        answer = self.recorder.ask_and_store(
+            window, self.recorded, partial(self._reply, question), event_of
+        )
+        if isinstance(answer, Event):
+            return answer
+        if answer.outcome == "skipped" or answer.stage in OUTAGES:
+            self.ended = answer
+        self.failure = answer
+        raise Unanswered(answer.detail)
+
+    def _reply(self, question: Question) -> Answer:
+        backend = self.recorder.backend
         if backend.is_model:
-            most = estimate_tokens(question.prompt) + MAX_TOKENS
-            gate.reserve(self.recorder.ledger, most, forced=self.forced)
+            tokens = estimate_tokens(question.prompt) + MAX_TOKENS
+            self.recorder.gate.reserve(self.recorder.ledger, tokens, forced=self.forced)
         return reply_of(backend)(question)
 
 
-def _refused(recorder: Recorder, window: WindowRow, asking: _Asking, said: Talk) -> Reflected:
-    """Record what was no answer; return how the trajectory stands then."""
-    failures, client = list[NewEvent](), recorder.who(window)
-    for question, why in said.unreadable:
-        answer, tries = asking.answers[question.iteration, question.part]
-        words, place = (
-            f"{question.subject}: {why}",
-            (question.iteration, question.part, tries, PARSER_VERSION),
+def _refused(asking: _Asking, answers: Talk) -> Iterator[Failure]:
+    """Yield the failure of each text that is no answer."""
+    for question, reason in answers.unreadable:
+        answered = asking.answers[question.iteration, question.part]
+        yield Failure(
+            "parse",
+            f"{question.subject}: {reason}",
+            parser=PARSER_VERSION,
+            place=(question.iteration, question.part, answered.tries, PARSER_VERSION),
+            answer_id=answered.event.event_id,
         )
-        about: Any = {"parser": PARSER_VERSION, "place": place, "answer": answer, "client": client}
-        failures.append(events_of.failed(window, recorder.backend.name, "parse", words, **about))
-    recorder.ledger.append(failures)
-    trouble = trouble_of(
-        recorder.ledger.targeting(window.event_id), judge_named(recorder.backend.name, client)
-    )
-    again = trouble is not None and not trouble.is_over(recorder.max_attempts)
-    detail = f"parse: {failures[-1].data['message']}"
-    return Reflected(window.session_id, window.event_id, "failed", detail, "parse", again)
 
 
-def _events(recorded: Event, said: Talk, given: Event, ledger: Ledger) -> list[NewEvent]:
-    """Return what a talk comes to: lessons, the reflection and its tags."""
-    reflection_id = given.reflection_id or ""
-    about: Any = {
-        "session_id": recorded.session_id,
-        "reflection_id": reflection_id,
-        "target_id": recorded.event_id,
-    }
-    lessons = []
-    for index, insight in enumerate(said.insights):
-        text, task = _kept(insight.key_insight)[:MAX_LESSON], recorded.facts["dataset"]
-        how = {name: _kept(getattr(insight, name)) for name in _HOW}
-        event_id = identity(ev.LESSON_RECORDED, reflection_id, index)
-        data = {"kind": "insight", "text": text, "task": task, **how}
-        lessons.append(NewEvent(ev.LESSON_RECORDED, event_id, data, given.actor, **about))
-    analysis = quote("\n".join(insight.key_insight for insight in said.insights), MAX_ANALYSIS)
-    verdicts = enumerate(said.evaluations)
+def _talk_events(
+    ledger: Ledger, recorded: Event, answers: Talk, last_answer: Event
+) -> list[NewEvent]:
+    """Return the events that a talk comes to: lessons, the reflection and its tags."""
+    reflection_id = last_answer.reflection_id or ""
+    lessons = [
+        NewEvent(
+            ev.LESSON_RECORDED,
+            identity(ev.LESSON_RECORDED, reflection_id, index),
+            _lesson_data(recorded, insight),
+            last_answer.actor,
+            session_id=recorded.session_id,
+            reflection_id=reflection_id,
+            target_id=recorded.event_id,
+        )
+        for index, insight in enumerate(answers.insights)
+    ]
+    analysis = "\n".join(insight.key_insight for insight in answers.insights)
     tags = tuple(
-        ParsedTag(n, one.bullet_id, one.tag, quote(one.reason, MAX_RATIONALE))
-        for n, one in verdicts
+        ParsedTag(index, verdict.bullet_id, verdict.tag, quote(verdict.reason, MAX_RATIONALE))
+        for index, verdict in enumerate(answers.evaluations)
     )
-    problems = tuple(quote(problem, 300) for problem in said.problems[:50])
-    parsed = Parsed(analysis, tags, worst(said.strategies), problems)
+    parsed = Parsed(
+        quote(analysis, MAX_ANALYSIS),
+        tags,
+        worst(answers.strategies),
+        tuple(quote(problem, 300) for problem in answers.problems[:50]),
+    )
     status = {row.name: row.status for row in ledger.rows()}
-    done = events_of.completed(recorded, reflection_id, parsed, given, status, parsed.tags)
-    return [*lessons, *done]
+    completion = events_of.completion_events(
+        recorded, reflection_id, parsed, last_answer, status, tags
+    )
+    return [*lessons, *completion]
 
 
-def judged(ledger: Ledger, recorded: Event) -> Talk | None:
-    """Return what the ledger has of a trajectory, without what was redacted; None for one that
-    is not judged.
+def _lesson_data(recorded: Event, insight: Insight) -> dict[str, Any]:
+    return {
+        "kind": "insight",
+        "text": _recordable(insight.key_insight)[:MAX_LESSON],
+        "task": recorded.facts["dataset"],
+        **{name: _recordable(getattr(insight, name)) for name in _EXPLANATIONS},
+    }
+
+
+def judged_trajectory(ledger: Ledger, recorded: Event) -> Talk | None:
+    """Return what the ledger has of a trajectory, without redacted texts; None for one that is not
+    judged.
     """
     story = ledger.targeting(recorded.event_id)
     completed = next((event for event in story if event.type == ev.REFLECTION_COMPLETED), None)
     if completed is None:
         return None
     data: Any = completed.facts
-    given: list[Any] = [event.data for event in tags_of(ledger, completed)]
+    tags: list[Any] = [event.data for event in tags_of(ledger, completed)]
     lessons: list[Any] = [event.data for event in story if event.type == ev.LESSON_RECORDED]
-    return Talk(
-        [
-            Insight(key_insight=one["text"], **{name: one[name] for name in _HOW})
-            for one in lessons
-            if one
-        ],
-        [
-            BulletEvaluation(bullet_id=t["name"], tag=t["tag"], reason=rationale_of(data, t) or "")
-            for t in given
-        ],
-        list(data.get("problems", ())),
-        _iterations(recorded),
-    )
+    insights = [
+        Insight(key_insight=lesson["text"], **{name: lesson[name] for name in _EXPLANATIONS})
+        for lesson in lessons
+        if lesson
+    ]
+    evaluations = [
+        BulletEvaluation(
+            bullet_id=tag["name"], tag=tag["tag"], reason=rationale_of(data, tag) or ""
+        )
+        for tag in tags
+    ]
+    return Talk(insights, evaluations, list(data.get("problems", ())), _iterations(recorded))
 
 
 def run_recorded(
     recorder: Recorder, builder: Any, case: Case, *, ask: bool = True
 ) -> tuple[Talk, Reflected | None]:
-    """Record a trajectory and judge it, unless nobody is to `ask`; return what its answers say, and
-    how it ended, None where it had ended before. Raises Mistake for one that is too long, and
-    LedgerError.
+    """Record a trajectory and judge it; without `ask`, only record it. Return what its answers come
+    to, and how it ended, None if it had ended before.
+
+    Raises:
+        Mistake: the trajectory is too long.
+        LedgerError: the ledger cannot be read or written.
     """
-    window, recorded = record(recorder.ledger, case)
-    reflected, said = None, Talk()
-    if not ask and window.state != "completed":
+    window, recorded = record_trajectory(recorder.ledger, case)
+    reflected: Reflected | None = None
+    answers = Talk()
+    is_open = window.state != "completed"
+    if is_open and not ask:
         away = "the API is away; it is recorded, run the same command again"
         reflected = Reflected(
             window.session_id, window.event_id, "failed", away, "transport", again=True
         )
-    elif window.state != "completed" and recorded.data is not None:
-        reflected, said = finish(recorder, window, recorded, builder=builder)
-    said = judged(recorder.ledger, recorded) or said
-    if reflected is not None and not said.problems and reflected.outcome != "completed":
-        said.problems.append(reflected.detail)
-    said.problems[:0] = unknown_bullets(recorded.facts.get("unknown", ()))
-    return said, reflected
+    elif is_open and recorded.data is not None:
+        reflected, answers = finish_trajectory(recorder, window, recorded, builder=builder)
+    answers = judged_trajectory(recorder.ledger, recorded) or answers
+    is_unfinished = reflected is not None and reflected.outcome != "completed"
+    if reflected is not None and is_unfinished and not answers.problems:
+        answers.problems.append(reflected.detail)
+    answers.problems[:0] = unknown_bullets(recorded.facts.get("unknown", ()))
+    return answers, reflected
 
 
 def unknown_bullets(ids: Iterable[str]) -> list[str]:
+    """Return a problem in words for each bullet that the playbook does not have."""
     return [f"no bullet is called {quote(id_, 80)}; it was skipped" for id_ in ids]

@@ -1,25 +1,23 @@
-"""What a window's reflection reads: the session as far as it went, with the citations that are
-judged.
+"""The messages and citations that a window's reflection reads, with those of the windows before it.
 
 Invariant: where a session was cut changes no verdict of the rules. A window goes on from those
 windows of its session whose records its transcript holds. Their records are read again before its
 own, and each citation in them as in the whole file. So the last window of a session is judged as
-the whole would be (`reflector.reflection.standing` says what becomes of the verdicts before it).
+the whole would be (`reflector.reflection.standing` decides on the verdicts before it).
 
-A backend that does not reread is not asked twice: it reads again what its session left neutral, and
-every other citation of the earlier records without its brackets. A citation that another backend
-decided stays decided for both.
+A backend that does not reread is not asked twice: it reads again the bullets that its session left
+neutral, and every other citation of the earlier records without its brackets. A citation that
+another backend decided stays decided for both.
 
-Records that were taken in with another session (a fork's original) cite nothing here, but may be
-the evidence; those before the first record of the session are left out.
+Records of another session (a fork's original) cite nothing here, but may be the evidence. Those
+before the first record of the session are not read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,7 @@ from reflector.events.bullets import DROPPED
 from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import Ledger, WindowRow
 from reflector.transcripts.citations import CITED, FOLLOWED, spread
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
@@ -37,13 +35,14 @@ if TYPE_CHECKING:
     from reflector.judges.protocol import Backend
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
-#: Dispositions of a tag that says something of a bullet: as a verdict, or as one that was dropped.
+#: Dispositions of a tag that is a verdict on a bullet, or was one and was dropped.
 _JUDGED = {"counted", "neutral", *DROPPED} - {"not_asked"}
+#: The types of events from which `Session` is read.
 STORY = (ev.SESSION_RECORDED, ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Judgement:
     """A verdict that a reflection gave on a window. `tag` is its event.
 
     is_taken_back  whether it is one of a person, who took it back
@@ -56,16 +55,17 @@ class Given:
 
     @property
     def name(self) -> str:
+        """The bullet's name."""
         return str(self.tag.facts.get("name"))
 
     @property
-    def said(self) -> str:
+    def raw_verdict(self) -> str:
         """The verdict as the judge gave it."""
         return str(self.tag.facts.get("tag"))
 
     @property
     def uncounted(self) -> str | None:
-        """Why the verdict does not count; None where it does, or is neutral."""
+        """The reason why the verdict does not count; None if it does, or is neutral."""
         return DROPPED.get(str(self.tag.facts.get("disposition")))
 
     @property
@@ -75,8 +75,9 @@ class Given:
 
     @property
     def verdict(self) -> str:
-        """What it is worth; neutral where it was dropped for want of evidence."""
-        return self.said if self.tag.facts.get("disposition") == "counted" else "neutral"
+        """The verdict that counts; neutral if it was dropped for want of evidence."""
+        is_counted = self.tag.facts.get("disposition") == "counted"
+        return self.raw_verdict if is_counted else "neutral"
 
     @property
     def is_decided(self) -> bool:
@@ -85,21 +86,31 @@ class Given:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it says that the agent did not follow the advice."""
+        """Whether the judge found that the agent did not follow the advice."""
         return self.tag.facts.get("followed") == "no"
 
     @property
+    def is_of_person(self) -> bool:
+        """Whether a person gave the verdict."""
+        return self.tag.actor == ev.HUMAN
+
+    @property
+    def event_ids(self) -> tuple[str, str]:
+        """The ids of the two events that a retraction may take out of the count."""
+        return self.tag.event_id, self.completed.event_id
+
+    @property
     def reason(self) -> str:
-        """The rationale of the verdict, "" where there is none or it was redacted."""
+        """The rationale of the verdict, "" if there is none or it was redacted."""
         return rationale_of(self.completed.facts, self.tag.facts) or ""
 
     def is_settled_for(self, backend: str) -> bool:
-        """Whether a backend leaves the citation alone: a person judged it, another backend decided
-        it, or its reasons were redacted, which must not be found again.
+        """Return whether a backend leaves the citation alone: a person judged it, another backend
+        decided it, or its reasons were redacted, which must not be found again.
         """
         if self.is_taken_back:
             return False
-        is_anothers = self.tag.actor == ev.HUMAN or (self.tag.actor != backend and self.is_decided)
+        is_anothers = self.is_of_person or (self.tag.actor != backend and self.is_decided)
         return is_anothers or self.completed.data is None
 
 
@@ -109,16 +120,15 @@ class Session:
 
     windows    every window of the session that was not erased, by id, oldest first
     retracted  the ids of those that are out of the count
-    given      what was said of the names that the session (or this subagent of it) cites, oldest
-               first
-    settled    what each answer settled, by window and backend: verdicts that no later record bears
-               on, by name
+    judgements  of the names that the session (or this subagent of it) cites, oldest first
+    settled    verdicts that no later record bears on, by window and backend of the answer that
+               settled them, then by name
     """
 
     recorded: Event
     windows: Mapping[str, Event] = field(default_factory=dict)
     retracted: Set[str] = frozenset()
-    given: Sequence[Given] = ()
+    judgements: Sequence[Judgement] = ()
     settled: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @classmethod
@@ -126,138 +136,176 @@ class Session:
         cls,
         ledger: Ledger,
         recorded: Event,
-        story: Iterable[Event] | None = None,
-        is_out: Callable[[Ledger, str], bool] | None = None,
+        story: Sequence[Event] | None = None,
+        retracted: Set[str] | None = None,
     ) -> Session:
-        """Read the session of a recorded window; `story` are its events and `is_out` says which are
-        retracted, where these are known already.
+        """Return the session of a recorded window; `story` has its events, and `retracted` the ids
+        of those that are out of the count, if they are known.
         """
-        is_out = is_out or is_retracted
-        windows: dict[str, Event] = {}
-        completed: dict[str, Event] = {}
-        given: list[Given] = []
-        settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
-        agent_id = recorded.facts.get("agent_id")
-        for event in (
-            ledger.events(session_id=recorded.session_id, types=STORY) if story is None else story
-        ):
-            data = event.facts
-            if event.type == ev.SESSION_RECORDED and event.data is not None:
-                windows[event.event_id] = event
-            elif event.type == ev.REFLECTION_ANSWERED:
-                if (
-                    isinstance(judgement := event.meta.get("judgement"), dict)
-                    and "settled" in judgement
-                ):
-                    settled[event.target_id or "", str(data.get("backend"))] = judgement["settled"]
-            elif event.type == ev.REFLECTION_COMPLETED:
-                window = windows.get(event.target_id or "")
-                if window is not None and window.facts.get("agent_id") == agent_id:
-                    completed[event.reflection_id or ""] = event
-            elif data.get("disposition") in _JUDGED and event.reflection_id in completed:
-                of = completed[event.reflection_id]
-                ids = (event.event_id, of.event_id) if event.actor == ev.HUMAN else ()
-                given.append(
-                    Given(of.target_id or "", of, event, any(is_out(ledger, id) for id in ids))
-                )
-        retracted = frozenset(event_id for event_id in windows if is_out(ledger, event_id))
-        return cls(recorded, windows, retracted, given, settled)
+        if story is None:
+            story = list(ledger.events(session_id=recorded.session_id, types=STORY))
+        if retracted is None:
+            retracted = ledger.retracted(*(event.event_id for event in story))
+        windows = _windows_in(story)
+        return cls(
+            recorded,
+            windows,
+            retracted & windows.keys(),
+            list(_judgements_in(story, recorded, windows, retracted)),
+            _settled_in(story),
+        )
+
+    def judgements_of(self, name: str) -> list[Judgement]:
+        """Return the judgements of a bullet, oldest first."""
+        return [judgement for judgement in self.judgements if judgement.name == name]
 
     @property
     def earlier(self) -> list[Event]:
-        """The windows that this one goes on from, oldest first, without those that were
-        retracted.
-        """
+        """The windows that this one goes on from, oldest first, without retracted ones."""
         return self._before(self.recorded)
 
     @property
     def later(self) -> list[Event]:
         """The windows that go on from this one, oldest first."""
-        later = [
-            event for event in self.windows.values() if event.position > self.recorded.position
+        return [
+            window
+            for window in self.windows.values()
+            if window.position > self.recorded.position and self.recorded in self._before(window)
         ]
-        return [event for event in later if self.recorded in self._before(event)]
 
     def _before(self, recorded: Event) -> list[Event]:
         window = _part(recorded, "window")
-        line = _line(self.windows, window.get("after")) if window.get("mode") == "new" else []
+        if window.get("mode") != "new":
+            return []
+        line = _line_of(self.windows, window.get("after"))
         return [event for event in line if event.event_id not in self.retracted]
 
     def text(self, backend: Backend) -> SessionText:
-        """Return what a backend reads for the window."""
-        before = self.earlier
-        if not before:
-            return SessionText(self.recorded, [])
-        carried = frozenset(names_in(self.recorded, "carried"))
-        if backend.rereads:
-            judged = carried.union(names_in(self.recorded, "cited"))
-            names = {
-                event.event_id: judged.intersection(names_in(event, "cited")) for event in before
+        """Return the text that a backend reads for the window."""
+        carried = frozenset(window_names(self.recorded, "carried"))
+        if not backend.rereads:
+            last = {judgement.name: judgement.verdict for judgement in self.judgements}
+            return self.shown(frozenset(name for name in carried if last.get(name) == "neutral"))
+        judged = carried.union(window_names(self.recorded, "cited"))
+        earlier: list[tuple[Event, frozenset[str]]] = []
+        settled: set[str] = set()
+        # A judgement settles the citations of its window and of those before it.
+        for window in reversed(self.earlier):
+            settled |= {
+                judgement.name
+                for judgement in self.judgements
+                if judgement.window_id == window.event_id and judgement.is_settled_for(backend.name)
             }
-            places = list(names)
-            for one in (one for one in self.given if one.is_settled_for(backend.name)):
-                for place in (
-                    places[: places.index(one.window_id) + 1] if one.window_id in names else ()
-                ):
-                    names[place] -= {one.name}
-            read = SessionText(self.recorded, [(event, names[event.event_id]) for event in before])
-            return self._limited(read, backend)
-        last = {one.name: one.verdict for one in self.given}
-        return self.shown(frozenset(name for name in carried if last.get(name) == "neutral"))
+            cited = judged.intersection(window_names(window, "cited"))
+            earlier.insert(0, (window, cited - settled))
+        return self._limited(SessionText(self.recorded, earlier), backend)
 
     def shown(self, again: frozenset[str]) -> SessionText:
-        """Return what a backend that does not reread is shown; `again` is the earlier windows'
-        names that it judges.
+        """Return the text that a backend that does not reread is shown; `again` has the earlier
+        windows' names that it judges.
         """
-        before = self.earlier
-        if not before:
+        earlier = self.earlier
+        if not earlier:
             return SessionText(self.recorded, [])
-        read = [(event, again) for event in before] if again else []
-        return SessionText(
-            self.recorded, read, transcript_of(self.recorded).get("since", 0), is_told=True
+        reread = [(window, again) for window in earlier] if again else []
+        start = transcript_of(self.recorded).get("since", 0)
+        return SessionText(self.recorded, reread, start, needs_first_words=True)
+
+    def _limited(self, text: SessionText, backend: Backend) -> SessionText:
+        """Return a text that begins at the start of the window's own scan, if an answer settled the
+        verdicts on all earlier citations of its names; else the same text.
+        """
+        scanned_to = _part(self.recorded, "window").get("at")
+        if not text.earlier or scanned_to is None:
+            return text
+        settled: dict[str, Sequence[str]] = {}
+        for name in _names_again(text.earlier):
+            verdicts = self._settled_verdicts(text, name, backend)
+            if verdicts is None:
+                return text
+            settled[name] = verdicts
+        transcript = transcript_of(self.recorded)
+        return replace(
+            text,
+            start=transcript.get("since", 0),
+            passed=transcript.get("passed", 0),
+            judged=max(0, scanned_to - FOLLOWED),
+            settled=settled,
         )
 
-    def _limited(self, read: SessionText, backend: Backend) -> SessionText:
-        """Return a text that begins where the window's own scan began, where an answer settled the
-        verdicts on all earlier citations of its names.
-        """
-        transcript, at = transcript_of(self.recorded), _part(self.recorded, "window").get("at")
-        if at is None:
-            return read
-        found: dict[str, list[str]] = {}
-        for name in frozenset[str]().union(*(names for _, names in read.earlier)):
-            citing = (
-                e
-                for e, _ in reversed(read.earlier)
-                if name in {*names_in(e, "cited"), *names_in(e, "carried")}
-            )
-            last = next(citing).event_id
-            settled = self.settled.get((last, backend.name))
-            if settled is None:
-                return read
-            found[name] = [*settled.get(name, ())]
-            # none of its records is there to be read again
-            if name not in names_in(self.recorded, "carried"):
-                found[name] += [
-                    one.verdict for one in self.given if (one.window_id, one.name) == (last, name)
-                ]
-        start, passed = transcript.get("since", 0), transcript.get("passed", 0)
-        return replace(
-            read, start=start, passed=passed, judged=max(0, at - FOLLOWED), settled=found
-        )
+    def _settled_verdicts(
+        self, text: SessionText, name: str, backend: Backend
+    ) -> Sequence[str] | None:
+        """Return the settled verdicts on a bullet, None if its last answer settled none."""
+        citing = [window.event_id for window, _ in text.earlier if _cites(window, name)]
+        settled = self.settled.get((citing[-1], backend.name))
+        if settled is None:
+            return None
+        verdicts = [*settled.get(name, ())]
+        # None of its records is in the new part of the transcript, so none is read again.
+        if name not in window_names(self.recorded, "carried"):
+            verdicts += [
+                judgement.verdict
+                for judgement in self.judgements_of(name)
+                if judgement.window_id == citing[-1]
+            ]
+        return verdicts
+
+
+def _windows_in(story: Sequence[Event]) -> dict[str, Event]:
+    """Return the recorded windows that were not erased, by id."""
+    return {
+        event.event_id: event
+        for event in story
+        if event.type == ev.SESSION_RECORDED and event.data is not None
+    }
+
+
+def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Sequence[str]]]:
+    """Return the verdicts that each answer settled, by window and backend."""
+    settled: dict[tuple[str, str], Mapping[str, Sequence[str]]] = {}
+    for event in story:
+        report = event.meta.get("judgement") if event.type == ev.REFLECTION_ANSWERED else None
+        if isinstance(report, dict) and "settled" in report:
+            key = (event.target_id or "", str(event.facts.get("backend")))
+            settled[key] = report["settled"]
+    return settled
+
+
+def _judgements_in(
+    story: Sequence[Event],
+    recorded: Event,
+    windows: Mapping[str, Event],
+    retracted: Set[str],
+) -> Iterator[Judgement]:
+    """Yield the verdicts on the windows of the recorded one's agent, oldest first."""
+    agent_id = recorded.facts.get("agent_id")
+    completions: dict[str | None, Event] = {}
+    for event in story:
+        if event.type == ev.REFLECTION_COMPLETED:
+            window = windows.get(event.target_id or "")
+            if window is not None and window.facts.get("agent_id") == agent_id:
+                completions[event.reflection_id or ""] = event
+        elif event.type == ev.BULLET_TAGGED and event.facts.get("disposition") in _JUDGED:
+            completed = completions.get(event.reflection_id)
+            if completed is not None:
+                judgement = Judgement(completed.target_id or "", completed, event)
+                is_out = not retracted.isdisjoint(judgement.event_ids)
+                yield replace(judgement, is_taken_back=judgement.is_of_person and is_out)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionText:
     """The earlier windows that are read with a recorded one, oldest first, each with the names
-    judged again.
+    that are judged again.
 
     start    the offset at which the reading begins: no citation before it is followed by any record
              of the window
     passed   how many records of the session come before it
     judged   how many come before the first record whose citations are judged
     settled  the verdicts on citations before that one, by name
-    is_told  whether the reader needs a person's first message, which says what the session is about
+    needs_first_words  whether the reader needs a person's first message, which tells it the
+             session's subject
     """
 
     recorded: Event
@@ -266,38 +314,59 @@ class SessionText:
     passed: int = 0
     judged: int = 0
     settled: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    is_told: bool = False
+    needs_first_words: bool = False
 
     @property
     def carried(self) -> list[str]:
         """The names that are judged again, in the order of their first citation."""
-        again = frozenset[str]().union(*(names for _, names in self.earlier))
-        return [name for name in names_in(self.recorded, "carried") if name in again]
+        again = _names_again(self.earlier)
+        return [name for name in window_names(self.recorded, "carried") if name in again]
 
-    def messages(self, live: Collection[str], held: Sequence[Message] = ()) -> Iterator[Message]:
-        """Yield the messages, oldest first, from the file that the window was recorded from, or as
-        its scan `held` them. Of the `live` names, those that are not judged again stand without
-        brackets in the earlier records. Raises OSError and UnknownTranscript.
+    def messages(self, live: Collection[str], scanned: Sequence[Message] = ()) -> Iterator[Message]:
+        """Yield the messages, oldest first, from the file of the window, or as its scan read them.
+
+        Of the live names, those that are not judged again lose their brackets in the earlier
+        records.
+
+        Raises:
+            OSError: the transcript cannot be read.
+            UnknownTranscript: the window does not name a transcript.
         """
         transcript = transcript_of(self.recorded)
-        own = frozenset(keys_of(self.recorded))
-        again: dict[int, frozenset[str]] = {}
-        for event, names in self.earlier:
-            again.update(dict.fromkeys(keys_of(event), names))
-        begun = bool(self.start and self.earlier)
-        path, limit = Path(transcript["path"]), transcript["bytes"]
-        if self.is_told and begun:
-            yield from islice(
-                (one for one in read_messages(path, limit=limit) if one.origin == "human"), 1
-            )
-        is_held = held and self.start == transcript.get("since", 0)
-        for message in held if is_held else read_messages(path, limit=limit, start=self.start):
-            if message.key in own:
-                begun = True
+        own_keys = frozenset(keys_of(self.recorded))
+        judged_again: dict[int, frozenset[str]] = {}
+        for window, names in self.earlier:
+            judged_again.update(dict.fromkeys(keys_of(window), names))
+        has_begun = bool(self.start and self.earlier)
+        path = Path(transcript["path"])
+        limit = transcript["bytes"]
+        if self.needs_first_words and has_begun:
+            yield from _first_human(read_messages(path, limit=limit))
+        is_scanned = scanned and self.start == transcript.get("since", 0)
+        read = scanned if is_scanned else read_messages(path, limit=limit, start=self.start)
+        for message in read:
+            is_own = message.key in own_keys
+            has_begun = has_begun or is_own or message.key in judged_again
+            if is_own:
                 yield message
-            elif begun or message.key in again:
-                begun = True
-                yield _without_brackets(message, live, again.get(message.key, frozenset()))
+            elif has_begun:
+                judged = judged_again.get(message.key, frozenset())
+                yield _without_brackets(message, live, judged)
+
+
+def _names_again(earlier: Sequence[tuple[Event, frozenset[str]]]) -> frozenset[str]:
+    return frozenset[str]().union(*(names for _, names in earlier))
+
+
+def _cites(window: Event, name: str) -> bool:
+    return name in window_names(window, "cited") or name in window_names(window, "carried")
+
+
+def _first_human(messages: Iterator[Message]) -> Iterator[Message]:
+    for message in messages:
+        if message.origin == "human":
+            yield message
+            return
 
 
 def last_line(
@@ -306,29 +375,34 @@ def last_line(
     """Return the last window of a session, or of this subagent of it, and those that it goes on
     from, oldest first; with `keys`, the last that holds one of these records.
     """
-    recorded = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
-    windows = {event.event_id: event for event in recorded if event.data is not None}
-    for event in reversed(windows.values()):
-        is_its = event.facts.get("agent_id") == agent_id
-        if is_its and (keys is None or not keys.isdisjoint(keys_of(event))):
-            return _line(windows, event.event_id)
+    windows = _windows_in(list(ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))))
+    for window in reversed(windows.values()):
+        is_of_agent = window.facts.get("agent_id") == agent_id
+        if is_of_agent and (keys is None or not keys.isdisjoint(keys_of(window))):
+            return _line_of(windows, window.event_id)
     return []
 
 
 def own_messages(recorded: Event) -> Iterator[Message]:
-    """Yield the messages of the records that a window took in, oldest first. Raises OSError and
-    UnknownTranscript.
+    """Yield the messages of the records that a window took in, oldest first.
+
+    Raises:
+        OSError: the transcript cannot be read.
+        UnknownTranscript: the window does not name a transcript.
     """
-    own, transcript = frozenset(keys_of(recorded)), transcript_of(recorded)
+    own_keys = frozenset(keys_of(recorded))
+    transcript = transcript_of(recorded)
     start = transcript.get("since", 0)
     for message in read_messages(Path(transcript["path"]), limit=transcript["bytes"], start=start):
-        if message.key in own:
+        if message.key in own_keys:
             yield message
 
 
 def transcript_of(recorded: Event) -> Mapping[str, Any]:
-    """Return the path, the size and more of a window's transcript. Raises UnknownTranscript for a
-    window that does not name one, as those of an older version.
+    """Return the path, the size and more of a window's transcript.
+
+    Raises:
+        UnknownTranscript: the window does not name one, as those of an older version.
     """
     transcript = _part(recorded, "transcript")
     if not transcript.keys() >= {"path", "bytes"}:
@@ -338,9 +412,20 @@ def transcript_of(recorded: Event) -> Mapping[str, Any]:
     return transcript
 
 
-def names_in(recorded: Event, part: str) -> Sequence[str]:
+def window_names(recorded: Event, part: str) -> Sequence[str]:
     """Return the names that a window has as "cited" or "carried"."""
     return recorded.facts.get(part) or ()
+
+
+def writer_of(recorded: Event) -> str:
+    """Return the agent that wrote a window's session, "" for an unknown one."""
+    return str(recorded.facts.get("agent") or "")
+
+
+def row_of_window(ledger: Ledger, recorded: Event) -> WindowRow:
+    """Return the row of a recorded window, with its state."""
+    rows = ledger.windows(recorded.session_id)
+    return next(row for row in rows if row.event_id == recorded.event_id)
 
 
 def keys_of(recorded: Event) -> Sequence[int]:
@@ -360,53 +445,39 @@ def _part(recorded: Event, name: str) -> Mapping[str, Any]:
     return recorded.facts.get(name) or {} if recorded.type == ev.SESSION_RECORDED else {}
 
 
-def retractions(ledger: Ledger, event_id: str) -> list[Event]:
-    """Return the retraction of an event, the retraction of that one, and so on."""
-    line: list[Event] = []
-    while found := [
-        event for event in ledger.targeting(event_id) if event.type == ev.EVIDENCE_RETRACTED
-    ]:
-        if line and found[0].position <= line[-1].position:
-            return line  # a forged ledger may hold a circle
-        line.append(found[0])
-        event_id = found[0].event_id
-    return line
-
-
 def tags_of(ledger: Ledger, completed: Event) -> list[Event]:
     """Return the tags that were read with a reflection; they follow it."""
-    after = ledger.events(
+    following = ledger.events(
         after=completed.position, types=(ev.BULLET_TAGGED,), session_id=completed.session_id
     )
-    return list(takewhile(lambda event: event.reflection_id == completed.reflection_id, after))
+    tags: list[Event] = []
+    for tag in following:
+        if tag.reflection_id != completed.reflection_id:
+            break
+        tags.append(tag)
+    return tags
 
 
-def is_retracted(ledger: Ledger, event_id: str) -> bool:
-    """Return whether an event is out of the count by a retraction of its own."""
-    return len(retractions(ledger, event_id)) % 2 == 1
-
-
-def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
+def _line_of(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
     """Return a window and those that it goes on from, oldest first."""
-    left = dict(windows)  # a merged file may come from anybody, and go round in circles
-    found: list[Event] = []
-    while last is not None and (event := left.pop(last, None)) is not None:
-        found.append(event)
-        last = _part(event, "window").get("after")
-    return found[::-1]
+    unvisited = dict(windows)  # a merged file may come from anybody, and go round in circles
+    line: list[Event] = []
+    while last_id is not None and last_id in unvisited:
+        window = unvisited.pop(last_id)
+        line.append(window)
+        last_id = _part(window, "window").get("after")
+    return line[::-1]
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
-    """Return the message with the brackets taken off the citations of names that are live and
-    not judged in it.
-    """
+    """Return the message without brackets around the names that are live and not judged in it."""
 
-    def kept(match: re.Match[str]) -> str:
-        return (
-            match[0]
-            if match[1] in judged or match[1] not in live
-            else match[0].translate(_NO_BRACKETS)
-        )
+    def rewritten(citation: re.Match[str]) -> str:
+        name = citation[1]
+        if name in judged or name not in live:
+            return citation[0]
+        return citation[0].translate(_NO_BRACKETS)
 
-    said, thought = spread(message.text), spread(message.thinking)
-    return message._replace(text=CITED.sub(kept, said), thinking=CITED.sub(kept, thought))
+    text = CITED.sub(rewritten, spread(message.text))
+    thinking = CITED.sub(rewritten, spread(message.thinking))
+    return message._replace(text=text, thinking=thinking)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.audit.blame import Step, blames
+from reflector.audit.blame import Step, blame_bullets
 from reflector.audit.difference import difference
 from reflector.audit.moments import span_of
-from reflector.audit.stats import stats, weeks
+from reflector.audit.stats import ledger_stats, weeks
 from reflector.embed.lessons.book import lesson_book
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
@@ -128,9 +128,9 @@ class Page:
         self.since = (
             since or f"{datetime.fromisoformat(self.at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
         )
-        self.stats = stats(ledger, past)
+        self.stats = ledger_stats(ledger, past)
         used = usage_at(ledger, past.position if past is not None else None).bullets
-        steps, texts = blames(ledger, [*then.entries], then), _texts(ledger, then)
+        steps, texts = blame_bullets(ledger, [*then.entries], then), _texts(ledger, then)
         self.bullets = [
             Told(row, used[row.name].cited, steps[row.name], texts[row.name]) for row in listed
         ]

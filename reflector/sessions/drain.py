@@ -371,7 +371,7 @@ class Pipeline:
     def runner(self) -> Runner:
         """What judges, by the project's settings. Raises ConfigError."""
         runner = runner_of(self.project, self.ledger)
-        runner.held = self._held
+        runner.scanned = self._held
         return runner
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:

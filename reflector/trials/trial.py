@@ -40,7 +40,7 @@ from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
-from reflector.reflection.window import names_in, own_messages
+from reflector.reflection.window import own_messages, window_names
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.trials.draw import MILLION, is_withheld
 from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome
@@ -520,7 +520,9 @@ def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> floa
         event for event in ledger.events(types=(ev.SESSION_RECORDED,)) if event.session_id in roots
     )
     cite = {
-        event.session_id for event in windows if not {*bullets}.isdisjoint(names_in(event, "cited"))
+        event.session_id
+        for event in windows
+        if not {*bullets}.isdisjoint(window_names(event, "cited"))
     }
     return len(cite) / len(roots) if roots else 0.0
 

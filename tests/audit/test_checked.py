@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from reflector.audit.checked import Answered, checked
+from reflector.audit.checked import Answered, checked_lines
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
@@ -119,7 +119,7 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
     ledger.append(events)
 
     def shown() -> dict[str, tuple[int, ...]]:
-        lines = checked(ledger).lines
+        lines = checked_lines(ledger).lines
         return {
             one.name: (
                 one.sessions,
@@ -137,7 +137,7 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
         "pat-002": (2, 1, 1, 0, 0, 0),
         "pat-003": (0, 0, 0, 0, 0, 0),
     }
-    lines = {one.name: one for one in checked(ledger).lines}
+    lines = {one.name: one for one in checked_lines(ledger).lines}
     assert (lines["pat-002"].dropped, lines["pat-003"].left_out, lines["pat-003"].file) == (
         1,
         2,

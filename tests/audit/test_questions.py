@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from reflector.audit import difference as difference_of
-from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame
+from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame_bullet
 from reflector.audit.citations import observed, use
 from reflector.audit.difference import difference
-from reflector.audit.doubles import double_counts
+from reflector.audit.doubles import find_double_counts
 from reflector.audit.log import select
 from reflector.audit.moments import UnknownReference
 from reflector.audit.session import session_story
-from reflector.audit.stats import stats
+from reflector.audit.stats import ledger_stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge
@@ -100,7 +100,10 @@ def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: L
         (Past(ledger, ledger.head().position - 1), "-+", (1, 1, 1)),
     ):
         assert use(ledger, past)["pat-001"].trend == trend
-        for group in (stats(ledger, past).whole, *stats(ledger, past).groups["model"]):
+        for group in (
+            ledger_stats(ledger, past).whole,
+            *ledger_stats(ledger, past).groups["model"],
+        ):
             assert (group.helpful, group.harmful, group.undecided) == figures
     ledger.append([merged("pat-003", "pat-001", "pat-002")])
     assert use(ledger)["pat-003"].trend == "+"
@@ -137,16 +140,16 @@ def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledge
     for number, one in enumerate(windows):
         more = [("mis-001", "helpful")] * (number == 0)
         ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful"), *more))
-    found = {one.code: one for one in double_counts(ledger).classes if one.tags}
+    found = {one.code: one for one in find_double_counts(ledger).classes if one.tags}
     assert {code: one.tags for code, one in found.items()} == {"D3": 1, "D4": 1, "D5": 1, "D6": 1}
     assert (found["D5"].examples[0].sessions, found["D6"].bullets) == (("s1", "s2"), 1)
-    assert [one.code for one in double_counts(ledger, "pat-001").classes if one.tags] == [
+    assert [one.code for one in find_double_counts(ledger, "pat-001").classes if one.tags] == [
         "D3",
         "D4",
         "D5",
         "D6",
     ]
-    assert not any(one.tags for one in double_counts(ledger, "mis-001").classes)
+    assert not any(one.tags for one in find_double_counts(ledger, "mis-001").classes)
 
 
 @pytest.fixture
@@ -273,7 +276,7 @@ def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> N
         "given_up",
     }
     for position, states in ((7, {"pending": 6}), (lived.head().position, lived.window_states())):
-        assert stats(lived, Past(lived, position)).states == states
+        assert ledger_stats(lived, Past(lived, position)).states == states
     assert story.windows[3].gate == "the window cites nothing"
     assert story.windows[4].failures == ["api: busy"]
     assert [w.said_wrong for w in story.windows[1:3]] == [{}, {"pat-001": "moved"}]
@@ -311,10 +314,10 @@ def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledg
     ledger.append(
         [added(helpful=2), changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)]
     )
-    assert told(blame(ledger, "pat-001")) == [(None, "baseline", 2, 0)]
+    assert told(blame_bullet(ledger, "pat-001")) == [(None, "baseline", 2, 0)]
     for name, past in (("pat-002", None), ("pat-001", Past(ledger, 0))):
         with pytest.raises(UnknownBullet):
-            blame(ledger, name, past)
+            blame_bullet(ledger, name, past)
 
 
 def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(
@@ -342,7 +345,7 @@ def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies
     ledger.append(
         [added("pat-001"), added("pat-002"), first, answer, replace(completed, data=data), *tags]
     )
-    (step,) = blame(ledger, "pat-001")
+    (step,) = blame_bullet(ledger, "pat-001")
     assert (step.rationale, step.backend, step.model) == (
         "It broke.",
         "anthropic",
@@ -354,7 +357,9 @@ def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies
         "moved",
     )
     ledger.redact([first.event_id], reason="x", actor="human")
-    assert [step.said_wrong for name in ("pat-001", "pat-002") for step in blame(ledger, name)] == [
+    assert [
+        step.said_wrong for name in ("pat-001", "pat-002") for step in blame_bullet(ledger, name)
+    ] == [
         "[redacted]",
         None,
     ]
@@ -370,7 +375,7 @@ def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it()
         )
         two.append([third, *reflected("r3", third, ("pat-001", "helpful"))])
         merge(one, lambda: exported(two))
-        *_, by_hand, of_s2, of_s3, by_merge = blame(one, "pat-001")
+        *_, by_hand, of_s2, of_s3, by_merge = blame_bullet(one, "pat-001")
         assert (by_hand.rationale, by_hand.helpful) == ("set by hand with 3 helpful, 0 harmful", 3)
         assert by_merge.helpful == 4
         assert by_merge.rationale == (

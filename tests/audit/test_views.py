@@ -13,9 +13,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.blame import Step, blame
+from reflector.audit.blame import Step, blame_bullet
 from reflector.audit.session import session_story
-from reflector.audit.stats import stats
+from reflector.audit.stats import ledger_stats
 from reflector.cli.output import json_of
 from reflector.events import event as ev
 from reflector.ledger.migration import VIEWS, create_views
@@ -52,7 +52,9 @@ def agree(ledger: Ledger) -> None:
     tags = view(ledger, "tags")
     for bullet in bullets:
         mine = [row for row in tags if row["name"] == bullet["name"]]
-        told = [step for step in blame(ledger, bullet["name"]) if step.disposition != "baseline"]
+        told = [
+            step for step in blame_bullet(ledger, bullet["name"]) if step.disposition != "baseline"
+        ]
         same = (
             "position",
             "recorded_at",
@@ -68,7 +70,7 @@ def agree(ledger: Ledger) -> None:
             {key: getattr(step, key) for key in same} for step in told
         ]
         assert [bool(row["counts"]) for row in mine] == [step.counted for step in told]
-        _is_explained(blame(ledger, bullet["name"]), bullet)
+        _is_explained(blame_bullet(ledger, bullet["name"]), bullet)
         for verdict in ("helpful", "harmful"):
             counting = sum(row["counts"] for row in mine if row["tag"] == verdict)
             assert bullet[verdict] == bullet[f"baseline_{verdict}"] + counting
@@ -90,7 +92,7 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
     counts = {row["position"]: bool(row["counts"]) for row in tags}
     sessions = view(ledger, "sessions")
     reflections = view(ledger, "reflections", "completed_at, position")
-    figures = stats(ledger)
+    figures = ledger_stats(ledger)
     assert (len(sessions), sum(row["windows"] for row in sessions)) == (
         figures.sessions,
         figures.windows,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import fold
@@ -281,7 +281,7 @@ def test_tables_fold_and_past_agree_after_any_history(
         for position in (head, chance.randint(1, head)):
             past = Past(ledger, position)
             for name, wanted in past.counters([row.name for row in past.rows()]).items():
-                steps = blame(ledger, name, past)  # ends at the counters
+                steps = blame_bullet(ledger, name, past)  # ends at the counters
                 assert ((steps[-1].helpful, steps[-1].harmful) if steps else (0, 0)) == wanted, (
                     name,
                     position,

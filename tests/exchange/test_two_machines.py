@@ -15,7 +15,7 @@ from reflector.exchange.transfer import WrongLine, exported, load
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import KINDS, SETS, Change, Kind
 from reflector.proof.verify import verify
-from reflector.reflection.standing import citations, judge
+from reflector.reflection.standing import citations, record_verdict
 from tests.exchange.pairs import both_take, bullets, counts, sound, taken, told
 from tests.ledger.events import add_bullet, added, reflected, window
 
@@ -154,7 +154,7 @@ def test_undone_import_of_a_rewording_can_be_imported(one: Ledger, two: Ledger) 
 
 def _judged_here(ledger: Ledger, verdict: Any) -> None:
     (citation,) = citations(ledger, decided=True, judged=True)
-    judge(ledger, citation, verdict, "seen by hand")
+    record_verdict(ledger, citation, verdict, "seen by hand")
 
 
 def _cited(ledger: Ledger, verdict: str | None) -> None:
@@ -191,7 +191,7 @@ def test_verdicts_by_hand_on_several_bullets_stand(one: Ledger, two: Ledger) -> 
     two.append(reflected("other", seen, *((name, "helpful") for name in names), actor="anthropic"))
     one.append(reflected("none", seen))
     for citation in citations(one, decided=True):
-        judge(one, citation, "harmful", "seen by hand")
+        record_verdict(one, citation, "harmful", "seen by hand")
     taken(one, two)
     assert [counts(one, name) for name in names] == [(0, 1), (0, 1)]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.config import Config
 from reflector.events import event as ev
 from reflector.judges import answers
@@ -235,7 +235,7 @@ def test_a_dropped_verdict_stays_a_fact_with_its_quote_and_why_it_does_not_count
     found = judged(book, tmp_path, Session().cites("pat-001"), tags(*entries))
     assert found == [("pat-001", "counted"), ("pat-001", "no_proof"), ("pat-001", "neutral")]
     assert counters(book) == {"pat-001": (1, 0), "pat-002": (0, 0)}
-    first, second, third = (step for step in blame(book, "pat-001") if step.tag)
+    first, second, third = (step for step in blame_bullet(book, "pat-001") if step.tag)
     assert (first.words, first.turn, first.quote, first.sure) == ("person", 3, THANKS, "sure")
     assert (second.counted, second.disposition, second.words) == (False, "no_proof", "agent")
     assert (first.followed, second.followed, third.followed) == ("yes", None, "no")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reflector.audit.citations import use
-from reflector.audit.stats import stats
+from reflector.audit.stats import ledger_stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger import answers, usage
@@ -58,7 +58,7 @@ def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
 
 def _answers(ledger: Ledger) -> list[object]:
     told = usage.usage_at(ledger)
-    return [use(ledger), stats(ledger), told.texts, told.told, told.idle]
+    return [use(ledger), ledger_stats(ledger), told.texts, told.told, told.idle]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:

@@ -48,10 +48,10 @@ def test_a_question_reports_no_corruption_during_an_add(
 
     monkeypatch.setattr(module, "Past", past)
     if module is doubles:
-        assert [total.name for total in doubles.double_counts(one).totals] == ["pat-001"]
+        assert [total.name for total in doubles.find_double_counts(one).totals] == ["pat-001"]
     else:
         with pytest.raises(blame.UnknownBullet):
-            blame.blame(one, "pat-002")
+            blame.blame_bullet(one, "pat-002")
 
 
 def test_counts_from_before_a_redaction_are_not_kept(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.checked import checked
+from reflector.audit.checked import checked_lines
 from reflector.judges.answers import read_answer
 from reflector.judges.protocol import Answer, judge_named
 from reflector.ledger.store import Ledger
@@ -27,12 +27,12 @@ def read_before(ledger: Ledger, folder: Path, text: str) -> str:
     window = ledger.event(taken.event_id or "")
     assert window is not None
     asked = {"asked": ["pat-001"], "again": [], "unasked": []}
-    made = events_of.answered(
-        window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), asked=asked
+    made = events_of.answer_event(
+        window, "anthropic", MODE, Answer(text, "m"), about=(MODE, 0), question=asked
     )
     more = {"mode": MODE, "parser": 4}
-    read = events_of.completed(
-        window, made.reflection_id or "", read_answer(made.data), made, {}, [], more=more
+    read = events_of.completion_events(
+        window, made.reflection_id or "", read_answer(made.data), made, {}, [], extra=more
     )
     ledger.append([made, *read])
     return "s-1"
@@ -43,7 +43,7 @@ def read_before(ledger: Ledger, folder: Path, text: str) -> str:
 )
 def test_an_earlier_no_answer_is_asked_for_again(book: Ledger, tmp_path: Path, text: str) -> None:
     session = read_before(book, tmp_path, text)
-    (line,) = checked(book, names=["pat-001"]).lines
+    (line,) = checked_lines(book, names=["pat-001"]).lines
     assert (line.sessions, line.unseen, line.result) == (0, 0, "not asked about")
     assert [one.names for one in todo(book, session, ["pat-001"])] == [("pat-001",)]
     assert list(verify(book)) == []
@@ -52,7 +52,7 @@ def test_an_earlier_no_answer_is_asked_for_again(book: Ledger, tmp_path: Path, t
 @pytest.mark.parametrize("text", ['{"bullet_tags": []}', SAID])
 def test_an_earlier_answer_stays_one(book: Ledger, tmp_path: Path, text: str) -> None:
     session = read_before(book, tmp_path, text)
-    (line,) = checked(book, names=["pat-001"]).lines
+    (line,) = checked_lines(book, names=["pat-001"]).lines
     assert (line.sessions, list(todo(book, session, ["pat-001"]))) == (1, [])
 
 
@@ -61,7 +61,13 @@ def test_an_earlier_failure_names_no_client(book: Ledger, tmp_path: Path) -> Non
         book, Source(Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"), "SessionEnd")
     )
     (window,) = (row for row in book.windows() if row.event_id == taken.event_id)
-    book.append([events_of.failed(window, "agent", "parse", "it holds no JSON", parser=4)])
+    book.append(
+        [
+            events_of.failure_event(
+                window, "agent", events_of.Failure("parse", "it holds no JSON", parser=4)
+            )
+        ]
+    )
     story = book.targeting(window.event_id)
     last = trouble_of(story)
     assert last is not None

@@ -122,9 +122,15 @@ def test_what_was_last_skipped_for_a_budget_waits(
     for reason in reasons:
         (window,) = ledger.windows()
         if window.state == "skipped":  # tried by hand in between
-            ledger.append([events_of.failed(window, "anthropic", "transport", "down")])
+            ledger.append(
+                [
+                    events_of.failure_event(
+                        window, "anthropic", events_of.Failure("transport", "down")
+                    )
+                ]
+            )
             (window,) = ledger.windows()
-        ledger.append([events_of.skipped(window, event, "anthropic", reason)])
+        ledger.append([events_of.skip_event(window, event, "anthropic", reason)])
     assert len(list(ledger.events(types=[ev.REFLECTION_SKIPPED]))) == len(reasons)
     assert [window.event_id for window in waiting_for_budget(ledger)] == [event.event_id] * waits
     answer(ledger, 1, "s-1", input_tokens=7)

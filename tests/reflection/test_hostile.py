@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.checked import CheckedLine, checked
+from reflector.audit.checked import CheckedLine, checked_lines
 from reflector.config import Config
 from reflector.judges.agent_process import AgentClient
 from reflector.judges.model import Client, ModelBackend
@@ -181,7 +181,7 @@ def checked_after(ledger: Ledger, client: Client) -> CheckedLine:
     for window in ledger.windows():
         for one in todo(ledger, window.session_id or "", ["pat-001"]):
             assert checker.ask(one) == ""
-    (line,) = checked(ledger, names=["pat-001"]).lines
+    (line,) = checked_lines(ledger, names=["pat-001"]).lines
     return line
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.config import Config, ConfigError
 from reflector.events import event as ev
 from reflector.events.registry import fold
@@ -102,7 +102,7 @@ def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(
     about = sums.events(types=[ev.REFLECTION_ANSWERED, ev.LESSON_RECORDED])
     assert {event.target_id for event in about} == {recorded.event_id}
     assert counters(sums) == {"pat-001": (0, 1), "mis-001": (0, 0)}
-    assert [(step.tag, step.rationale) for step in blame(sums, "pat-001")] == [
+    assert [(step.tag, step.rationale) for step in blame_bullet(sums, "pat-001")] == [
         ("harmful", "It subtracts.")
     ]
     assert list(verify(sums)) == []

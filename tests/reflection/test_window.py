@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.blame import blame
+from reflector.audit.blame import blame_bullet
 from reflector.changes.undo import put_back, retract
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent
@@ -91,7 +91,10 @@ def test_a_later_window_shows_once_that_advice_was_not_followed(cut: Cut) -> Non
     cut.session.user("Go on.").agent("Fine.")
     cut.window()
     assert (cut.tags(), cut.counters()) == (["neutral", "neutral"], (0, 0))
-    assert [step.followed for step in blame(cut.ledger, "pat-001") if step.tag] == [None, "no"]
+    assert [step.followed for step in blame_bullet(cut.ledger, "pat-001") if step.tag] == [
+        None,
+        "no",
+    ]
 
 
 class Mine(RulesBackend):
@@ -107,7 +110,7 @@ def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(
     cut.objected(by=backend)
     assert cut.carried() == [[], ["pat-001"]]
     assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
-    first, second = [step for step in blame(cut.ledger, "pat-001") if step.tag]
+    first, second = [step for step in blame_bullet(cut.ledger, "pat-001") if step.tag]
     assert (first.tag, first.disposition, second.tag) == ("helpful", "retracted", "neutral")
     assert first.uncounted_by.actor == backend.name
     assert first.uncounted_by.reason == (

@@ -20,8 +20,8 @@ from uuid import UUID
 
 import pytest
 
-from reflector.audit.blame import blames
-from reflector.audit.checked import checked
+from reflector.audit.blame import blame_bullets
+from reflector.audit.checked import checked_lines
 from reflector.changes.propose import propose
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
@@ -267,7 +267,7 @@ def _overrule(ledger: Ledger, verdict: Verdict) -> None:
     """A person overrules a verdict on the newest session."""
     found = standing.citations(ledger, session_id=ledger.windows()[-1].session_id, decided=True)
     if found:
-        standing.judge(ledger, found[0], verdict, "I was there")
+        standing.record_verdict(ledger, found[0], verdict, "I was there")
 
 
 def _end(names: list[str]) -> list[NewEvent]:
@@ -464,7 +464,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
 def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     page = Reader(report(agent, drawn=True))
     with agent.open_ledger() as ledger:
-        found, trial = checked(ledger), trial_standing(ledger)
+        found, trial = checked_lines(ledger), trial_standing(ledger)
     rows = page.tables["Lines of advice that were checked"]
     asked = [c for c in found.lines if c.result != "not asked about"]
     wanted = {
@@ -555,7 +555,7 @@ def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
         with agent.open_ledger() as ledger:
             then = Past(ledger)
             began = time.process_time()
-            assert len(blames(ledger, [*then.entries], then)) == number
+            assert len(blame_bullets(ledger, [*then.entries], then)) == number
             times.append(time.process_time() - began)
     assert times[1] < 8 * times[0] + 0.2
 

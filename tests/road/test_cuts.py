@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reflector.audit.doubles import Totals, double_counts
+from reflector.audit.doubles import Totals, find_double_counts
 from reflector.events import event as ev
 from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.store import Ledger
@@ -102,7 +102,7 @@ def judge(ledger: Ledger) -> None:
 
 def outcome(ledger: Ledger) -> Outcome:
     """What the ledger's session says by now."""
-    doubles = double_counts(ledger)
+    doubles = find_double_counts(ledger)
     verdicts: dict[str, list[str]] = {}
     for event in ledger.events(types=[ev.BULLET_TAGGED]):
         data = event.data or {}
