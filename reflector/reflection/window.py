@@ -29,7 +29,7 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger
-from reflector.transcripts.citations import CITED, FOLLOWED, spread
+from reflector.transcripts.citations import CITED, FOLLOWED, citations_of, spread
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -398,8 +398,9 @@ def _line(windows: Mapping[str, Event], last: str | None) -> list[Event]:
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
     """Return the message with the brackets taken off the citations of names that are live and
-    not judged in it.
+    not judged in it. These are its `beside`: they still stand beside those that are judged.
     """
+    beside = [name for name in citations_of(message) if name in live and name not in judged]
 
     def kept(match: re.Match[str]) -> str:
         return (
@@ -409,4 +410,6 @@ def _without_brackets(message: Message, live: Collection[str], judged: Collectio
         )
 
     said, thought = spread(message.text), spread(message.thinking)
-    return message._replace(text=CITED.sub(kept, said), thinking=CITED.sub(kept, thought))
+    return message._replace(
+        text=CITED.sub(kept, said), thinking=CITED.sub(kept, thought), beside=tuple(beside)
+    )
