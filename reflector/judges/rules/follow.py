@@ -131,6 +131,7 @@ class Reader:
     def _model(self, chain: Chain, message: Message) -> Iterator[Citation]:
         names, spoken = citations_of(message), message.text.strip()
         said = spoken or message.thinking.strip()
+        cited = {*names, *message.beside}
         for citation in chain.citations if said else ():
             # a step ends where the agent goes on after a call
             citation.open = citation.open and not citation.own
@@ -138,16 +139,16 @@ class Reader:
             for heard in chain.pending:
                 heard.conceded = concedes(spoken)
             chain.pending, chain.last = [], spoken[-500:]
-        elif names:
+        elif cited:
             chain.last = ""  # asked before the citation, which is in the agent's thoughts
-        chain.named.update(dict.fromkeys(names, chain.at))
+        chain.named.update(dict.fromkeys(cited, chain.at))
         for name in names:
             if name in self._bullets:
                 yield from self._cited(chain, name, said)
         wrong = called_wrong(message)
-        for citation in chain.citations if names else ():
+        for citation in chain.citations if cited else ():
             citation.alone = citation.alone and (
-                citation.turn != chain.turn or {*names} == {citation.name}
+                citation.turn != chain.turn or cited == {citation.name}
             )
             citation.wrong = (
                 wrong[citation.name][:200] if citation.name in wrong else citation.wrong
