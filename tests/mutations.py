@@ -436,14 +436,14 @@ MUTATIONS = [
     ),
     Mutation(
         TAKEN,
-        "if key not in seen and key not in copies.keys]",
-        "if key not in copies.keys]",
+        "known = seen | copies.keys",
+        "known = copies.keys",
         INTAKE,
     ),
-    Mutation(TAKEN, " and key not in copies.keys]", "]", COPIES),
+    Mutation(TAKEN, "known = seen | copies.keys", "known = seen", COPIES),
     Mutation(TAKEN, "if len(known) < _FEWEST_COPIES:", "if not known:", COPIES),
     Mutation(TAKEN, "lambda pair: pair[1] in known, fresh", "lambda pair: True, fresh", COPIES),
-    Mutation(TAKEN, "or of == session_id:", "or False:", COPIES),
+    Mutation(TAKEN, "or original_id == session_id:", "or False:", COPIES),
     Mutation(TAKEN, "return [key for key in keys if key not in late]", "return keys", ENDED),
     Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
     Mutation(ENDS, "if session_id in open_ or", "if", ENDED),
@@ -451,27 +451,35 @@ MUTATIONS = [
     Mutation(
         STORED, ("return export(session_id) if ended else None"), "return export(session_id)", ENDED
     ),
-    Mutation(TAKEN, "*STOPS} else delivery.transcript_bytes", "*STOPS} else None", INTAKE),
+    Mutation(TAKEN, "if is_end else delivery.transcript_bytes", "if is_end else None", INTAKE),
     Mutation(
         TAKEN,
-        ('found.agent, session_id, agent_id or "", window'),
-        "found.agent, session_id, window",
+        'reading.session_id, reading.agent_id or "", mode)',
+        "reading.session_id, mode)",
         INTAKE,
     ),
     Mutation(
         TAKEN,
-        "in found.cited if key in own for name in of",
-        "in found.cited for name in of",
+        "in reading.scan.cited if key in new_keys)",
+        "in reading.scan.cited)",
         INTAKE,
     ),
     Mutation(
-        TAKEN, ("for name in names if name in known))"), "for name in names if name in ()))", INTAKE
+        TAKEN, "for name in names if name in known]", "for name in names if name in ()]", INTAKE
     ),
-    Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
-    Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
-    Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
+    Mutation(
+        TAKEN,
+        "if key in reading.new_keys:\n            reasons |=",
+        "if key:\n            reasons |=",
+        INTAKE,
+    ),
+    Mutation(TAKEN, "if resumed.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
+    Mutation(
+        TAKEN, "if record.place >= self._end - FOLLOWED)", "if record.place == self._end)", RESUMED
+    ),
     Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
-    Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
+    Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
+    Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
     Mutation(
         PIPED, ("all(one.path in met for one in spool.pending_for(project.root))"), "True", PIPELINE

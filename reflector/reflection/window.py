@@ -301,12 +301,11 @@ class SessionText:
 
 
 def last_line(
-    ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int] | None = None
+    recorded: Iterable[Event], agent_id: str | None, keys: Set[int] | None = None
 ) -> list[Event]:
-    """Return the last window of a session, or of this subagent of it, and those that it goes on
-    from, oldest first; with `keys`, the last that holds one of these records.
+    """Return the last of a session's recorded windows, or of this subagent's, and those that it
+    goes on from, oldest first; with `keys`, the last that holds one of these records.
     """
-    recorded = ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))
     windows = {event.event_id: event for event in recorded if event.data is not None}
     for event in reversed(windows.values()):
         is_its = event.facts.get("agent_id") == agent_id

@@ -22,7 +22,9 @@ _MOST: Final = 1 << 22
 _TOLD_BY: Final = 200
 
 
-def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int) -> Path:
+def keep_answer(
+    project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int
+) -> Path:
     """Add an answer to the transcript of those of its session; return the file. Raises OSError."""
     folder = files.private_folder(f"{files.open_state(str(project))}/answers")
     name = _name(session_id, agent_id)
@@ -44,7 +46,7 @@ def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_n
     return Path(folder, name)
 
 
-def kept(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
+def kept_answers(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
     """Return the answers of a session that were kept, oldest first."""
     if project is None:
         return ()

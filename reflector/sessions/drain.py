@@ -232,10 +232,10 @@ def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
 
     if delivery.event == "SessionEnd":
         stop = spool.stop_of(delivery)
-        if stop is not None and ends.lacks(taken.found, ends.answer_of(stop)):
+        if stop is not None and ends.lacks(taken.scan, ends.answer_of(stop)):
             spool.keep_unanswered(stop)
     elif delivery.event in (*STOPS, "SubagentStop") and ends.lacks(
-        taken.found, ends.answer_of(delivery)
+        taken.scan, ends.answer_of(delivery)
     ):
         return spool.keep_unanswered
     return spool.settle
@@ -255,7 +255,7 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
                 opencode_store.refresh(source.path)
                 taken = pipeline.take(source)
                 done.recorded += taken.event_id is not None
-                is_missing = ends.lacks(taken.found, ends.answer_of(delivery))
+                is_missing = ends.lacks(taken.scan, ends.answer_of(delivery))
         if (
             is_missing
             and (source := ends.completed(pipeline.project.root, pipeline.ledger, delivery))
@@ -371,11 +371,11 @@ class Pipeline:
         source = replace(source, project=self.project.root)
         taken = take_in(self.ledger, source, window=window)
         if taken.event_id is not None:
-            self.heard[taken.event_id] = taken.found.people
-            self._held[taken.event_id] = taken.found.messages if taken.found.cited else ()
+            self.heard[taken.event_id] = taken.scan.people
+            self._held[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
         if self.users is not None:
             self.users.take(
-                source, taken.found, window=window, beside={row.name for row in self.ledger.rows()}
+                source, taken.scan, window=window, beside={row.name for row in self.ledger.rows()}
             )
         return taken
 
@@ -516,9 +516,11 @@ class Users:
                     session_id and pipeline.ledger.windows(session_id)
                 ):
                     return
-                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
+                taken = take_in(
+                    pipeline.ledger, source, window=window, scanned=found, beside=beside
+                )
                 if taken.event_id is not None:
-                    pipeline.heard[taken.event_id] = taken.found.people
+                    pipeline.heard[taken.event_id] = taken.scan.people
         except _TROUBLE as error:
             raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 

@@ -62,7 +62,7 @@ def completed(project: Path, ledger: Ledger, delivery: Delivery) -> Source | Non
     """
     if not delivery.session_id:
         return None
-    path = answers.keep(
+    path = answers.keep_answer(
         project,
         delivery.session_id,
         delivery.agent_id,
