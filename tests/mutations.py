@@ -480,14 +480,14 @@ MUTATIONS = [
     Mutation(FOLLOW, "self.at - one.at > FOLLOWED", "self.at < one.at", RESUMED),
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
     Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
-    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
+    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
     Mutation(
         PIPED, ("all(one.path in met for one in spool.pending_for(project.root))"), "True", PIPELINE
     ),
     Mutation(
         PIPED,
         "      opencode_store.refresh(source.path)\n            taken",
-        "      spool.settle(delivery)\n            taken",
+        "      spool.settle_delivery(delivery)\n            taken",
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
@@ -498,7 +498,7 @@ MUTATIONS = [
         PIPELINE,
     ),
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
-    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
+    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
     Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
     # Verify.
     Mutation(PROVEN, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
@@ -691,7 +691,7 @@ MUTATIONS = [
         "if False:",
         SPOOL,
     ),
-    Mutation(SPOOLED, "if is_of(project, one.project)]", "]", SPOOL),
+    Mutation(SPOOLED, "if is_of(project, delivery.project)]", "]", SPOOL),
     Mutation(
         SPOOLED,
         " in _NEEDED if key in ",

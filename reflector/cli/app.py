@@ -291,7 +291,7 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 return
-            before = spool.seen(project, ledger)
+            before = spool.current_state(project, ledger)
             if spool.was_seen(project, before):
                 with ledger.snapshot():
                     yield ledger
@@ -301,7 +301,11 @@ class Place:
         notes = refresh(project)
         try:
             with project.open_ledger() as ledger:
-                if not notes and before is not None and spool.seen(project, ledger) == before:
+                if (
+                    not notes
+                    and before is not None
+                    and spool.current_state(project, ledger) == before
+                ):
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger

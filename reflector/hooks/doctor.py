@@ -429,7 +429,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
-    left = spool.look(project.spool_dir)
+    left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
             f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "

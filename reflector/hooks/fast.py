@@ -76,9 +76,9 @@ def note_worktree(payload: dict[str, object]) -> None:
     try:
         known = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
     except FileNotFoundError:
-        from reflector.sessions.locks import open_own
+        from reflector.sessions.locks import open_user_state
 
-        known, folder = b"", open_own()
+        known, folder = b"", open_user_state()
     # The newest note of a worktree is the one that is true.
     if [line for line in known.splitlines(keepends=True) if line.startswith(f"{root}\t".encode())][
         -1:

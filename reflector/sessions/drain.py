@@ -119,34 +119,32 @@ def drain(
     project; the user's playbook keeps to what a day allows. Raises LedgerError (the delivery stays
     in the spool), PlaybookRefused, ConfigError. A project that has nothing yet is left as it is.
     """
-    done = Drained()
+    drained = Drained()
     if spool.is_untouched(project):
-        return done
-    met: set[Path] = set()
-    round_ = retry
-    completes = True
+        return drained
+    recorded: set[Path] = set()
+    round_retry = retry
+    is_first = True
     while True:
-        with open_pipeline(project, wait=wait, done=done) as pipeline:
+        with open_pipeline(project, wait=wait, drained=drained) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
-                return done if done != Drained() else None
-            met |= _take_deliveries(pipeline, round_, completes=completes)
-            completes = False
-            asking = [project] if project.config.asks_model else []
-            if pipeline.users is not None and (waits := pipeline.users.asks_model):
-                asking.append(waits)
-        round_ = "due"
-        # One that is there though it was settled is left to the next drain.
-        if all(one.path in met for one in spool.pending_for(project.root)):
+                return drained if drained != Drained() else None
+            recorded |= _take_deliveries(pipeline, round_retry, completes=is_first)
+            projects = pipeline.asking_model()
+        is_first = False
+        round_retry = "due"
+        # A delivery that is still pending after it was settled is left to the next drain.
+        pending = spool.pending_for(project.root)
+        if all(delivery.path in recorded for delivery in pending):
             break
-    for one in asking:
-        asked = ask_model(
-            one, retry=retry, wait=wait, confirmed=confirmed if one is project else None
-        )
-        leave_last_session(one.root, asked.reflected)
-        done.reflected += asked.reflected
-        done.notes += asked.notes
-    return done
+    for asking in projects:
+        agreed = confirmed if asking is project else None
+        asked = ask_model(asking, retry=retry, wait=wait, confirmed=agreed)
+        leave_last_session(asking.root, asked.reflected)
+        drained.reflected += asked.reflected
+        drained.notes += asked.notes
+    return drained
 
 
 def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = False) -> set[Path]:
@@ -199,7 +197,7 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions.intake import source_of
 
     done, source, is_new = pipeline.done, source_of(delivery), False
-    end: Callable[[Delivery], None] = spool.settle
+    end: Callable[[Delivery], None] = spool.settle_delivery
     if source is not None:
         try:
             opencode_store.refresh(source.path)
@@ -238,7 +236,7 @@ def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
         taken.scan, ends.answer_of(delivery)
     ):
         return spool.keep_unanswered
-    return spool.settle
+    return spool.settle_delivery
 
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
@@ -267,7 +265,7 @@ def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
             f"the last answer of session {delivery.session_id} is not recorded: {error}"
         )
         return
-    spool.settle(delivery)
+    spool.settle_delivery(delivery)
 
 
 def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:

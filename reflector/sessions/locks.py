@@ -123,7 +123,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     said.
     """
     errors = []
-    for open_ in (open_own, open_temporary):
+    for open_ in (open_user_state, open_temporary):
         try:
             return keep(open_(), payload, data)
         except (OSError, ValueError) as error:
@@ -131,7 +131,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     raise OSError("; ".join(errors))
 
 
-def open_own() -> str:
+def open_user_state() -> str:
     """Return the user's own state folder, made where it is missing. Raises OSError where it
     cannot be.
     """

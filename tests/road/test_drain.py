@@ -160,7 +160,7 @@ def watched() -> Iterator[list[tuple[str, str]]]:
 def _is_seen(agent: Agent) -> bool:
     project = Project.at(agent.project)
     with project.open_ledger() as ledger:
-        return spool.was_seen(project, spool.seen(project, ledger))
+        return spool.was_seen(project, spool.current_state(project, ledger))
 
 
 def _edited(agent: Agent) -> None:

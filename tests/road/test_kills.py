@@ -163,7 +163,7 @@ def assert_finished(agent: Agent, when: str) -> None:
     assert agent.call("verify").out == "", when
     assert agent.call("rebuild", "--check").out == "", when
     with patch.object(spool, "LEFT_BEHIND_SECONDS", -1):
-        spool.sweep(agent.spool)
+        spool.sweep_spool(agent.spool)
     assert list(agent.claude.rglob("*.tmp")) == [], when
 
 

@@ -156,7 +156,7 @@ def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(
     "killed_at",
     [
         "reflector.sessions.intake.take_in",
-        "reflector.sessions.spool.settle",
+        "reflector.sessions.spool.settle_delivery",
         "reflector.reflection.runner.Runner.finish_pending",
     ],
 )
