@@ -272,7 +272,7 @@ MUTATIONS = [
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else asked", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
-    Mutation(PIPED, "away.add(who)", "away.update(map(runner.who, windows))", JUDGED),
+    Mutation(PIPED, "away.add(judge)", "away.update(map(runner.who, pending))", JUDGED),
     Mutation(ASKED, "client.admit()", "pass", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
@@ -446,10 +446,13 @@ MUTATIONS = [
     Mutation(TAKEN, "or original_id == session_id:", "or False:", COPIES),
     Mutation(TAKEN, "return [key for key in keys if key not in late]", "return keys", ENDED),
     Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
-    Mutation(ENDS, "if session_id in open_ or", "if", ENDED),
-    Mutation(ENDS, "- max(began_ns, path.stat().st_mtime_ns) > idle_ns", "> idle_ns", ENDED),
+    Mutation(ENDS, "if session_id in busy or", "if", ENDED),
+    Mutation(ENDS, "max(began_ns, path.stat().st_mtime_ns)", "0", ENDED),
     Mutation(
-        STORED, ("return export(session_id) if ended else None"), "return export(session_id)", ENDED
+        STORED,
+        ("return write_export(session_id) if is_over else None"),
+        "return write_export(session_id)",
+        ENDED,
     ),
     Mutation(TAKEN, "if is_end else delivery.transcript_bytes", "if is_end else None", INTAKE),
     Mutation(
@@ -481,12 +484,10 @@ MUTATIONS = [
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
     Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
-    Mutation(
-        PIPED, ("all(one.path in met for one in spool.pending_for(project.root))"), "True", PIPELINE
-    ),
+    Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
         PIPED,
-        "      opencode_store.refresh(source.path)\n            taken",
+        "      opencode_store.refresh_export(source.path)\n            taken",
         "      spool.settle_delivery(delivery)\n            taken",
         PIPELINE,
     ),
@@ -499,7 +500,9 @@ MUTATIONS = [
     ),
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
     Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
-    Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
+    Mutation(
+        PIPED, "session_id is None or spool.has_stop(delivery)", "session_id is None", PIPELINE
+    ),
     # Verify.
     Mutation(PROVEN, "(_digest_of_tag(data) if is_tag else digest(data)) != of", "False", VERIFY),
     Mutation(PROVEN, ' or "" in (session_id, reflection_id, target_id)', "", VERIFY),

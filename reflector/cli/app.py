@@ -296,9 +296,9 @@ class Place:
                 with ledger.snapshot():
                     yield ledger
                 return
-        from reflector.sessions.drain import refresh
+        from reflector.sessions.drain import refresh_project
 
-        notes = refresh(project)
+        notes = refresh_project(project)
         try:
             with project.open_ledger() as ledger:
                 if (

@@ -41,7 +41,7 @@ from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import history
 from reflector.sessions.history import Found
-from reflector.sessions.opencode_store import exports
+from reflector.sessions.opencode_store import exports_folder
 from reflector.text.words import context_tokens
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
@@ -249,7 +249,7 @@ def _folders() -> list[tuple[str, Path, str]]:
         (name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()
     ]
     found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
-    found.append(("opencode", exports(), "*.json"))
+    found.append(("opencode", exports_folder(), "*.json"))
     return found
 
 

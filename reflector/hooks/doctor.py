@@ -44,7 +44,7 @@ from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
-from reflector.sessions.drain import drain
+from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import found
@@ -448,7 +448,7 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     return (
         ()
         if BACKENDS[project.config.backend]
-        else ("processes what waits", partial(drain, project))
+        else ("processes what waits", partial(drain_project, project))
     )
 
 

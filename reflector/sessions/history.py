@@ -204,7 +204,7 @@ def record_history(
         with _pipeline(project, write=True) as pipeline:
             is_model, before = pipeline.runner.backend.is_model, pipeline.ledger.head().position
             for one in files[start : start + _AT_ONCE]:
-                pipeline.heard.clear()
+                pipeline.people_messages.clear()
                 try:
                     taken = pipeline.take(Source(one.path, "ingest", limit=one.bytes))
                     pipeline.finish()

@@ -18,7 +18,7 @@ from reflector import project as ours
 from reflector.hooks import fast
 from reflector.hooks.install import SCRIPT
 from reflector.sessions import locks, spool
-from reflector.sessions.drain import drain
+from reflector.sessions.drain import drain_project
 from reflector.sessions.spool import look_into
 from tests.hooks.conftest import Project, event
 from tests.road.sessions import Session
@@ -215,5 +215,5 @@ def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
             return looks(root, part, aside)
 
         monkeypatch.setattr(spool, "pending_for", meanwhile)
-        done = drain(ours.Project.at(project.path))
+        done = drain_project(ours.Project.at(project.path))
     assert [one.error for one in done.failed] == [spool.NOT_A_PAYLOAD]
