@@ -195,7 +195,7 @@ MUTATIONS = [
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
     Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
-    Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
+    Mutation(INJECTION, '(is_own and f"-{bullet.name}" not in names)', "is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),
     # What is asked about lines that no session cites, and what comes of it.
     Mutation(CHECKING, 'elif ground.words == "playbook":', "elif not tag.quote:", LINED),
@@ -781,13 +781,13 @@ MUTATIONS = [
     ),
     Mutation(
         INJECTION,
-        " if one.name in loaded.uncounted",
-        " if False",
+        "is_counted = bullet.name not in loaded.uncounted",
+        "is_counted = True",
         ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
     Mutation(
         INJECTION,
-        ", *(known.removed if known is not None else ())}",
+        ", *removed}",
         "}",
         ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
@@ -797,7 +797,7 @@ MUTATIONS = [
         "len(text)",
         TOLD,
     ),
-    Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
+    Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
     Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),

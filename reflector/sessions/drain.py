@@ -35,13 +35,8 @@ from reflector.playbook_files.mirrors import take_mirrored, write_mirrored
 from reflector.playbook_files.playbook_json import FOREIGN, PlaybookRefused, known, of_another, sync
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
-from reflector.sessions.injection import (
-    keep_ranks,
-    leave_last_session,
-    leave_waiting,
-    told_by_hook,
-    write_injection,
-)
+from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
+from reflector.sessions.last_session import leave_last_session, leave_waiting
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
 # needs none of that.
