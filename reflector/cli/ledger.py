@@ -49,8 +49,8 @@ from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import missed, newest_seen
 from reflector.text.secrets import quote
-from reflector.trials.trial import check as trials_wrong
 from reflector.trials.trial import keep_note, noted, running, trial_place
+from reflector.trials.trial import trial_findings as trials_wrong
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
