@@ -183,17 +183,19 @@ MUTATIONS = [
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
-    Mutation(TRIAL, "if not one.hooked or not", "if not", TRIALS),
+    Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,
         "for event in events if _moment(event) <= first + SETTLES]",
         "for event in events]",
         TRIALS,
     ),
-    Mutation(TRIAL, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
+    Mutation(
+        TRIAL, "self.began <= session.began < self.until", "session.began < self.until", TRIALS
+    ),
     Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
-    Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),
+    Mutation(TRIAL, 'and trial.data["key"] != _key_before(ledger, opened)', "and False", TRIALS),
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
     Mutation(INJECTION, '(is_own and f"-{bullet.name}" not in names)', "is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),

@@ -35,7 +35,8 @@ from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
-    from reflector.sessions.history import Found, Imported
+    from reflector.sessions.history import FoundTranscript as Found
+    from reflector.sessions.history import Imported
 
 
 @dataclass(frozen=True, slots=True)

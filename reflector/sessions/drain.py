@@ -357,6 +357,14 @@ def open_pipeline(
             leave_waiting(project.root, pipeline.waiting, is_users=project.is_users)
 
 
+@contextmanager
+def waiting_pipeline(project: Project, *, write: bool = True) -> Iterator[Pipeline]:
+    """Open a project's pipeline as `open_pipeline` does, after any process that holds its lock."""
+    with open_pipeline(project, write=write) as pipeline:
+        assert pipeline is not None  # it waited
+        yield pipeline
+
+
 def _has_users_playbook() -> bool:
     folder = Path(user_folder(), ".claude")
     return any((folder / name).exists() for name in ("reflector/ledger.db", "playbook.json"))
