@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.lessons import _COMMENT
 from reflector.trials.draw import MILLION, is_withheld
-from reflector.trials.statistics import LEAST, Arm, ends, interval, stands
+from reflector.trials.statistics import LEAST, Arm, difference_interval, ends, stands
 
 DAYS, DAILY, SILENT, HARD, EFFECTS = 365, 4, 0.1, 0.3, (0.0, 0.1, -0.1, 0.2, -0.2)
 
@@ -53,7 +53,8 @@ def play(effect: float, ledgers: int, seed: int = 28) -> Played:
                 missed[day] += (misses := not stands(with_, without, 0.5, effect))
                 failed = failed or misses
                 if not end and not stands(with_, without, 0.5, 0.0):
-                    end = (day + 1) * DAILY * (1 if interval(with_, without, 0.5)[0] > 0 else -1)
+                    low, _ = difference_interval(with_, without, 0.5)
+                    end = (day + 1) * DAILY * (1 if low > 0 else -1)
         ends_.append(end)
         ever += failed
     return Played(effect, ends_, missed, ever)

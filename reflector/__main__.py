@@ -33,7 +33,7 @@ def main() -> "NoReturn":
             from reflector.sessions import drain
 
             _be_short_lived()
-            code = drain.run(project)
+            code = drain.drain_for_hook(project)
             if code is not None:
                 _end(code)
     from reflector.cli import main as cli_main

@@ -182,19 +182,21 @@ MUTATIONS = [
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
     Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
-    Mutation(TRIAL, "if not one.hooked or not", "if not", TRIALS),
+    Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,
         "for event in events if _moment(event) <= first + SETTLES]",
         "for event in events]",
         TRIALS,
     ),
-    Mutation(TRIAL, "trial.began <= one.began < trial.until", "one.began < trial.until", TRIALS),
+    Mutation(
+        TRIAL, "self.began <= session.began < self.until", "session.began < self.until", TRIALS
+    ),
     Mutation(CERTAIN, "log(1 / ALPHA)", "log(1 / ALPHA) / 2", TRIALS),
     Mutation(CERTAIN, "0.5 + difference / (2 * _most(share))", "0.5 + difference / 2", TRIALS),
-    Mutation(TRIAL, 'and trial.data["key"] != key', "and False", TRIALS),
+    Mutation(TRIAL, 'and trial.data["key"] != _key_before(ledger, opened)', "and False", TRIALS),
     Mutation(FAST, 'if payload.get("source") == "fork":', "if False:", TRIALS),
-    Mutation(INJECTION, 'and is_own and f"-{bullet.name}" not in names', "and is_own", TRIALS),
+    Mutation(INJECTION, '(is_own and f"-{bullet.name}" not in names)', "is_own", TRIALS),
     Mutation(TASKS, "(True, False, False, True):", "(True, False, True, False):", TRIALS),
     # What is asked about lines that no session cites, and what comes of it.
     Mutation(CHECKING, 'if ground.words == "playbook":', "if not tag.quote:", LINED),
@@ -276,7 +278,7 @@ MUTATIONS = [
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
-    Mutation(PIPED, "away.add(who)", "away.update(map(runner.who, windows))", JUDGED),
+    Mutation(PIPED, "away.add(judge)", "away.update(map(runner.who, pending))", JUDGED),
     Mutation(ASKED, "client.admit()", "pass", JUDGED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
@@ -445,50 +447,59 @@ MUTATIONS = [
     ),
     Mutation(
         TAKEN,
-        "if key not in seen and key not in copies.keys]",
-        "if key not in copies.keys]",
+        "known = seen | copies.keys",
+        "known = copies.keys",
         INTAKE,
     ),
-    Mutation(TAKEN, " and key not in copies.keys]", "]", COPIES),
+    Mutation(TAKEN, "known = seen | copies.keys", "known = seen", COPIES),
     Mutation(TAKEN, "if len(known) < _FEWEST_COPIES:", "if not known:", COPIES),
     Mutation(TAKEN, "lambda pair: pair[1] in known, fresh", "lambda pair: True, fresh", COPIES),
-    Mutation(TAKEN, "or of == session_id:", "or False:", COPIES),
+    Mutation(TAKEN, "or original_id == session_id:", "or False:", COPIES),
     Mutation(TAKEN, "return [key for key in keys if key not in late]", "return keys", ENDED),
     Mutation(ENDS, "return not cited.issuperset(cited_names(answer))", "return True", ENDED),
-    Mutation(ENDS, "if session_id in open_ or", "if", ENDED),
-    Mutation(ENDS, "- max(began_ns, path.stat().st_mtime_ns) > idle_ns", "> idle_ns", ENDED),
+    Mutation(ENDS, "if session_id in busy or", "if", ENDED),
+    Mutation(ENDS, "max(began_ns, path.stat().st_mtime_ns)", "0", ENDED),
     Mutation(
-        STORED, ("return export(session_id) if ended else None"), "return export(session_id)", ENDED
+        STORED,
+        ("return write_export(session_id) if is_over else None"),
+        "return write_export(session_id)",
+        ENDED,
     ),
-    Mutation(TAKEN, "*STOPS} else delivery.transcript_bytes", "*STOPS} else None", INTAKE),
+    Mutation(TAKEN, "if is_end else delivery.transcript_bytes", "if is_end else None", INTAKE),
     Mutation(
         TAKEN,
-        ('found.agent, session_id, agent_id or "", window'),
-        "found.agent, session_id, window",
+        'reading.session_id, reading.agent_id or "", mode)',
+        "reading.session_id, mode)",
         INTAKE,
     ),
     Mutation(
         TAKEN,
-        "in found.cited if key in own for name in of",
-        "in found.cited for name in of",
+        "in reading.scan.cited if key in new_keys)",
+        "in reading.scan.cited)",
         INTAKE,
     ),
     Mutation(
-        TAKEN, ("for name in names if name in known))"), "for name in names if name in ()))", INTAKE
+        TAKEN, "for name in names if name in known]", "for name in names if name in ()]", INTAKE
     ),
-    Mutation(TAKEN, "found.wrong if key in keys", "found.wrong if key", INTAKE),
-    Mutation(TAKEN, "if found.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
-    Mutation(TAKEN, "if place >= self._end - FOLLOWED)", "if place == self._end)", RESUMED),
+    Mutation(
+        TAKEN,
+        "if key in reading.new_keys:\n            reasons |=",
+        "if key:\n            reasons |=",
+        INTAKE,
+    ),
+    Mutation(TAKEN, "if resumed.places[:1] == [place._replace(passed=0)]:", "if True:", RESUMED),
+    Mutation(
+        TAKEN, "if record.place >= self._end - FOLLOWED)", "if record.place == self._end)", RESUMED
+    ),
     Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
-    Mutation(TAKEN, "if name in rows and rows[name].counts]", "if name in rows]", INTAKE),
-    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle(delivery)", PIPELINE),
-    Mutation(
-        PIPED, ("all(one.path in met for one in spool.pending_for(project.root))"), "True", PIPELINE
-    ),
+    Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
+    Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
+    Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
+    Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
         PIPED,
-        "      opencode_store.refresh(source.path)\n            taken",
-        "      spool.settle(delivery)\n            taken",
+        "      opencode_store.refresh_export(source.path)\n            taken",
+        "      spool.settle_delivery(delivery)\n            taken",
         PIPELINE,
     ),
     Mutation(PIPED, "if delivery.transcript_bytes is not None:\n", "if False:\n", PIPELINE),
@@ -499,8 +510,10 @@ MUTATIONS = [
         PIPELINE,
     ),
     Mutation(PIPED, " or ends.is_gone(stop):", ":", ENDED),
-    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle", ENDED),
-    Mutation(PIPED, "not spool.has_stop(delivery) and not", "not", PIPELINE),
+    Mutation(PIPED, "return spool.keep_unanswered", "return spool.settle_delivery", ENDED),
+    Mutation(
+        PIPED, "session_id is None or spool.has_stop(delivery)", "session_id is None", PIPELINE
+    ),
     # Verify.
     Mutation(PROVEN, "if digest_of(event.data) == event.data_hash:", "if True:", VERIFY),
     Mutation(PROVEN, "if has_empty_field or f", "if f", VERIFY),
@@ -711,7 +724,7 @@ MUTATIONS = [
         "if False:",
         SPOOL,
     ),
-    Mutation(SPOOLED, "if is_of(project, one.project)]", "]", SPOOL),
+    Mutation(SPOOLED, "if is_of(project, delivery.project)]", "]", SPOOL),
     Mutation(
         SPOOLED,
         " in _NEEDED if key in ",
@@ -798,13 +811,13 @@ MUTATIONS = [
     ),
     Mutation(
         INJECTION,
-        " if one.name in loaded.uncounted",
-        " if False",
+        "is_counted = bullet.name not in loaded.uncounted",
+        "is_counted = True",
         ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
     Mutation(
         INJECTION,
-        ", *(known.removed if known is not None else ())}",
+        ", *removed}",
         "}",
         ("tests/playbook_files/test_sharing.py", *TOLD),
     ),
@@ -814,7 +827,7 @@ MUTATIONS = [
         "len(text)",
         TOLD,
     ),
-    Mutation(INJECTION, 'if found.text.lstrip().startswith("{{"):', "if False:", TOLD),
+    Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
     Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),

@@ -292,16 +292,20 @@ class Place:
                     yield ledger
                 return
             with ledger.snapshot():
-                before = spool.seen(project, ledger)
+                before = spool.current_state(project, ledger)
                 if spool.was_seen(project, before):
                     yield ledger
                     return
-        from reflector.sessions.drain import refresh
+        from reflector.sessions.drain import refresh_project
 
-        notes = refresh(project)
+        notes = refresh_project(project)
         try:
             with project.open_ledger() as ledger:
-                if not notes and before is not None and spool.seen(project, ledger) == before:
+                if (
+                    not notes
+                    and before is not None
+                    and spool.current_state(project, ledger) == before
+                ):
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger

@@ -38,9 +38,9 @@ from reflector.playbook_files.watching import Advice, advice_of, watching
 from reflector.prices import Usage, cost
 from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
-from reflector.sessions import history
-from reflector.sessions.history import Found
-from reflector.sessions.opencode_store import exports
+from reflector.sessions import checks, history
+from reflector.sessions.history import FoundTranscript as Found
+from reflector.sessions.opencode_store import exports_folder
 from reflector.text.words import context_tokens
 
 #: The judges that are asked over the network, not by an agent.
@@ -191,13 +191,13 @@ def check(
     if not advice.lines:
         raise click.ClickException(_why_none(advice))
     with _ledger(project) as ledger:
-        known = history.recorded(project, ledger)
+        known = checks.recorded_files(project, ledger)
         found = _sessions(project, known, most, since)
         names = [*watching(ledger, advice.lines, first=project.first_number).lines]
-        left = history.questions(
+        left = checks.questions(
             ledger, found, names, known, judge_of(project.config), again=retry_failed
         )
-    plan, ran = _planned(project, advice, left), history.Ran()
+    plan, ran = _planned(project, advice, left), checks.Ran()
     if not as_json:
         _print_head(advice, _by_agent(found), plan)
     if plan.files and not dry_run and (yes or sys.stdin.isatty()):
@@ -249,7 +249,7 @@ def _folders() -> list[tuple[str, Path, str]]:
         (name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()
     ]
     found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
-    found.append(("opencode", exports(), "*.json"))
+    found.append(("opencode", exports_folder(), "*.json"))
     return found
 
 
@@ -279,7 +279,7 @@ def _sessions(
         since.timestamp() if since else 0.0,
         partial(counting, what="looking at your agents' sessions"),
     )
-    found = history.sessions_of(project.root, folders, at_home, begin, each)
+    found = checks.sessions_of(project.root, folders, at_home, begin, each)
     return [*islice((one for one in found if in_project(project, one)), most)]
 
 
@@ -362,7 +362,7 @@ def _model(project: Project, who: str) -> str:
     return kind.priced_model(project.config, who) if kind.priced_model else ""
 
 
-def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> history.Ran:
+def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> checks.Ran:
     """Ask about what is left; with the time left, and what was spent so far."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
     judge = backend_of(config, project.root)
@@ -373,7 +373,9 @@ def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: b
             bar.update(1)
 
         how: Any = {"learns": learn, "most": plan.questions, "again": again}
-        return history.check(project, judge, plan.files, advice.lines, advance=advance, **how)
+        return checks.check_sessions(
+            project, judge, plan.files, advice.lines, advance=advance, **how
+        )
 
 
 def _answer(
@@ -382,7 +384,7 @@ def _answer(
     advice: Advice,
     found: Sequence[Found],
     plan: _Plan,
-    ran: history.Ran,
+    ran: checks.Ran,
 ) -> LinesJson:
     with _ledger(project) as ledger:
         watched = watching(ledger, advice.lines, first=project.first_number).lines
@@ -392,7 +394,7 @@ def _answer(
         )
     known = {watched[one.name]: one for one in judged.lines}
     looks = bool(found) and not judged.sessions  # where a judge was asked, that says more
-    gone = history.unmentioned(
+    gone = checks.unmentioned(
         (line.text for line in advice.lines), (one.path for one in found if looks), project.root
     )
     lines = []
@@ -463,7 +465,7 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         )
 
 
-def _print(place: Place, answer: LinesJson, plan: _Plan, ran: history.Ran) -> None:
+def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checks.Ran) -> None:
     if answer.found is None:
         unseen = any(one.unmentioned for one in answer.lines)
         cells = [

@@ -35,7 +35,7 @@ from reflector.reflection.runner import Runner
 from reflector.reflection.standing import OpenCitation, reparse
 from reflector.sessions import locks
 from reflector.sessions.drain import Drained, runner_of
-from reflector.sessions.injection import leave_last_session
+from reflector.sessions.last_session import leave_last_session
 from reflector.text.secrets import quote
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript

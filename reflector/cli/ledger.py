@@ -47,10 +47,10 @@ from reflector.project import Project
 from reflector.proof import heads
 from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
-from reflector.sessions.seen_head import missed, seen
+from reflector.sessions.seen_head import missed, newest_seen
 from reflector.text.secrets import quote
-from reflector.trials.trial import check as trials_wrong
 from reflector.trials.trial import keep_note, noted, running, trial_place
+from reflector.trials.trial import trial_findings as trials_wrong
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20
@@ -225,7 +225,7 @@ def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
     needs_ledger(project)
     published += [anchor for anchor, _ in noted(project.root)]
     verified = verify_opening(
-        project.open_ledger, *published, seen=lambda ledger: seen(project, ledger)
+        project.open_ledger, *published, seen=lambda ledger: newest_seen(project, ledger)
     )
     findings = [*verified.findings]
     if not findings:

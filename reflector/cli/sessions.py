@@ -35,7 +35,8 @@ from reflector.sessions.spool import NOT_A_PAYLOAD
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
-    from reflector.sessions.history import Found, Imported
+    from reflector.sessions.history import FoundTranscript as Found
+    from reflector.sessions.history import Imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +367,9 @@ def run_drain(
     confirmed: int | None = None,
 ) -> None:
     """Process what waits, and print what came of it; exit with 1 if something failed."""
-    done = drains.drain(project, wait=retry != "due", retry=retry, confirmed=confirmed) or Drained(
-        ran=False
-    )
+    done = drains.drain_project(
+        project, wait=retry != "due", retry=retry, confirmed=confirmed
+    ) or Drained(ran=False)
     if as_json:
         print_json(done)
     elif not done.ran:

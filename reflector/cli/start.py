@@ -241,7 +241,7 @@ def _own() -> Iterator[OwnJson]:
             else None
         )
         state = root / ".claude" / "reflector"
-        waiting = spool.look(state / "spool").pending
+        waiting = spool.look_into(state / "spool").pending
         yield OwnJson(
             one.root, (state / "ledger.db").exists(), entries.copy_end(root).position, waiting, at
         )
@@ -262,7 +262,7 @@ def status_of(place: Place) -> StatusJson:
         told=StartJson(len(told_names(text)), len(text), context_tokens(text)) if text else None,
         user=UserJson(*beside) if beside else None,
         problems=list(_problems(project)),
-        spool=spool.look(project.spool_dir),
+        spool=spool.look_into(project.spool_dir),
     )
     if project.has_ledger():
         try:
@@ -334,7 +334,7 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
         if trial is not None and trial.state != "closed":
             found.trial = ELSEWHERE if trial.state == "elsewhere" else trial.sentence
     # else the last question took the file as it is
-    if not spool.was_seen(project, spool.seen(project, ledger)):
+    if not spool.was_seen(project, spool.current_state(project, ledger)):
         more = [f"{project.playbook_json}: {problem}" for problem in untaken(ledger, project)]
         found.problems += [problem for problem in more if problem not in found.problems]
 

@@ -49,7 +49,7 @@ from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir
 from reflector.sessions import locks, spool
-from reflector.sessions.drain import drain
+from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import secret_kinds
@@ -400,7 +400,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
-    left = spool.look(project.spool_dir)
+    left = spool.look_into(project.spool_dir)
     if left.failed or left.broken:
         text = (
             f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
@@ -419,7 +419,7 @@ def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     return (
         ()
         if BACKENDS[project.config.backend]
-        else ("processes what waits", partial(drain, project))
+        else ("processes what waits", partial(drain_project, project))
     )
 
 

@@ -79,10 +79,10 @@ def note_worktree(payload: dict[str, object]) -> None:
     try:
         notes = files.read_file(f"{folder}/{name}", locate.MAX_NOTES)
     except FileNotFoundError:
-        from reflector.sessions.locks import open_own
+        from reflector.sessions.locks import open_user_state
 
         notes = b""
-        folder = open_own()
+        folder = open_user_state()
     begin = f"{root}\t".encode()
     of_worktree = [line for line in notes.splitlines(keepends=True) if line.startswith(begin)]
     # The newest note of a worktree is the one that is true.

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet, Counting
 
 _PAGE = 2000
+#: Of the newest events, of which few are asked for.
+_FEW_EVENTS = 32
 #: Positions whose events are read, or counted, at once: memory stays flat.
 AT_ONCE = 20_000
 #: Literal conditions: the planners take a partial index only where they read its own condition.
@@ -150,6 +152,22 @@ class Reader:
             if len(page) < _PAGE:
                 return
             values[0] = page[-1].position
+
+    def newest(self, type_: str) -> Iterator[Event]:
+        """Yield the events of a type that can be read, newest first, page by page; the type must
+        not be that of tags.
+        """
+        where = (
+            f"type = ? AND {NOT_A_TAG} AND position < ? ORDER BY position DESC LIMIT {_FEW_EVENTS}"
+        )
+        before = MAX_INT
+        while True:
+            with self._reading() as sql:
+                page = events_where(sql, where, type_, before)
+            yield from _readable(page)
+            if len(page) < _FEW_EVENTS:
+                return
+            before = page[-1].position
 
     def history(self, upto: int = MAX_INT) -> Iterator[Event]:
         """Yield every event up to a position, those that cannot be read as well, in order and

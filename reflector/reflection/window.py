@@ -16,7 +16,7 @@ before the first record of the session are not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from reflector.events.event import Event
 from reflector.events.fields import unpack_keys
 from reflector.events.sessions import rationale_of
 from reflector.ledger.store import Ledger, WindowRow
-from reflector.transcripts.citations import CITED, FOLLOWED, spread
+from reflector.transcripts.citations import CITED, FOLLOWED, citations_of, spread
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript, read_messages
 
@@ -252,7 +252,7 @@ class Session:
         return verdicts
 
 
-def _windows_in(story: Sequence[Event]) -> dict[str, Event]:
+def _windows_in(story: Iterable[Event]) -> dict[str, Event]:
     """Return the recorded windows that were not erased, by id."""
     return {
         event.event_id: event
@@ -370,12 +370,12 @@ def _first_human(messages: Iterator[Message]) -> Iterator[Message]:
 
 
 def last_line(
-    ledger: Ledger, session_id: str, agent_id: str | None, keys: Set[int] | None = None
+    recorded: Iterable[Event], agent_id: str | None, keys: Set[int] | None = None
 ) -> list[Event]:
-    """Return the last window of a session, or of this subagent of it, and those that it goes on
-    from, oldest first; with `keys`, the last that holds one of these records.
+    """Return the last of a session's recorded windows, or of this subagent's, and those that it
+    goes on from, oldest first; with `keys`, the last that holds one of these records.
     """
-    windows = _windows_in(list(ledger.events(session_id=session_id, types=(ev.SESSION_RECORDED,))))
+    windows = _windows_in(recorded)
     for window in reversed(windows.values()):
         is_of_agent = window.facts.get("agent_id") == agent_id
         if is_of_agent and (keys is None or not keys.isdisjoint(keys_of(window))):
@@ -470,7 +470,11 @@ def _line_of(windows: Mapping[str, Event], last_id: str | None) -> list[Event]:
 
 
 def _without_brackets(message: Message, live: Collection[str], judged: Collection[str]) -> Message:
-    """Return the message without brackets around the names that are live and not judged in it."""
+    """Return the message without brackets around the names that are live and not judged in it.
+
+    These are its `beside`: they still stand beside the names that are judged.
+    """
+    beside = [name for name in citations_of(message) if name in live and name not in judged]
 
     def rewritten(citation: re.Match[str]) -> str:
         name = citation[1]
@@ -480,4 +484,4 @@ def _without_brackets(message: Message, live: Collection[str], judged: Collectio
 
     text = CITED.sub(rewritten, spread(message.text))
     thinking = CITED.sub(rewritten, spread(message.thinking))
-    return message._replace(text=text, thinking=thinking)
+    return message._replace(text=text, thinking=thinking, beside=tuple(beside))

@@ -17,17 +17,19 @@ from reflector import files
 from reflector.handover import file_name
 from reflector.transcripts.citations import spread
 
-_MOST: Final = 1 << 22
+_MAX_BYTES: Final = 1 << 22
 #: Characters by which an answer is recognised.
-_TOLD_BY: Final = 200
+_MIN_COMMON_CHARACTERS: Final = 200
 
 
-def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int) -> Path:
+def keep_answer(
+    project: Path, session_id: str, agent_id: str | None, answer: str, at_ns: int
+) -> Path:
     """Add an answer to the transcript of those of its session; return the file. Raises OSError."""
     folder = files.private_folder(f"{files.open_state(str(project))}/answers")
     name = _name(session_id, agent_id)
-    known = files.read_file(f"{folder}/{name}", _MOST) if Path(folder, name).is_file() else b""
-    at = datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    known = files.read_file(f"{folder}/{name}", _MAX_BYTES) if Path(folder, name).is_file() else b""
+    time = datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     body = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
     uuid = (
         "answer-" + sha256(f"{session_id}\0{answer}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -37,20 +39,20 @@ def keep(project: Path, session_id: str, agent_id: str | None, answer: str, at_n
             "type": "assistant",
             "uuid": uuid,
             "sessionId": session_id,
-            "timestamp": at,
+            "timestamp": time,
             "message": body,
         }
         files.write_durably(folder, known + json.dumps(record).encode() + b"\n", name)
     return Path(folder, name)
 
 
-def kept(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
+def kept_answers(project: Path | None, session_id: str, agent_id: str | None) -> Sequence[str]:
     """Return the answers of a session that were kept, oldest first."""
     if project is None:
         return ()
     try:
         path = f"{files.state_folder(str(project))}/answers/{_name(session_id, agent_id)}"
-        records = map(json.loads, files.read_file(path, _MOST).splitlines())
+        records = map(json.loads, files.read_file(path, _MAX_BYTES).splitlines())
         return [record["message"]["content"][0]["text"] for record in records]
     except (OSError, ValueError, LookupError, TypeError):
         return ()
@@ -60,8 +62,11 @@ def is_part(text: str, answer: str) -> bool:
     """Return whether a text of a transcript, which may be cut, is an answer or one of its
     blocks.
     """
-    one, other = (" ".join(spread(part).split()) for part in (text, answer))
-    return bool(one and other) and (one[:_TOLD_BY] in other or other[:_TOLD_BY] in one)
+    text = " ".join(spread(text).split())
+    answer = " ".join(spread(answer).split())
+    if not text or not answer:
+        return False
+    return text[:_MIN_COMMON_CHARACTERS] in answer or answer[:_MIN_COMMON_CHARACTERS] in text
 
 
 def _name(session_id: str, agent_id: str | None) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 
 from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
+from reflector.events.event import Event
 from reflector.judges.reading.steps import CHECKS, Step, read_call, read_result
 from reflector.judges.reading.wordings import first, wordings
 from reflector.judges.rules.citation import declines
@@ -29,9 +30,9 @@ from reflector.transcripts.reading import UnknownTranscript
 
 CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.
-_WHOLE: Final = 160
+_MAX_COMMAND_CHARACTERS: Final = 160
 _PARTS: Final = re.compile(r"&&|\|\||;")
-_MOST_WHY: Final = 400
+_MAX_REASON_CHARACTERS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,11 @@ class _Chain:
     excused: bool = False
 
     def model(self, message: Message) -> None:
-        said = message.text.strip()
-        self.over = bool(said) and not message.calls
-        self.excused = self.excused or _is_expected(said)
+        words = message.text.strip()
+        self.over = bool(words) and not message.calls
+        self.excused = self.excused or _is_expected(words)
         for name in cited_names(message.text, CITED_LESSON):
-            if name not in self.steps and not declines(name, said):
+            if name not in self.steps and not declines(name, words):
                 self.steps.append(name)
         for call in message.calls:
             step = read_call(call)
@@ -80,12 +81,12 @@ class _Chain:
 
     def result(self, message: Message, result: ToolResult) -> None:
         step = self.calls.pop(result.call_id, None)
-        outcome = read_result(step, result.text, result.is_error) if step is not None else None
-        if step is not None and outcome is not None and outcome.ending in ("passes", "fails"):
-            command, passed = (
-                step.command.split("|")[0].replace("2>&1", " ").strip(),
-                outcome.ending == "passes",
-            )
+        if step is None:
+            return
+        outcome = read_result(step, result.text, result.is_error)
+        if outcome.ending in ("passes", "fails"):
+            command = step.command.split("|")[0].replace("2>&1", " ").strip()
+            passed = outcome.ending == "passes"
             self.steps.append(Run(message.key, message.timestamp, command, passed, outcome.quote))
             self.excused = False
 
@@ -100,22 +101,25 @@ class _Chain:
                 run = _turned(dict(self.ended), self.steps[place + 1 :])
                 if run is not None and (run.passed or not self.excused):
                     yield step.removeprefix("lesson "), run
-        self.steps, self.calls, self.over, self.excused = [], {}, False, False
+        self.steps.clear()
+        self.calls.clear()
+        self.over = self.excused = False
 
 
 def _turned(ended: dict[str, bool], steps: Iterable[str | Run | None]) -> Run | None:
     """Return the newest run that ends otherwise than before a change, a failure only as the last
-    word: who went on after it may have mended it. None where none does or another command says the
-    opposite. `ended` is how each command had ended before these steps.
+    step: an agent that went on after it may have repaired it. None if no run does, or another
+    command ends in the opposite way. `ended` has how each command ended before these steps.
     """
     before: set[tuple[str, bool]] = set()
     last: dict[str, Run] = {}
     is_changed = False
     for step in steps:
         if isinstance(step, Run):
-            last.pop(step.command, None)
-            last[step.command], is_changed = step, False
+            last.pop(step.command, None)  # so that the newest run comes last
+            last[step.command] = step
             ended[step.command] = step.passed
+            is_changed = False
         elif step is None:
             before.update(ended.items())
             is_changed = True
@@ -149,50 +153,57 @@ def tested_lessons(messages: Iterable[Message]) -> Iterator[tuple[str, Run]]:
         yield from chain.end_turn()
 
 
-def record_test_outcomes(ledger: Ledger, windows: Iterable[str]) -> None:
-    """Record what the tests of these windows' sessions say of the ledger's lessons, once. A
-    transcript that cannot be read says nothing: its reflection says why. Raises LedgerError.
+def record_test_outcomes(ledger: Ledger, window_ids: Iterable[str]) -> None:
+    """Record the outcomes of the ledger's lessons by the tests of these windows' sessions, once. A
+    transcript that cannot be read is passed over: its reflection reports why. Raises LedgerError.
     """
     lessons: dict[str, list[str]] = {}
     for event in ledger.events(types=(ev.LESSON_RECORDED,)):
         lessons.setdefault(event.event_id[:8], []).append(event.event_id)
-    for window in windows if lessons else ():
-        recorded = ledger.event(window)
+    for window_id in window_ids if lessons else ():
+        recorded = ledger.event(window_id)
         if recorded is None or recorded.type != ev.SESSION_RECORDED or recorded.data is None:
             continue
         try:
-            # What a test said before bears on a lesson that is cited much later.
-            before = [(event, frozenset[str]()) for event in Session.read(ledger, recorded).earlier]
-            found = list(tested_lessons(SessionText(recorded, before).messages(())))
+            # The end of a test before bears on a lesson that is cited much later.
+            earlier = Session.read(ledger, recorded).earlier
+            text = SessionText(recorded, [(event, frozenset[str]()) for event in earlier])
+            tested = list(tested_lessons(text.messages(())))
         except (OSError, UnknownTranscript):
             continue
-        for name, run in found:
+        for name, run in tested:
             ids = lessons.get(name, ())
-            if len(ids) != 1:
-                continue
-            how = "passes after it had failed" if run.passed else "fails after it had passed"
-            observe_outcome(
-                ledger,
-                ids[0],
-                "success" if run.passed else "failure",
-                quote(f"`{run.command}` {how}: {run.quote}", _MOST_WHY),
-                source="tests",
-                key=[run.key],
-                session_id=recorded.session_id,
-                window_id=window,
-                observed_at=iso_time(run.timestamp),
-            )
+            if len(ids) == 1:
+                _record_outcome(ledger, ids[0], run, recorded)
+
+
+def _record_outcome(ledger: Ledger, lesson_id: str, run: Run, recorded: Event) -> None:
+    change = "passes after it had failed" if run.passed else "fails after it had passed"
+    observe_outcome(
+        ledger,
+        lesson_id,
+        "success" if run.passed else "failure",
+        quote(f"`{run.command}` {change}: {run.quote}", _MAX_REASON_CHARACTERS),
+        source="tests",
+        key=[run.key],
+        session_id=recorded.session_id,
+        window_id=recorded.event_id,
+        observed_at=iso_time(run.timestamp),
+    )
 
 
 def _tests_only(command: str) -> bool:
     """Return whether a command is known in full and runs no other check, whose result could pass
     for that of tests.
     """
-    parts = (read_call(ToolCall("", "Bash", {"command": part})) for part in _PARTS.split(command))
-    return len(command) < _WHOLE and all(part.kind not in CHECKS - {"test"} for part in parts)
+    if len(command) >= _MAX_COMMAND_CHARACTERS:
+        return False
+    parts = (ToolCall("", "Bash", {"command": part}) for part in _PARTS.split(command))
+    kinds = {read_call(part).kind for part in parts}
+    return kinds.isdisjoint(CHECKS - {"test"})
 
 
-def _is_expected(said: str) -> bool:
+def _is_expected(words: str) -> bool:
     """Return whether the agent says that a failure was expected or has another cause."""
     rows = [row for row in wordings("agent") if row.says == "expected"]
-    return bool(said) and first(rows, " ".join(said[:600].split())) is not None
+    return bool(words) and first(rows, " ".join(words[:600].split())) is not None

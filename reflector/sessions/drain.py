@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -43,13 +43,8 @@ from reflector.playbook_files.playbook_json import (
 )
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
-from reflector.sessions.injection import (
-    keep_ranks,
-    leave_last_session,
-    leave_waiting,
-    told_by_hook,
-    write_injection,
-)
+from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection
+from reflector.sessions.last_session import leave_last_session, leave_waiting
 
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
 # needs none of that.
@@ -72,10 +67,10 @@ _TROUBLE: Final = (LedgerError, ConfigError, OSError)
 
 @dataclass(slots=True)
 class Drained:
-    """What a drain did, with notes for the user; `ran` is false where another one was at work.
+    """The work of a drain, with notes for the user; `ran` is false if another one was at work.
 
     recorded  deliveries that brought something new; `empty` ones brought nothing
-    failed    what was set aside
+    failed    deliveries that were set aside
     """
 
     ran: bool = True
@@ -86,19 +81,19 @@ class Drained:
     notes: list[str] = field(default_factory=list)
 
 
-def run(project: str) -> int | None:
-    """Drain a project for a hook; return the exit code, None after an error: the command line meets
-    it again, and has its words and its exit code. While the ledger's server is away, as in a
+def drain_for_hook(project: str) -> int | None:
+    """Return the exit code of a drain in the background; None after an error: the command line
+    meets it again, and has its words and its exit code. While the ledger's server is away, as in a
     failover, one drain of the project waits for it.
     """
     try:
         root = Path(project).absolute()
         if not root.is_dir():
             return None
-        done = _drain_patiently(Project.at(root))
+        drained = _drain_patiently(Project.at(root))
     except Exception:  # noqa: BLE001
         return None
-    return 1 if done is not None and done.failed else 0
+    return 1 if drained is not None and drained.failed else 0
 
 
 def _drain_patiently(project: Project) -> Drained | None:
@@ -106,226 +101,252 @@ def _drain_patiently(project: Project) -> Drained | None:
 
     for pause in OUTAGE_PAUSES:
         try:
-            return drain(project)
+            return drain_project(project)
         except LedgerAway:
-            # Held for the pause alone, so that who holds it looks into the spool after who leaves.
-            with locks.held(project.state_dir, "away.lock", wait=False) as held:
-                if not held:
+            # Held for the pause alone, so that its holder looks into the spool after who leaves.
+            with locks.held(project.state_dir, "away.lock", wait=False) as is_held:
+                if not is_held:
                     return None
                 time.sleep(pause)
-    return drain(project)
+    return drain_project(project)
 
 
-def drain(
+def drain_project(
     project: Project, *, wait: bool = False, retry: Retry = "due", confirmed: int | None = None
 ) -> Drained | None:
-    """Process the spool and finish what is pending; None if another process is at it and `wait` is
-    False.
+    """Process the spool and finish what is pending; return None if another process is at it and
+    `wait` is False. A project that has nothing of ours yet is left as it is.
 
-    `retry` says which failed reflections are tried again; "all" tries failed deliveries again as
-    well, which otherwise are tried when their pause is over. `confirmed` is for `ask_model` of this
-    project; the user's playbook keeps to what a day allows. Raises LedgerError (the delivery stays
-    in the spool), PlaybookRefused, ConfigError. A project that has nothing yet is left as it is.
+    retry      the failed reflections that are tried again; "all" tries failed deliveries again as
+               well, which otherwise are tried when their pause is over
+    confirmed  for `ask_model` of this project; the user's playbook keeps to the limit of a day
+
+    Raises:
+        LedgerError: the delivery stays in the spool
+        PlaybookRefused, ConfigError: the playbook or the settings cannot be used
     """
-    done = Drained()
+    drained = Drained()
     if spool.is_untouched(project):
-        return done
-    met: set[Path] = set()
-    round_ = retry
-    completes = True
+        return drained
+    recorded: set[Path] = set()
+    round_retry = retry
+    is_first = True
     while True:
-        with open_pipeline(project, wait=wait, done=done) as pipeline:
+        with open_pipeline(project, wait=wait, drained=drained) as pipeline:
             if pipeline is None:
                 # The holder of the lock looks into the spool once more after releasing it.
-                return done if done != Drained() else None
-            met |= _take_deliveries(pipeline, round_, completes=completes)
-            completes = False
-            asking = [project] if project.config.asks_model else []
-            if pipeline.users is not None and (waits := pipeline.users.asks_model):
-                asking.append(waits)
-        round_ = "due"
-        # One that is there though it was settled is left to the next drain.
-        if all(one.path in met for one in spool.pending_for(project.root)):
+                return drained if drained != Drained() else None
+            recorded |= _take_deliveries(pipeline, round_retry, completes=is_first)
+            projects = pipeline.asking_model()
+        is_first = False
+        round_retry = "due"
+        # A delivery that is still pending after it was settled is left to the next drain.
+        pending = spool.pending_for(project.root)
+        if all(delivery.path in recorded for delivery in pending):
             break
-    for one in asking:
-        asked = ask_model(
-            one, retry=retry, wait=wait, confirmed=confirmed if one is project else None
-        )
-        leave_last_session(one.root, asked.reflected)
-        done.reflected += asked.reflected
-        done.notes += asked.notes
-    return done
+    for asking in projects:
+        agreed = confirmed if asking is project else None
+        asked = ask_model(asking, retry=retry, wait=wait, confirmed=agreed)
+        leave_last_session(asking.root, asked.reflected)
+        drained.reflected += asked.reflected
+        drained.notes += asked.notes
+    return drained
 
 
 def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = False) -> set[Path]:
-    """Record what waits in the spool, finish what is pending, and write playbook.json; return the
-    deliveries' paths.
+    """Record the deliveries of the spool, finish what is pending, and write playbook.json; return
+    the deliveries' paths.
 
-    `completes` says whether sessions are completed whose last answer was missing when an earlier
-    drain recorded them. Raises as `drain` does.
+    `completes` is whether sessions are completed whose last answer was missing when an earlier
+    drain recorded them. Raises as `drain_project` does.
     """
     from reflector.reflection.recorder import Reflected
+
+    root, drained = pipeline.project.root, pipeline.drained
+    spool.tidy(root, everything=retry == "all")
+    if completes:
+        for delivery in spool.pending_for(root, "unanswered", drained.failed):
+            _complete(pipeline, delivery)
+    open_sessions = _claim_stops(pipeline)
+    deliveries = spool.pending_for(root, aside=drained.failed)
+    for delivery in deliveries:
+        _take_delivery(pipeline, delivery)
+    _take_undelivered(pipeline, open_sessions | {delivery.session_id for delivery in deliveries})
+    pipeline.finish(retry=retry)
+    known, _ = sweep(pipeline.ledger)
+    pipeline.waiting = sum(proposal.state == "waiting" for proposal in known)
+    pipeline.write()
+    waiting = []
+    if drained.recorded and pipeline.project.config.asks_model:
+        # The model is asked when the project is free again.
+        for window in pipeline.ledger.open_windows():
+            waiting.append(Reflected(window.session_id, window.event_id, "waiting"))
+    leave_last_session(root, [*pipeline.reflected, *waiting])
+    return {delivery.path for delivery in deliveries}
+
+
+def _claim_stops(pipeline: Pipeline) -> set[str | None]:
+    """Make the last stop of each session pending whose end never came; return the other sessions
+    with a stop.
+    """
     from reflector.sessions import ends
 
-    root, done = pipeline.project.root, pipeline.done
-    spool.tidy(root, everything=retry == "all")
+    project = pipeline.project
     now = time.time_ns()
-    oldest = now - pipeline.project.config.idle_minutes * 60_000_000_000
-    for delivery in spool.pending_for(root, "unanswered", done.failed) if completes else ():
-        _complete(pipeline, delivery)
-    open_: set[str | None] = set()
-    for stop in spool.pending_for(root, "waiting", done.failed):  # of sessions whose end never came
+    oldest = now - project.config.idle_minutes * 60_000_000_000
+    open_sessions: set[str | None] = set()
+    for stop in spool.pending_for(project.root, "waiting", pipeline.drained.failed):
         if not oldest < stop.received_at_ns <= now or ends.is_gone(stop):
             spool.claim(stop)
         else:
-            open_.add(stop.session_id)
-    deliveries = spool.pending_for(root, aside=done.failed)
-    for delivery in deliveries:
-        _take_delivery(pipeline, delivery)
-    for source in ends.left(
-        pipeline.project, pipeline.ledger, open_.union(one.session_id for one in deliveries)
-    ):
-        # it has no delivery, and is met again by the next drain
+            open_sessions.add(stop.session_id)
+    return open_sessions
+
+
+def _take_undelivered(pipeline: Pipeline, busy: set[str | None]) -> None:
+    """Record the sessions that ended without a delivery, except the busy ones."""
+    from reflector.sessions import ends
+
+    for source in ends.undelivered(pipeline.project, pipeline.ledger, busy):
+        # It has no delivery, and is met again by the next drain.
         with suppress(OSError, ValueError):
-            done.recorded += pipeline.take(source).event_id is not None
-    pipeline.finish(retry=retry)
-    sweep(pipeline.ledger)
-    pipeline.write()
-    # The model is asked when the project is free again.
-    asked = (
-        pipeline.ledger.open_windows()
-        if done.recorded and pipeline.project.config.asks_model
-        else []
-    )
-    waiting = [Reflected(one.session_id, one.event_id, "waiting") for one in asked]
-    leave_last_session(root, [*pipeline.reflected, *waiting])
-    return {delivery.path for delivery in deliveries}
+            pipeline.drained.recorded += pipeline.take(source).event_id is not None
 
 
 def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions import opencode_store
     from reflector.sessions.intake import source_of
 
-    done, source, is_new = pipeline.done, source_of(delivery), False
-    end: Callable[[Delivery], None] = spool.settle
+    drained, source = pipeline.drained, source_of(delivery)
+    is_new = False
+    finish: Callable[[Delivery], None] = spool.settle_delivery
     if source is not None:
         try:
-            opencode_store.refresh(source.path)
+            opencode_store.refresh_export(source.path)
             taken = pipeline.take(source)
             is_new = taken.event_id is not None
-            end = _end_of(delivery, taken)
+            finish = _finish_of(delivery, taken)
         except (OSError, ValueError) as error:
             is_refused = isinstance(error, opencode_store.StoreRefused)
-            if is_refused or not _says_nothing(pipeline, delivery, source.path):
-                # The path stands before it already.
-                done.failed.append(
-                    spool.Failed(str(source.path), getattr(error, "strerror", None) or str(error))
-                )
+            if is_refused or not _is_without_words(pipeline, delivery, source.path):
+                reason = getattr(error, "strerror", None) or str(error)  # the path stands before it
+                drained.failed.append(spool.Failed(str(source.path), reason))
                 spool.fail(delivery, error)
                 return
             # A client may write a subagent's transcript after its end.
             if delivery.event in ("SessionEnd", "SubagentStop") and not source.path.exists():
-                end = spool.keep_silent
-    done.recorded += is_new
-    done.empty += not is_new
-    end(delivery)
+                finish = spool.keep_silent
+    drained.recorded += is_new
+    drained.empty += not is_new
+    finish(delivery)
 
 
-def _end_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
-    """Return how a recorded delivery ends: the next drain completes one whose last answer the
-    transcript lacks.
+def _finish_of(delivery: Delivery, taken: Taken) -> Callable[[Delivery], None]:
+    """Return the function that ends a recorded delivery. The next drain completes a session whose
+    last answer the transcript lacks.
     """
     from reflector.handover import STOPS
     from reflector.sessions import ends
 
     if delivery.event == "SessionEnd":
         stop = spool.stop_of(delivery)
-        if stop is not None and ends.lacks(taken.found, ends.answer_of(stop)):
+        if stop is not None and ends.lacks(taken.scan, ends.answer_of(stop)):
             spool.keep_unanswered(stop)
-    elif delivery.event in (*STOPS, "SubagentStop") and ends.lacks(
-        taken.found, ends.answer_of(delivery)
-    ):
+        return spool.settle_delivery
+    is_stop = delivery.event in (*STOPS, "SubagentStop")
+    if is_stop and ends.lacks(taken.scan, ends.answer_of(delivery)):
         return spool.keep_unanswered
-    return spool.settle
+    return spool.settle_delivery
 
 
 def _complete(pipeline: Pipeline, delivery: Delivery) -> None:
     """Record the last answer of a session: from its transcript if it is there by now, else from
     its stop.
     """
-    from reflector.sessions import ends, opencode_store
-    from reflector.sessions.intake import source_of
-
-    is_missing, done = True, pipeline.done
     try:
-        if (source := source_of(delivery)) is not None:
-            with suppress(FileNotFoundError):
-                opencode_store.refresh(source.path)
-                taken = pipeline.take(source)
-                done.recorded += taken.event_id is not None
-                is_missing = ends.lacks(taken.found, ends.answer_of(delivery))
-        if (
-            is_missing
-            and (source := ends.completed(pipeline.project.root, pipeline.ledger, delivery))
-            is not None
-        ):
-            done.recorded += pipeline.take(source).event_id is not None
+        is_missing = _retake(pipeline, delivery)
+        if is_missing:
+            _take_answer(pipeline, delivery)
     except (OSError, ValueError) as error:
-        done.notes.append(
+        pipeline.drained.notes.append(
             f"the last answer of session {delivery.session_id} is not recorded: {error}"
         )
         return
-    spool.settle(delivery)
+    spool.settle_delivery(delivery)
 
 
-def _says_nothing(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
-    """Return whether there never was anything to record, so that nothing is lost. An empty
-    transcript says nothing. A missing one may have been lost, but two never exist: that of a
-    client's own summariser run, and that of a session which was opened and left without a word, of
-    which only start and end is heard: a turn would have left its Stop.
+def _retake(pipeline: Pipeline, delivery: Delivery) -> bool:
+    """Record the new records of a delivery's transcript; return whether it lacks the answer."""
+    from reflector.sessions import ends, opencode_store
+    from reflector.sessions.intake import source_of
+
+    source = source_of(delivery)
+    if source is None:
+        return True
+    try:
+        opencode_store.refresh_export(source.path)
+        taken = pipeline.take(source)
+    except FileNotFoundError:
+        return True
+    pipeline.drained.recorded += taken.event_id is not None
+    return ends.lacks(taken.scan, ends.answer_of(delivery))
+
+
+def _take_answer(pipeline: Pipeline, delivery: Delivery) -> None:
+    from reflector.sessions import ends
+
+    source = ends.answer_source(pipeline.project.root, pipeline.ledger, delivery)
+    if source is not None:
+        pipeline.drained.recorded += pipeline.take(source).event_id is not None
+
+
+def _is_without_words(pipeline: Pipeline, delivery: Delivery, transcript: Path) -> bool:
+    """Return whether a delivery never had anything to record, so that nothing is lost.
+
+    An empty transcript has no words. A missing one may have been lost, but two never exist: that of
+    a client's own summariser run, and that of a session which was opened and left without a word,
+    of which the hook reports only start and end: a turn would have left its Stop.
     """
     try:
         return transcript.stat().st_size == 0 and not delivery.transcript_bytes
     except FileNotFoundError:
-        if delivery.transcript_bytes is not None:
-            return False
-        if delivery.event == "SubagentStop":
-            return True
-        from reflector.sessions.intake import safe_id
-
-        session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
-        return (
-            session_id is not None
-            and not spool.has_stop(delivery)
-            and not pipeline.ledger.windows(session_id)
-        )
+        pass
     except OSError:
         return False
+    if delivery.transcript_bytes is not None:
+        return False
+    if delivery.event == "SubagentStop":
+        return True
+    from reflector.sessions.intake import safe_id
+
+    session_id = safe_id(delivery.session_id) if delivery.event == "SessionEnd" else None
+    if session_id is None or spool.has_stop(delivery):
+        return False
+    return not pipeline.ledger.windows(session_id)
 
 
 @contextmanager
 def open_pipeline(
-    project: Project, *, wait: bool = True, write: bool = True, done: Drained | None = None
+    project: Project, *, wait: bool = True, write: bool = True, drained: Drained | None = None
 ) -> Iterator[Pipeline | None]:
     """Hold the project's lock and open its ledger; None when another process holds the lock and
     `wait` is False.
 
-    What a person wrote is recorded first, so that it is known when it is cited; what the playbook
-    says is written last, playbook.json itself only if `write`. A question to a ledger that may only
-    be read records nothing. Raises LedgerError, PlaybookRefused and ConfigError.
+    Edits of playbook.json are recorded first, so that they are known when they are cited; the
+    files are written last, playbook.json itself only if `write`. A question to a ledger that may
+    only be read records nothing.
+
+    Raises:
+        LedgerError, PlaybookRefused, ConfigError: the ledger, the playbook or the settings cannot
+            be used
     """
-    state = project.make_state_dir()
-    with locks.held(state, "drain.lock", wait=wait) as held:
-        if not held:
+    with locks.held(project.make_state_dir(), "drain.lock", wait=wait) as is_held:
+        if not is_held:
             yield None
             return
         with project.open_ledger() as ledger, ExitStack() as closing:
-            pipeline = Pipeline(project, ledger, Drained() if done is None else done)
-            own = [
-                Path(user_folder(), ".claude", name)
-                for name in ("reflector/ledger.db", "playbook.json")
-            ]
-            if not project.is_users and any(path.exists() for path in own):
+            pipeline = Pipeline(project, ledger, Drained() if drained is None else drained)
+            if not project.is_users and _has_users_playbook():
                 pipeline.users = Users(pipeline, closing)
             if not write and not ledger.may_append():
                 pipeline.only_reads = True
@@ -338,89 +359,121 @@ def open_pipeline(
             if not pipeline.is_written:
                 pipeline.write(file=write)
             if not lost:
-                seen_head.keep(project, ledger)
-            leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
+                seen_head.keep_head(project, ledger)
+            if pipeline.waiting is None:
+                pipeline.waiting = len(proposals(ledger))
+            leave_waiting(project.root, pipeline.waiting, is_users=project.is_users)
+
+
+@contextmanager
+def waiting_pipeline(project: Project, *, write: bool = True) -> Iterator[Pipeline]:
+    """Open a project's pipeline as `open_pipeline` does, after any process that holds its lock."""
+    with open_pipeline(project, write=write) as pipeline:
+        assert pipeline is not None  # it waited
+        yield pipeline
+
+
+def _has_users_playbook() -> bool:
+    folder = Path(user_folder(), ".claude")
+    return any((folder / name).exists() for name in ("reflector/ledger.db", "playbook.json"))
 
 
 class Pipeline:
-    """A project with its ledger open and its lock held, and what came of it: the one way from a
-    transcript to playbook.json. `users` is the user's own playbook if the agent gets one beside the
-    project's.
+    """A project with its ledger open and its lock held: the one way from a transcript to
+    playbook.json.
+
+    users            the user's own playbook if the agent is shown one beside the project's
+    is_written       whether playbook.json and the files made of it are as new as the ledger
+    only_reads       whether a server allows questions only
+    waiting          how many proposals wait for a decision; None if that was not counted
+    people_messages  the messages of people in each window; None for a large one, which is read
+                     once more
     """
 
-    def __init__(self, project: Project, ledger: Ledger, done: Drained) -> None:
+    def __init__(self, project: Project, ledger: Ledger, drained: Drained) -> None:
         self.project = project
         self.ledger = ledger
+        self.drained = drained
+        self.notes = drained.notes
+        self.reflected = drained.reflected
         self.users: Users | None = None
-        #: Whether playbook.json and what is made of it say what the ledger said when it was written
-        #: last.
         self.is_written = False
-        self.done, self.notes, self.reflected = done, done.notes, done.reflected
-        #: Whether a server lets us ask and nothing more.
         self.only_reads = False
         self._mirrors = Mirrors(ledger, project)
         self._is_shared = is_shared(project.root)
         #: What playbook.json was after it was synchronised last; None if somebody saved it since.
         self._file: FileState | None = None
-        #: What people said in each window; None of a large one, which is read once more.
-        self.heard: dict[str, Sequence[Message] | None] = {}
+        self.waiting: int | None = None
+        self.people_messages: dict[str, Sequence[Message] | None] = {}
         #: The messages of each window as it was scanned.
-        self._held: dict[str, Sequence[Message]] = {}
+        self._messages: dict[str, Sequence[Message]] = {}
 
     @cached_property
     def runner(self) -> Runner:
-        """What judges, by the project's settings. Raises ConfigError."""
+        """The judge with the project's settings. Raises ConfigError."""
         runner = runner_of(self.project, self.ledger)
-        runner.scanned = self._held
+        runner.scanned = self._messages
         return runner
 
     def take(self, source: Source, *, window: WindowMode = "new") -> Taken:
-        """Record a window; its reflection follows with `finish`. Raises ValueError when it is
-        recorded here and not in the user's ledger.
+        """Record a window; its reflection follows with `finish`.
+
+        Raises:
+            ValueError: the window is recorded here, and not in the user's ledger
         """
         from reflector.sessions.intake import take_in
 
         source = replace(source, project=self.project.root)
         taken = take_in(self.ledger, source, window=window)
         if taken.event_id is not None:
-            self.heard[taken.event_id] = taken.found.people
-            self._held[taken.event_id] = taken.found.messages if taken.found.cited else ()
+            self.people_messages[taken.event_id] = taken.scan.people
+            self._messages[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
         if self.users is not None:
-            self.users.take(
-                source, taken.found, window=window, beside={row.name for row in self.ledger.rows()}
-            )
+            names = {row.name for row in self.ledger.rows()}
+            self.users.take(source, taken.scan, window=window, beside=names)
         return taken
+
+    @cached_property
+    def has_lessons(self) -> bool:
+        """Whether the ledger has a lesson; a drain records none."""
+        return self.ledger.has(LESSON_RECORDED)
+
+    def asking_model(self) -> list[Project]:
+        """Return the projects of which windows may wait for a model: this one, and the user's."""
+        projects = [self.project] if self.project.config.asks_model else []
+        users = self.users.asks_model if self.users is not None else None
+        return projects if users is None else [*projects, users]
 
     def finish(self, *, retry: Retry = "due") -> None:
         """Finish what is pending, into `reflected`; `ask_model` asks a model, without the project's
-        lock. What the sessions' own tests say of lessons, and what people asked for, is recorded
-        first, while a window is open.
+        lock. Outcomes of lessons by the sessions' own tests, and changes that people asked for, are
+        recorded first, while a window is open.
         """
         from reflector.curator import listening
 
-        fresh = [one.event_id for one in self.ledger.open_windows() if not one.attempts]
-        if fresh and self.ledger.has(LESSON_RECORDED):
+        fresh = [window.event_id for window in self.ledger.open_windows() if not window.attempts]
+        if fresh and self.has_lessons:
             from reflector.sessions.crediting import record_test_outcomes
 
             record_test_outcomes(self.ledger, fresh)
-        self.note(listening.hear(self.project.config, self.ledger, fresh, self.heard))
+        self.note(listening.hear(self.project.config, self.ledger, fresh, self.people_messages))
         if not self.runner.backend.is_model:
             self.reflected += self.runner.finish_pending(retry=retry)
             if self.project.config.curate:
                 self.note(listening.propose_learned(self.ledger))
         if self.users is not None:
             self.users.finish(retry)
-        self._held.clear()
+        self._messages.clear()
 
     def adopt(self, *, file: bool = True) -> None:
-        """Record what a person wrote into playbook.json and its mirrors; `write` follows, with
-        the same `file`.
+        """Record the edits of playbook.json and its mirrors; `write` follows, with the same
+        `file`.
         """
         self.note(*self._mirrors.take())
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
-        """Write playbook.json, its mirrors and what the start hook prints. A question leaves the
+        """Write playbook.json, its mirrors and the text of the start hook. A question leaves the
         `file` as it is: it may be under version control.
         """
         self.is_written = True
@@ -431,7 +484,7 @@ class Pipeline:
         # a state folder that cannot be written keeps no session from starting
         with suppress(OSError):
             book = None
-            if self.ledger.has(LESSON_RECORDED):
+            if self.has_lessons:
                 from reflector.embed.lessons.book import lesson_book
 
                 book = lesson_book(self.ledger)
@@ -444,7 +497,7 @@ class Pipeline:
         if self.project.playbook_json.exists():
             try:
                 write_injection(root, partial(known, self.ledger, self.project, self._file))
-            # a person's own template; counting does not wait for its mending
+            # The user's own template. Counting does not wait until it is repaired.
             except ValueError as error:
                 self.note(f"the agent does not get the current playbook: {error}")
 
@@ -467,13 +520,14 @@ class Pipeline:
             )
 
     def note(self, *texts: str) -> None:
-        """Add what the user is to read, each text once."""
-        self.notes += dict.fromkeys(text for text in texts if text and text not in self.notes)
+        """Add notes for the user, each text once."""
+        new = [text for text in texts if text not in self.notes]
+        self.notes += dict.fromkeys(filter(None, new))
 
 
 class Users:
     """The user's playbook beside a project's. Its ledger, and the pipeline over it, are opened when
-    they are needed; `closing` releases them. What came of it goes to the project's.
+    they are needed; `closing` releases them. Its notes and reflections go to the project's.
     """
 
     def __init__(self, project: Pipeline, closing: ExitStack) -> None:
@@ -483,29 +537,27 @@ class Users:
 
     @property
     def asks_model(self) -> Project | None:
-        """The user's playbook where windows of it wait for a model."""
+        """The user's playbook if windows of it wait for a model."""
         pipeline = self._pipeline
         if pipeline is None or not pipeline.runner.backend.is_model:
             return None
-        return (
-            pipeline.project
-            if pipeline.ledger.open_windows() or pipeline.runner.reopened()
-            else None
-        )
+        waits = pipeline.ledger.open_windows() or pipeline.runner.reopened()
+        return pipeline.project if waits else None
 
     def take(
-        self, source: Source, found: Scan, *, window: WindowMode, beside: Collection[str]
+        self, source: Source, scanned: Scan, *, window: WindowMode, beside: Collection[str]
     ) -> None:
-        """Record what a transcript says of the user's bullets; `beside` are the project's names.
+        """Record the window of a transcript that concerns the user's bullets; `beside` are the
+        project's names. A transcript that may have come with the project is recorded only by
+        `reflector ingest`.
 
-        A transcript that may have come with the project is recorded only if a person names it.
-        Raises ValueError.
+        Raises:
+            ValueError: the user's playbook cannot record it
         """
-        from reflector.sessions.intake import safe_id, take_in
+        from reflector.sessions.intake import take_in
 
-        is_ours = source.agent is not None
-        if source.trigger != "ingest" and not is_ours and self._may_have_come_along(source.path):
-            if found.cited:
+        if not self._is_trusted(source):
+            if scanned.cited:
                 self._project.note(
                     f"{source.path} lies in the project, so it may have come with an archive, and "
                     "nothing of it counts "
@@ -513,63 +565,77 @@ class Users:
                     f"{shlex.quote(str(source.path))}"
                 )
             return
-        given_id = source.session_id or found.session_id
-        told = [
-            *(telling for _, telling in found.told),
-            *told_by_hook(source.project, given_id or ""),
-        ]
-        names = {name for _, names in found.cited for name in names}.union(
-            *(one.bullets for one in told)
-        )
+        session_id = source.session_id or scanned.session_id
+        names = _names_in(source, scanned, session_id).difference(beside)
         try:
-            with self._held() as pipeline:
-                session_id = safe_id(given_id)
-                own = {row.name for row in pipeline.ledger.rows()}.difference(beside)
-                if own.isdisjoint(names) and not (
-                    session_id and pipeline.ledger.windows(session_id)
-                ):
+            with self._open() as pipeline:
+                ledger = pipeline.ledger
+                if not _concerns(ledger, names, session_id):
                     return
-                taken = take_in(pipeline.ledger, source, window=window, found=found, beside=beside)
+                taken = take_in(ledger, source, window=window, scanned=scanned, beside=beside)
                 if taken.event_id is not None:
-                    pipeline.heard[taken.event_id] = taken.found.people
+                    pipeline.people_messages[taken.event_id] = taken.scan.people
         except _TROUBLE as error:
             raise ValueError(f"the user's playbook recorded nothing: {error}") from error
 
-    def _may_have_come_along(self, transcript: Path) -> bool:
-        """Return whether a transcript is in the project, as one of an archive would be.
+    def _is_trusted(self, source: Source) -> bool:
+        """Return whether a transcript cannot have come with the project, as one of an archive
+        would: a person names it, it is one of ours, or it lies outside of the project.
 
-        An agent's folder there may have come along as well, unless the project is the person's home
-        folder.
+        An agent's folder in the project may have come along as well, unless the project is the
+        user's home folder.
         """
-        root, path = self._project.project.root.resolve(), transcript.resolve()
+        if source.trigger == "ingest" or source.agent is not None:
+            return True
+        root, path = self._project.project.root.resolve(), source.path.resolve()
         own = Path(home_folder() or "/nowhere", ".claude", "projects").resolve()
-        return path.is_relative_to(root) and not path.is_relative_to(own)
+        return not path.is_relative_to(root) or path.is_relative_to(own)
 
     def finish(self, retry: Retry) -> None:
-        """Judge what waits and write playbook.json. What fails becomes a note."""
+        """Judge what waits and write playbook.json. A failure becomes a note."""
         try:
-            with self._held() as pipeline:
+            with self._open() as pipeline:
                 pipeline.finish(retry=retry)
                 self._keep_file(pipeline.write)
         except _TROUBLE as error:
             self._project.note(f"the user's playbook was not brought up to date: {error}")
 
     @contextmanager
-    def _held(self) -> Iterator[Pipeline]:
+    def _open(self) -> Iterator[Pipeline]:
+        """Hold the lock of the user's playbook for one step."""
         project = self._pipeline.project if self._pipeline else Project.of_user()
         with locks.held(project.make_state_dir(), "drain.lock", wait=True):
             if self._pipeline is None:
                 ledger = self._closing.enter_context(project.open_ledger())
-                self._pipeline = Pipeline(project, ledger, self._project.done)
-                # So that what a person wrote into playbook.json is known when it is cited.
+                self._pipeline = Pipeline(project, ledger, self._project.drained)
+                # So that an edit of playbook.json is known when it is cited.
                 self._keep_file(self._pipeline.adopt)
             yield self._pipeline
 
     def _keep_file(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except PlaybookRefused as error:  # the ledger knows what stood there before
+        except PlaybookRefused as error:  # the ledger has the file's earlier text
             self._project.note(str(error))
+
+
+def _names_in(source: Source, scanned: Scan, session_id: str) -> set[str]:
+    """Return the names that a session cites or was shown."""
+    names = {name for _, cited in scanned.cited for name in cited}
+    tellings = [telling for _, telling in scanned.told]
+    for telling in (*tellings, *told_by_hook(source.project, session_id)):
+        names.update(telling.bullets)
+    return names
+
+
+def _concerns(ledger: Ledger, names: set[str], session_id: str) -> bool:
+    """Return whether names are of a ledger's bullets, or the ledger has a window of the session."""
+    from reflector.sessions.intake import safe_id
+
+    if not names.isdisjoint(row.name for row in ledger.rows()):
+        return True
+    known_id = safe_id(session_id)
+    return known_id is not None and bool(ledger.windows(known_id))
 
 
 def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) -> Runner:
@@ -591,59 +657,57 @@ def ask_model(
     """Finish what is pending with a model, each window tried once, while others may use the
     project.
 
-    `confirmed` is how many requests to their agent a person agreed to; None where nobody was asked.
-
     If another process is at it, the windows are left to it. When the API cannot be reached or
-    refuses us, the other windows wait for a later drain. Raises as `drain` does.
+    refuses us, the other windows wait for a later drain. Raises as `drain_project` does.
+
+    confirmed  how many requests to their agent the user agreed to; None if the user was not asked
     """
     from reflector.curator.listening import propose_learned
 
-    done = Drained()
+    drained = Drained()
     tried: set[str] = set()
-    left = True
-    while left:
-        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as held:
-            if not held:
+    is_left = True
+    while is_left:
+        with locks.held(project.make_state_dir(), "model.lock", wait=wait) as is_held:
+            if not is_held:
                 break
             with project.open_ledger() as ledger:
                 runner = runner_of(project, ledger)
                 runner.gate.confirmed = confirmed
-                done.reflected += _ask_about(runner, tried, retry)
+                drained.reflected += _ask_about(runner, tried, retry)
                 confirmed = runner.gate.confirmed
         # After releasing the lock: a window that another process recorded before that is left to
         # this one.
         with project.open_ledger() as ledger:
-            left = bool(_untried(ledger, tried))
-    if done.reflected:
-        with open_pipeline(project, done=done) as pipeline:
+            is_left = bool(_untried(ledger.open_windows(), tried))
+    if drained.reflected:
+        with open_pipeline(project, drained=drained) as pipeline:
             assert pipeline is not None  # it waited
             if project.config.curate:
                 pipeline.note(propose_learned(pipeline.ledger))
             pipeline.write()
-    return done
+    return drained
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish those that are due, and those that waited for a budget, as long as it lasts, oldest
-    first. All of who cannot be reached or refuses us count as tried from then on.
+    """Finish the windows that are due, and those that waited for a budget, as long as it lasts,
+    oldest first. All windows of a judge that cannot be reached or refuses us count as tried from
+    then on.
     """
     from reflector.judges.protocol import OUTAGES
 
-    open_ = _untried(runner.ledger, tried)
-    away = runner.resting(open_, retry)
-    reopened = {
-        window.event_id: window for window in runner.reopened() if window.event_id not in tried
-    }
-    windows = sorted([*open_, *reopened.values()], key=lambda window: window.position)
+    pending = _untried(runner.ledger.open_windows(), tried)
+    away = runner.resting(pending, retry)
+    reopened = _untried(runner.reopened(), tried)
+    reopened_ids = {window.event_id for window in reopened}
     budget_is_spent = False
-    for window in windows:
+    for window in sorted([*pending, *reopened], key=lambda window: window.position):
         tried.add(window.event_id)
-        waited = window.event_id in reopened
-        if (
-            (waited and budget_is_spent)
-            or (who := runner.who(window)) in away
-            or not runner.is_due(window, retry)
-        ):
+        waited = window.event_id in reopened_ids
+        if waited and budget_is_spent:
+            continue
+        judge = runner.who(window)
+        if judge in away or not runner.is_due(window, retry):
             continue
         reflected = runner.finish(window)
         if waited and reflected.outcome == "skipped":  # it waits as before
@@ -651,11 +715,11 @@ def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflec
             continue
         yield reflected
         if reflected.outcome == "failed" and reflected.stage in {*OUTAGES, "request"}:
-            away.add(who)
+            away.add(judge)
 
 
-def _untried(ledger: Ledger, tried: Collection[str]) -> list[WindowRow]:
-    return [window for window in ledger.open_windows() if window.event_id not in tried]
+def _untried(windows: Iterable[WindowRow], tried: Collection[str]) -> list[WindowRow]:
+    return [window for window in windows if window.event_id not in tried]
 
 
 def unread_notes(project: Project) -> list[str]:
@@ -664,34 +728,30 @@ def unread_notes(project: Project) -> list[str]:
     return [f"the ledger may only be read; sessions that wait here: {waits}"] if waits else []
 
 
-def refresh(project: Project) -> list[str]:
+def refresh_project(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it; return
-    notes for the user, also on what the answer lacks. playbook.json is written only where sessions
-    had ended: asking changes no file of the project. What a model would be asked waits for the
-    drain.
+    notes for the user, also on what the answer lacks.
+
+    playbook.json is written only if sessions had ended: asking changes no file of the project. The
+    questions to a model wait for the drain.
     """
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:
-            drains = spool.pending_for(project.root)
-            what = (
-                "a session is still being processed"
-                if drains
-                else "another command is at work on this playbook"
-            )
-            return [f"{what}; ask again in a moment"]
+            reason = "another command is at work on this playbook"
+            if spool.pending_for(project.root):
+                reason = "a session is still being processed"
+            return [f"{reason}; ask again in a moment"]
         if pipeline.only_reads:
             return unread_notes(project)
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
             sweep(pipeline.ledger)
-        notes = list(pipeline.done.notes)
-        for one in pipeline.done.failed:
-            kept = "" if one.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
-            notes.append(f"{one.delivery}: {one.error}{kept}")
-        if project.config.asks_model and (asked := len(pipeline.ledger.open_windows())):
-            notes.append(
-                f"{asked} session window{'s wait' if asked > 1 else ' waits'} for the "
-                "model's verdicts"
-            )
+        notes = list(pipeline.notes)
+        for failed in pipeline.drained.failed:
+            place = "" if failed.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
+            notes.append(f"{failed.delivery}: {failed.error}{place}")
+        if project.config.asks_model and (waiting := len(pipeline.ledger.open_windows())):
+            windows = f"{waiting} session window{'s wait' if waiting > 1 else ' waits'}"
+            notes.append(f"{windows} for the model's verdicts")
         return notes

@@ -1,19 +1,18 @@
-"""What the next start prints: for the agent the best of the playbook, within what it will read; for
-the person what the last session brought, and what waits for them.
+"""The text that the next start prints for the agent: the best of the playbook, within what it will
+read.
 
-Invariant: what is printed fits. Over 10,000 characters Claude Code hands the agent a
-2,000-character preview instead, and no model was seen to open the file it points to. So the bullets
-are taken best first while the longer of the two forms (JSON, escapes included) stays within
-`LIMIT`, and the text says how many were left out. A name that the agent cites means the bullet that
-its citation counts for: where the project's playbook and the user's own give out the same name, the
-project's; and what a playbook.json does not say, or says of another ledger, is asked of its own.
+Invariant: the text fits. Over 10,000 characters Claude Code hands the agent a 2,000-character
+preview instead, and no model was seen to open the file it points to. So the bullets are taken best
+first while the longer of the two forms (JSON, escapes included) stays within `LIMIT`, and the text
+shows how many were left out. A name that the agent cites means the bullet that its citation counts
+for: if the project's playbook and the user's own give out the same name, the project's. If a
+playbook.json does not show that, or is of another ledger, its own ledger is asked.
 
-The text is rendered when the projection is written, and by the hook itself where a playbook or a
-template changed since. What a ranking knows of each bullet besides its counters is kept for the
-hook, which opens no ledger. It changes only when the playbook, the settings of the ranking, or the
+The text is rendered when the projection is written, and by the hook itself if a playbook or a
+template changed since. The facts of a ranking besides the counters of each bullet are kept for the
+hook, which opens no ledger. They change only when the playbook, the settings of the ranking, or the
 turn (of `TURN` texts) does, so that all starts between two changes get the same bytes, and no clock
-is asked. The words about the last session are of one session, be it recorded in one window or in
-many. Leaving them fails no drain.
+is asked.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +36,6 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
-from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
 
@@ -47,43 +44,32 @@ if TYPE_CHECKING:
     from reflector.embed.lessons.book import LessonBook
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
+    from reflector.playbook.document import Loaded
     from reflector.playbook_files.playbook_json import Known
     from reflector.project import Project
-    from reflector.reflection.recorder import Reflected
 
 #: Characters of stdout, counted as the agent's JavaScript counts them (UTF-16 code units).
 LIMIT = 9_500
 #: The client's own markup: a bullet must not pose as it.
 _REMINDER = re.compile(r"<(?=/?system-reminder)", re.IGNORECASE)
-#: What a place in a file has of the file's own words.
+#: The file's own words in the name of a place in it.
 _QUOTED = re.compile(r"""(['"]).*\1""")
-#: The beginning of a lesson's id, as it is told.
-_ID = re.compile("[0-9a-f]{8}")
+#: The beginning of a lesson's id, as it is shown.
+_LESSON_ID = re.compile("[0-9a-f]{8}")
 #: The section of the lessons.
 LESSONS: Final = "LESSONS"
 _MOST_LESSONS: Final = 20
-#: In a person's own folder of the project: what the ranking knows, and the lessons to tell.
+#: In the user's own folder of the project: the facts of the ranking, and the lessons to show.
 RANKS: Final = "ranks.json"
-#: Texts that were told, after which others have their turn.
+#: Texts that were shown, after which other bullets have their turn.
 TURN: Final = 10
-_MOST_RANKS: Final = 8 << 20
-_MOST_SAID = 100
-#: So many undecided bullets are counted, fewer are named.
-_MANY = 3
-_UNDECIDED = " cited, undecided: reflector judge"
-_VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
-#: What is said where no verdict counts, what says most first.
-_ELSE = {
-    "completed": "nothing decided",
-    "waiting": "not judged yet",
-    "failed": "judging it failed, see `reflector status`",
-    "skipped": "not judged: ",
-}
+_MAX_RANKS_BYTES: Final = 8 << 20
+_OWN_FILE: Final = ".claude/playbook.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Bullet):
-    """A lesson as it is told and ranked: its successes and failures are its counters."""
+class LessonBullet(Bullet):
+    """A lesson as it is shown and ranked: its successes and failures are its counters."""
 
     @property
     def line(self) -> str:
@@ -91,8 +77,8 @@ class Told(Bullet):
 
 
 class Injection(NamedTuple):
-    """The two forms of one text, both "" where there is nothing to say, and how many bullets
-    they hold.
+    """The two forms of one text, both "" without bullets and troubles, and the number of bullets in
+    it.
     """
 
     text: str
@@ -102,50 +88,58 @@ class Injection(NamedTuple):
 
     @property
     def line(self) -> str:
-        """How many bullets there are, for a person; "" where there is nothing to say."""
+        """The number of bullets, for the user; "" for an empty text."""
         count = self.shown + self.left_out
         cut = f", {self.shown} shown" if self.left_out else ""
         return f"playbook: {count} bullet{'' if count == 1 else 's'}{cut}" if self.text else ""
 
 
+class Trouble(NamedTuple):
+    """A reason why a playbook.json is not shown, and what the agent is to tell its user."""
+
+    reason: str
+    advice: str
+
+
 def _template(project: Path) -> str:
-    """Return the text of the playbook's template in force. Raises ValueError where it cannot be
-    used.
-    """
-    found = find_template("playbook.txt", project)
-    if found.text.lstrip().startswith("{{"):
+    """Return the text of the playbook's template in force. Raises ValueError if it is unusable."""
+    template = find_template("playbook.txt", project)
+    if template.text.lstrip().startswith("{{"):
         raise ValueError(
-            f"{found.path}: begins with '{{'; Claude Code would take the text for "
+            f"{template.path}: begins with '{{'; Claude Code would take the text for "
             "JSON and refuse it"
         )
-    return found.text
+    return template.text
 
 
-def render(
+def render_injection(
     bullets: Iterable[Bullet],
     form: str,
-    files: Sequence[str] = (".claude/playbook.json",),
-    troubles: Sequence[tuple[str, str]] = (),
+    files: Sequence[str] = (_OWN_FILE,),
+    troubles: Sequence[Trouble] = (),
     standing: Standing | None = None,
 ) -> Injection:
-    """Fill a template's text with the bullets that a ranking chooses, grouped by section, the best
-    one's section first.
+    """Return a template's text with the bullets that a ranking chooses, grouped by section, the
+    best one's section first.
 
-    `files` hold those that do not fit; `troubles` follow them: what keeps a playbook.json from
-    being told, and what the agent is to say to its user. The section titles stay because under
-    MISTAKES TO AVOID the same words mean the opposite. Raises ValueError where the template alone
-    leaves no room for any bullet.
+    files     hold the bullets that do not fit
+    troubles  follow the bullets
+
+    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite.
+
+    Raises:
+        ValueError: the template alone leaves no room for any bullet
     """
     bullets = list(bullets)
-    told = _REMINDER.sub("&lt;", "".join(f"\n\n({what}. {advice})" for what, advice in troubles))
+    notes = "".join(f"\n\n({trouble.reason}. {trouble.advice})" for trouble in troubles)
+    notes = _REMINDER.sub("&lt;", notes)
     if not bullets:
-        text = told.lstrip("\n") and told.lstrip("\n") + "\n"
+        text = notes.lstrip("\n") + "\n" if notes else ""
         return Injection(text, text and _as_json(text), 0, 0)
-    all_bullets = sum(not isinstance(bullet, Told) for bullet in bullets)
-    rest = (fill(form, {"key_points": ""}), _left_out(all_bullets, files, "0" * 8), told)
-    choice = choose(
-        bullets, standing or Standing(), LIMIT - len(_as_json("")) - sum(map(_cost, rest)), _cost_of
-    )
+    count = sum(not isinstance(bullet, LessonBullet) for bullet in bullets)
+    rest = (fill(form, {"key_points": ""}), _left_out(count, files, "0" * 8), notes)
+    room = LIMIT - len(_as_json("")) - sum(map(_cost, rest))
+    choice = choose(bullets, standing or Standing(), room, _cost_of)
     if not choice.bullets:
         raise ValueError(
             f"the playbook template leaves no room for a bullet within {LIMIT} "
@@ -154,11 +148,11 @@ def render(
     sections: dict[str, list[str]] = {}
     for bullet in choice.bullets:
         sections.setdefault(bullet.section, []).append(_line(bullet))
-    shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
     blocks = [f"## {_title(section)}\n" + "\n".join(lines) for section, lines in sections.items()]
-    points = "\n\n".join(blocks) + _left_out(all_bullets - shown, files, choice.seed) + told
+    shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
+    points = "\n\n".join(blocks) + _left_out(count - shown, files, choice.seed) + notes
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
-    return Injection(text, _as_json(text), shown, all_bullets - shown)
+    return Injection(text, _as_json(text), shown, count - shown)
 
 
 def _cost_of(bullet: Bullet, sections: Collection[str]) -> int:
@@ -199,92 +193,120 @@ def write_injection(
     name: str = handover.INJECTION,
     kept: Callable[[], bytes] | None = None,
 ) -> bytes:
-    """Render the project's and the user's playbook.json to where the hook looks for it; returns the
-    bytes of the file `name`: injection.txt or, while a trial runs, that for the sessions that go
-    without.
+    """Render the project's and the user's playbook.json to the place where the hook looks for it;
+    return the bytes of the file `name`: injection.txt or, while a trial runs, the file for the
+    sessions that go without.
 
-    `ask` says what the project's ledger knows, where it is open; `kept` gives the bytes where the
-    ledger must be proved first, for which no start waits. Entries that are no bullets, or have no
-    name yet that could be cited, are passed over: the import says why. A playbook of the user's
-    that cannot be opened does not keep the project's from being shown. Raises OSError where there
-    is no playbook.json, ValueError where the template is unusable. A folder that cannot be written
-    is not an error: the text is rendered again at the next start.
+    Entries that are not bullets, or do not have a name yet that could be cited, are passed over:
+    the import shows why. If the user's playbook cannot be opened, the project's is shown alone. If
+    a folder cannot be written, the text is rendered again at the next start.
+
+    ask   returns the ledger's answer about the playbook, where the ledger is open
+    kept  returns the bytes if the ledger must be proved first, for which no start waits
+
+    Raises:
+        OSError: there is no playbook.json
+        ValueError: the template is unusable
     """
     from reflector.ledger.errors import LedgerStrange
 
     folder = Path(project)
     users = Path(user_folder())
     try:
-        told = _told(folder, ".claude/playbook.json", USER_FIRST if folder == users else 0, ask)
+        own = _read_playbook(folder, _OWN_FILE, USER_FIRST if folder == users else 0, ask)
     except LedgerStrange as error:
         if kept is None:
             raise ValueError(str(error)) from error
         return kept()
-    # Before the user's is read: where it changes meanwhile, the text is rendered again at the next
+    # Before the user's is read: if it changes meanwhile, the text is rendered again at the next
     # start.
-    stamp = handover.injection_stamp(os.fspath(project), told.state)
-    bullets, files, troubles = list(told.bullets), [".claude/playbook.json"], list(told.troubles)
-    names = {bullet.name for bullet in bullets}
-    texts_told = {same_words(bullet.text) for bullet in bullets}
-    try:
-        if folder != users:
-            path = str(users / ".claude" / "playbook.json")
-            beside = _told(users, path, USER_FIRST)
-            # Told twice, a text would have two names, and its evidence would be divided by chance.
-            others = (
-                bullet for bullet in beside.bullets if same_words(bullet.text) not in texts_told
-            )
-            bullets += [bullet for bullet in others if bullet.name not in names]
-            troubles += beside.troubles
-            files.append(path)
-    except FileNotFoundError:
-        pass
-    except (OSError, LedgerStrange) as error:
-        handover.complain(f"the user's playbook is not shown: {error_words(error)}")
-    standing, lessons = kept_standing(folder, users)
+    stamp = handover.injection_stamp(os.fspath(project), own.state)
+    bullets, troubles = list(own.bullets), list(own.troubles)
+    files = [_OWN_FILE]
+    if folder != users and (beside := _users_playbook(users)) is not None:
+        bullets += _only_users(beside.bullets, own.bullets)
+        troubles += beside.troubles
+        files.append(_path_of(users))
+    standing, lessons = _kept_standing(folder, users)
     bullets += lessons
     form = _template(folder) if bullets else ""
-    texts = {handover.INJECTION: render(bullets, form, files, troubles, standing)}
-    line = "; ".join(what for what, _ in troubles)
-    line = (
-        f"playbook: {' '.join(line.split())}; see `reflector doctor`"
-        if line
-        else texts[handover.INJECTION].line
-    )
-    if withheld := _withheld(folder):
+    whole = render_injection(bullets, form, files, troubles, standing)
+    line = _start_line(whole, troubles)
+    texts = {handover.INJECTION: whole}
+    if trial := _names_of_trial(folder):
         line += " · a trial runs" if line else ""
-        left = [
-            one for one in bullets if not withheld(one, one.name in names or isinstance(one, Told))
-        ]
-        texts[handover.WITHOUT] = render(left, form, files, troubles, standing)
-    contents = {}
-    for file, rendered in texts.items():
-        forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
-        contents[file] = b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
-        try:
-            write_durably(handover.open_own(os.fspath(project)), contents[file], file)
-        except (OSError, ValueError) as error:
-            if own_folder(os.fspath(project)):  # `doctor` says what a person without a home lacks
-                said = "the rendered playbook was not stored; the next start renders it again"
-                handover.complain(f"{said}: {error_words(error)}")
+        own_names = {bullet.name for bullet in [*own.bullets, *lessons]}
+        shown = [bullet for bullet in bullets if not _is_withheld(bullet, trial, own_names)]
+        texts[handover.WITHOUT] = render_injection(shown, form, files, troubles, standing)
+    contents = {file: _content(stamp, line, rendered) for file, rendered in texts.items()}
+    for file, content in contents.items():
+        _store(os.fspath(project), content, file)
     return contents.get(name, contents[handover.INJECTION])
 
 
-def _withheld(folder: Path) -> Callable[[Bullet, bool], bool] | None:
-    """Return whether the trial that runs withholds a bullet, which is the project's own or not;
-    None without one.
+def _content(stamp: bytes, line: str, rendered: Injection) -> bytes:
+    """Return the file that the hook reads: a line each for the stamp, the user, the hook's note
+    and the JSON form, then the text.
     """
-    note = (
-        handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD)
-        .decode("utf-8", "replace")
-        .split()
-    )
-    names = set(note[3:])
-    if not note:
+    forms = (line, _in_short(rendered.text), rendered.json, rendered.text)
+    return b"\n".join((stamp, *(form.encode("utf-8", "replace") for form in forms)))
+
+
+def _store(project: str, content: bytes, file: str) -> None:
+    try:
+        write_durably(handover.open_own(project), content, file)
+    except (OSError, ValueError) as error:
+        if own_folder(project):  # for a user without a home folder `doctor` reports it
+            trouble = "the rendered playbook was not stored; the next start renders it again"
+            handover.complain(f"{trouble}: {error_words(error)}")
+
+
+def _path_of(folder: Path) -> str:
+    return str(folder / _OWN_FILE)
+
+
+def _users_playbook(users: Path) -> _Playbook | None:
+    """Return the user's own playbook; None if there is none that can be opened."""
+    from reflector.ledger.errors import LedgerStrange
+
+    try:
+        return _read_playbook(users, _path_of(users), USER_FIRST)
+    except FileNotFoundError:
         return None
-    return lambda bullet, is_own: (
-        bullet.name in names or ("*" in names and is_own and f"-{bullet.name}" not in names)
-    )
+    except (OSError, LedgerStrange) as error:
+        handover.complain(f"the user's playbook is not shown: {error_words(error)}")
+        return None
+
+
+def _only_users(beside: Iterable[Bullet], own: Iterable[Bullet]) -> list[Bullet]:
+    """Return the user's bullets whose names and texts the project's playbook does not have."""
+    names = {bullet.name for bullet in own}
+    # Shown twice, a text would have two names, and its evidence would be divided by chance.
+    texts = {same_words(bullet.text) for bullet in own}
+    others = [bullet for bullet in beside if same_words(bullet.text) not in texts]
+    return [bullet for bullet in others if bullet.name not in names]
+
+
+def _start_line(rendered: Injection, troubles: Sequence[Trouble]) -> str:
+    """Return the line about the playbook for the user."""
+    reasons = "; ".join(trouble.reason for trouble in troubles)
+    if not reasons:
+        return rendered.line
+    return f"playbook: {' '.join(reasons.split())}; see `reflector doctor`"
+
+
+def _names_of_trial(folder: Path) -> set[str]:
+    """Return the names that the trial which runs withholds: "*" for all, "-" before an exempt one;
+    none without a trial.
+    """
+    note = handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD)
+    return set(note.decode("utf-8", "replace").split()[3:])
+
+
+def _is_withheld(bullet: Bullet, names: set[str], own_names: set[str]) -> bool:
+    """Return whether a trial withholds a bullet; "*" means all of the project's own."""
+    is_own = "*" in names and bullet.name in own_names
+    return bullet.name in names or (is_own and f"-{bullet.name}" not in names)
 
 
 def _in_short(text: str) -> str:
@@ -292,101 +314,111 @@ def _in_short(text: str) -> str:
     reads it.
     """
     telling = telling_of(text)
-    return (
-        " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons))
-        if telling
-        else ""
-    )
+    if telling is None:
+        return ""
+    return " ".join((telling.digest, telling.seed or "-", *telling.bullets, *telling.lessons))
 
 
 def told_by_hook(project: Path | None, session_id: str) -> tuple[Telling, ...]:
-    """Return what the start hook told a session, by its own record, oldest first; () where it
-    has none.
+    """Return the texts that the start hook printed for a session, by its own notes, oldest
+    first.
     """
     beginning = f"{session_id}\t".encode("utf-8", "replace")
-    found = []
-    for line in _noted(project, handover.TOLD):
+    tellings = []
+    for line in _notes(project, handover.TOLD):
         if line.startswith(beginning):
-            digest, seed, *names = line[len(beginning) :].decode("utf-8", "replace").split(" ")
-            bullets, lessons = (
-                [n for n in names if not _ID.fullmatch(n)],
-                [n for n in names if _ID.fullmatch(n)],
-            )
-            found.append(Telling(tuple(bullets), tuple(lessons), digest, seed.strip("-")))
-    return tuple(found)
+            note = line.removeprefix(beginning).decode("utf-8", "replace")
+            digest, seed, *names = note.split(" ")
+            bullets = tuple(name for name in names if not _LESSON_ID.fullmatch(name))
+            lessons = tuple(name for name in names if _LESSON_ID.fullmatch(name))
+            tellings.append(Telling(bullets, lessons, digest, seed.strip("-")))
+    return tuple(tellings)
 
 
 def is_fork(project: Path | None, session_id: str) -> bool:
     """Return whether the hook saw a session begin as a fork of another one, while a trial ran."""
-    return session_id.encode("utf-8", "replace") in _noted(project, handover.FORKS)
+    return session_id.encode("utf-8", "replace") in _notes(project, handover.FORKS)
 
 
-def _noted(project: Path | None, name: str) -> list[bytes]:
-    return (
-        handover.read_own(os.fspath(project), name, 2 * handover.MAX_TOLD).splitlines()
-        if project
-        else []
-    )
+def _notes(project: Path | None, name: str) -> list[bytes]:
+    if project is None:
+        return []
+    return handover.read_own(os.fspath(project), name, 2 * handover.MAX_TOLD).splitlines()
 
 
 class _Playbook(NamedTuple):
-    """A playbook file's state, its bullets that can be cited, and what keeps it from being read,
-    with advice.
+    """The state of a playbook file, its bullets that can be cited, and the reasons why others are
+    not shown.
     """
 
     state: os.stat_result
     bullets: Sequence[Bullet]
-    troubles: tuple[tuple[str, str], ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
 
-def _told(
-    folder: Path, shown: str, first: int, ask: Callable[[], Known | None] | None = None
+def _read_playbook(
+    folder: Path, path: str, first: int, ask: Callable[[], Known | None] | None = None
 ) -> _Playbook:
-    """Return what a project's playbook.json, which is called `shown`, has to tell. Raises
-    OSError.
-    """
-    with open_ours(folder / ".claude" / "playbook.json") as file:
+    """Return the playbook.json of a project, which users know by this path. Raises OSError."""
+    with open_ours(folder / _OWN_FILE) as file:
         state = os.fstat(file.fileno())
         loaded = load(file.read(MAX_BYTES + 1), first=first)
-    # What no ledger ever wrote cannot be another one's, and asking costs the agent's start.
+    # A file that no ledger ever wrote cannot be another one's, and asking costs the agent's start.
     is_plain = loaded.last_updated is None and not loaded.problems and not loaded.uncounted
     known = None if is_plain else (ask or partial(_of_ledger, folder))()
+    live = known.bullets if known is not None else ()
+    trouble = _trouble_of(loaded, known, path)
+    if trouble is not None:
+        return _Playbook(state, live, (trouble,))
     if loaded.format == "foreign" and (known is None or known.found.kind == "foreign"):
-        return _Playbook(state, known.bullets if known is not None else ())
+        return _Playbook(state, live)
+    removed = known.removed if known is not None else ()
+    return _Playbook(state, _citable(loaded, live, removed))
+
+
+def _trouble_of(loaded: Loaded, known: Known | None, path: str) -> Trouble | None:
+    """Return the reason why a file's entries are not shown; None for those of another tool."""
+    kind = known.found.kind if known is not None else loaded.format
+    if loaded.format == "foreign" and kind == "foreign":
+        return None
     problems = loaded.problems if loaded.format in ("unreadable", "foreign") else ()
-    if known is not None and known.found.kind == "unreadable":
+    if known is not None and kind == "unreadable":
         problems = known.found.loaded.problems
     if problems:
-        # The file's own words are for a person's command: here they would be told in our voice.
-        what = (
-            f"{shown} cannot be read: {_QUOTED.sub('…', str(problems[0].position))}: "
-            f"{problems[0].message}"
-        )
-        advice = (
+        # The file's own words are for the user's command: here they would be in our voice.
+        place = _QUOTED.sub("…", str(problems[0].position))
+        return Trouble(
+            f"{path} cannot be read: {place}: {problems[0].message}",
             "Ask the user to correct it, or run `reflector rebuild` where the ledger is to "
-            "be believed."
+            "be believed.",
         )
-        return _Playbook(state, known.bullets if known is not None else (), ((what, advice),))
-    if known is not None and known.found.kind == "another's":
-        what = f"{shown} was written by another ledger, and these are not its bullets"
-        return _Playbook(
-            state, known.bullets, ((what, ("Tell the user to run `reflector doctor`.")),)
+    if kind == "another's":
+        return Trouble(
+            f"{path} was written by another ledger, and these are not its bullets",
+            "Tell the user to run `reflector doctor`.",
         )
-    live = known.bullets if known is not None else ()
-    named = {bullet.text: bullet for bullet in live}
-    counted = {(bullet.name, bullet.text): bullet for bullet in live}
-    # A name means one bullet forever: one that git brought back is shown once it has its own. An
-    # entry without a name was given one when a command took it in, and the file is written later.
-    nameless = {*loaded.named_here, *(known.removed if known is not None else ())}
-    bullets = (
-        named.get(one.text)
-        if one.name in nameless
-        else counted.get((one.name, one.text), one)
-        if one.name in loaded.uncounted
-        else one
-        for one in loaded.bullets
-    )
-    return _Playbook(state, [one for one in bullets if one is not None])
+    return None
+
+
+def _citable(loaded: Loaded, live: Sequence[Bullet], removed: Collection[str]) -> list[Bullet]:
+    """Return the bullets of a file that can be cited, with the counters that the ledger has.
+
+    A name means one bullet permanently: a bullet that git brought back is shown once it has a name
+    of its own. An entry without a name was given one when a command recorded it, and the file is
+    written later.
+    """
+    live_by_text = {bullet.text: bullet for bullet in live}
+    live_by_both = {(bullet.name, bullet.text): bullet for bullet in live}
+    nameless = {*loaded.named_here, *removed}
+    bullets: list[Bullet] = []
+    for bullet in loaded.bullets:
+        if bullet.name not in nameless:
+            is_counted = bullet.name not in loaded.uncounted
+            both = (bullet.name, bullet.text)
+            bullets.append(bullet if is_counted else live_by_both.get(both, bullet))
+        elif bullet.text in live_by_text:
+            bullets.append(live_by_text[bullet.text])
+    return bullets
 
 
 def _of_ledger(folder: Path) -> Known | None:
@@ -417,46 +449,49 @@ def _of_ledger(folder: Path) -> Known | None:
         return None
 
 
-def ranks(known: Usage, config: Config) -> Standing:
-    """Return what sessions so far let a ranking know."""
-    return Standing(config.pinned, known.told, known.idle, known.texts // TURN)
+def ranks(usage: Usage, config: Config) -> Standing:
+    """Return the facts of a ranking that sessions gave so far."""
+    return Standing(config.pinned, usage.told, usage.idle, usage.texts // TURN)
 
 
 def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | None) -> None:
-    """Leave what the ranking knows, and the best lessons, to the sessions that start from now
+    """Leave the facts of the ranking, and the best lessons, to the sessions that start from now
     on.
     """
     from reflector.ledger.usage import told_texts, usage_at
 
-    best = [
-        one for one in (book.best() if book else ()) if one.bullet is None and one.kind != "summary"
-    ]
+    best = book.best() if book else ()
+    own = [lesson for lesson in best if lesson.bullet is None and lesson.kind != "summary"]
     lessons = [
-        [one.id, quote(one.text, 300), one.successes, one.failures] for one in best[:_MOST_LESSONS]
+        [lesson.id, quote(lesson.text, 300), lesson.successes, lesson.failures]
+        for lesson in own[:_MOST_LESSONS]
     ]
-    of = [list(config.pinned), ledger.updated_at(), told_texts(ledger) // TURN, lessons]
-    if _kept_ranks(root).get("of", [[], ledger.updated_at(), 0, []]) == of:
+    updated_at = ledger.updated_at()
+    basis = [list(config.pinned), updated_at, told_texts(ledger) // TURN, lessons]
+    if _kept_ranks(root).get("of", [[], updated_at, 0, []]) == basis:
         return
-    found = ranks(usage_at(ledger), config)
-    content = {"of": of, "told": dict(found.told), "idle": dict(found.idle)}
+    standing = ranks(usage_at(ledger), config)
+    content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
     write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
 
 
-def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
-    """Return what the last writing of the playbook left to the ranking, with that of the user's own
-    playbook beside, and the lessons that it left to be told.
+def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet]]:
+    """Return the facts that the last writing of the playbook left to the ranking, with those of the
+    user's own playbook beside, and the lessons to show.
     """
     own = _kept_ranks(root)
-    found = [_kept_ranks(users), own] if users != root else [own]
+    files = [_kept_ranks(users), own] if users != root else [own]
     try:
-        told, idle = (
-            {n: int(k) for one in found for n, k in one.get(key, {}).items()}
-            for key in ("told", "idle")
-        )
+        told: dict[str, int] = {}
+        idle: dict[str, int] = {}
+        for ranked in files:
+            told |= {name: int(count) for name, count in ranked.get("told", {}).items()}
+            idle |= {name: int(count) for name, count in ranked.get("idle", {}).items()}
         # an older one began with a policy
         pinned, _, turn, rows = own.get("of", [[], None, 0, []])[-4:]
         lessons = [
-            Told(str(id), LESSONS, str(text), int(good), int(bad)) for id, text, good, bad in rows
+            LessonBullet(str(id), LESSONS, str(text), int(successes), int(failures))
+            for id, text, successes, failures in rows
         ]
         return Standing(tuple(map(str, pinned)), told, idle, int(turn)), lessons
     except (ValueError, TypeError, AttributeError):
@@ -465,33 +500,41 @@ def kept_standing(root: Path, users: Path) -> tuple[Standing, list[Told]]:
 
 def _kept_ranks(root: Path) -> dict[str, Any]:
     try:
-        found = json.loads(handover.read_own(os.fspath(root), RANKS, _MOST_RANKS))
+        ranked = json.loads(handover.read_own(os.fspath(root), RANKS, _MAX_RANKS_BYTES))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return ranked if isinstance(ranked, dict) else {}
 
 
 def told_text(project: Path) -> str:
-    """Return the text that the next session is told; "" where none is rendered."""
+    """Return the text that the next session is shown; "" if none is rendered."""
     rendered = handover.read_own(os.fspath(project), "injection.txt", 1 << 20)
     return rendered.decode("utf-8", "replace").split("\n", 4)[-1]
 
 
 def told_names(text: str) -> set[str]:
-    """Return the names of the bullets in a text that sessions are told."""
+    """Return the names of the bullets in a text that sessions are shown."""
     return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))
 
 
-def told_beside(project: Project) -> tuple[int, list[str]] | None:
-    """Return how many bullets of the user's own the agent gets beside a project's, and the names
-    that the project gave to others; None where there are none of the user's own.
+class ToldBeside(NamedTuple):
+    """The number of the user's own bullets beside a project's, and their names that the project
+    gave to others.
     """
-    own = (
-        set()
-        if project.is_users
-        else _names(Path(user_folder()) / ".claude" / "playbook.json", USER_FIRST)
-    )
-    return (len(own), sorted(own & _names(project.playbook_json, 0))) if own else None
+
+    bullets: int
+    shared_names: list[str]
+
+
+def told_beside(project: Project) -> ToldBeside | None:
+    """Return how many bullets of the user's own the agent is shown beside a project's; None if
+    there are none.
+    """
+    if project.is_users:
+        return None
+    names = _names(Path(user_folder(), _OWN_FILE), USER_FIRST)
+    shared = names & _names(project.playbook_json, 0)
+    return ToldBeside(len(names), sorted(shared)) if names else None
 
 
 def _names(path: Path, first: int) -> set[str]:
@@ -500,56 +543,3 @@ def _names(path: Path, first: int) -> set[str]:
     except OSError:  # missing; of other trouble `status` tells
         return set()
     return {bullet.name for bullet in loaded.bullets} - loaded.named_here
-
-
-def leave_last_session(
-    project: Path, reflected: Sequence[Reflected], *, only: bool = False
-) -> None:
-    """Leave what came of the session that was processed last, with what its earlier windows
-    brought; with `only`, where it is the one that the words are about.
-    """
-    from reflector.reflection.gate import CITES_NOTHING
-
-    session = next(
-        (one.session_id for one in reversed(reflected) if one.session_id is not None), None
-    )
-    if session is None:
-        return
-    windows = [one for one in reflected if one.session_id == session]
-    left = handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace")
-    before, _, left_of = left.partition("\n")
-    is_its = left_of.strip() == session
-    last = min(windows, key=lambda one: list(_ELSE).index(one.outcome))
-    if (last.outcome == "skipped") if is_its else only:
-        return
-    judged = [one.detail for one in windows if one.outcome == "completed"]
-    parts = ", ".join([before if is_its else "", *judged]).split(", ")
-    verdicts = {found[1]: found[0] for part in parts if (found := _VERDICT.match(part))}
-    said = clean(", ".join(verdicts.values()), _MOST_SAID) or _ELSE[last.outcome]
-    cited = list(dict.fromkeys(name for one in windows for name in one.undecided))
-    if said == _ELSE["completed"] and cited:
-        said = (" and ".join(cited) if len(cited) < _MANY else f"{len(cited)} bullets") + _UNDECIDED
-    elif said == _ELSE["completed"] and is_its and before.endswith(_UNDECIDED):
-        said = before
-    if said == _ELSE["skipped"]:
-        said = (
-            "nothing cited"
-            if last.detail == CITES_NOTHING
-            else said + clean(last.detail, _MOST_SAID)
-        )
-    with suppress(OSError):
-        content = f"{said}\n{session}\n".encode("utf-8", "replace")
-        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
-
-
-def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
-    """Leave how many proposals wait for a person; nothing where none does."""
-    what = "1 proposal waits" if count == 1 else f"{count} proposals wait"
-    said = (
-        (f"{what}: reflector {'--user ' if is_users else ''}proposals\n").encode() if count else b""
-    )
-    with suppress(OSError, ValueError):
-        if not said:
-            Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
-        elif said != handover.read_own(str(project), handover.WAITING, 1000):
-            write_durably(handover.open_own(str(project)), said, handover.WAITING)

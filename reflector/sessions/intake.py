@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +29,7 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import agent_folder
-from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of
+from reflector.reflection.window import keys_of, last_line, window_names, transcript_of, twins_of
 from reflector.sessions import answers
 from reflector.sessions.injection import is_fork, told_by_hook
 from reflector.sessions.opencode_store import is_export
@@ -36,20 +37,25 @@ from reflector.sessions.spool import Delivery
 from reflector.text.bounds import clean
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import BEFORE, FOLLOWED, Telling
-from reflector.transcripts.message import Tally
+from reflector.transcripts.message import Message
 from reflector.transcripts.reading import Place, Scan, UnknownTranscript, read_messages, scan
 from reflector.trials.outcome import outcome_event, read_outcome
 
 WindowMode = Literal["new", "whole"]
-_MAX_ID = _MAX_WHY = 200
-#: Where a hook named no transcript, only a file that is named by the very id of the session is
-#: taken for it.
+_MAX_ID_CHARACTERS = 200
+_MAX_REASON_CHARACTERS = 200
+#: If a hook names no transcript, only a file that is named by the very id of the session is used.
 _ID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-#: Texts that one window was told: a start, and each resume and compaction without a window between
-#: them.
+#: Times in a form that every engine and reader takes.
+_PLAIN_TIME = re.compile(r"[ -~]{4}-[ -~]{0,35}")
+#: Texts that one window was shown: at a start, and at each resume and compaction without a window
+#: between them.
 _MOST_TELLINGS = 100
-#: So many messages that a session has in common with another one were copied.
+#: From this number on, messages that two sessions have in common were copied.
 _FEWEST_COPIES = 2
+_PAST_TYPES = (ev.SESSION_RECORDED, ev.SESSION_COPIED, ev.ADVICE_TOLD, ev.SESSION_OUTCOME)
+#: Figures of a reader's tally that an event keeps.
+_UNREAD = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
 #: Events in the middle of a turn (the Before… and After… of Gemini CLI), and starts, which a hook
 #: keeps if it could not read them: a window ends with none of these. PreCompress comes before every
 #: request, whether it compresses or not.
@@ -67,9 +73,10 @@ _MID_TURN = frozenset(
 class Source:
     """What to record: a transcript and what is known about how it came.
 
-    limit is how many bytes of the file to read, None for all: what was appended later is a later
-    window's. project is the one whose start hook noted what it told, and which sessions began as
-    forks. agent is whose session it is, where the transcript is one of ours.
+    limit    how many bytes of the file to read, None for all: later bytes are a later window's
+    project  the one whose start hook noted the texts that it printed, and which sessions began as
+             forks
+    agent    the agent of the session, if the transcript is one of ours
     """
 
     path: Path
@@ -84,43 +91,36 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What an intake found. `event_id` is None when no record was new.
-
-    found     the scan of the transcript
-    """
+    """The window that an intake recorded. `event_id` is None if no record was new."""
 
     session_id: str
     event_id: str | None
     records: int
     cited: tuple[str, ...]
-    found: Scan
+    scan: Scan
 
 
 def source_of(delivery: Delivery) -> Source | None:
-    """Return what a delivery asks to record; None if it has no transcript or nothing ended. What
-    was said after a compaction is a later window's. After an end or a stop, the client may write
-    most of the turn behind the hook's back, so the transcript is read to where it ends by now.
+    """Return the source of a delivery; None if it has no transcript or nothing ended.
+
+    Records after a compaction are a later window's. After an end or a stop, the client may write
+    most of the turn when the hook has run, so the transcript is read to its present end.
     """
-    if delivery.event in _MID_TURN:
+    event = delivery.event
+    if event in _MID_TURN:
         return None
     if delivery.transcript_path:
-        path = Path(delivery.transcript_path).expanduser()
-    elif found := find_transcript(
-        delivery.agent_id if delivery.event == "SubagentStop" else delivery.session_id
-    ):
-        path = found
+        path: Path | None = Path(delivery.transcript_path).expanduser()
     else:
+        is_subagents = event == "SubagentStop"
+        path = find_transcript(delivery.agent_id if is_subagents else delivery.session_id)
+    if path is None:
         return None
-    if is_export(path):  # it says itself whose session it is
-        return Source(path, delivery.event, None, reason=delivery.reason)
-    limit = (
-        None
-        if delivery.event in {"SessionEnd", "SubagentStop", *STOPS}
-        else delivery.transcript_bytes
-    )
-    return Source(
-        path, delivery.event, limit, delivery.session_id, delivery.agent_id, delivery.reason
-    )
+    if is_export(path):  # the file names its session
+        return Source(path, event, None, reason=delivery.reason)
+    is_end = event in {"SessionEnd", "SubagentStop", *STOPS}
+    limit = None if is_end else delivery.transcript_bytes
+    return Source(path, event, limit, delivery.session_id, delivery.agent_id, delivery.reason)
 
 
 def find_transcript(session_id: str | None) -> Path | None:
@@ -133,41 +133,14 @@ def find_transcript(session_id: str | None) -> Path | None:
         codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
         copilot = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
         pi = Path(os.environ.get("PI_CODING_AGENT_DIR") or Path.home() / ".pi/agent")
-        found = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
-        found += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
-        found += sorted(codex.glob(f"archived_sessions/rollout-*-{session_id}.jsonl"))
-        found += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
-        found += copilot.glob(f"session-state/{session_id}/events.jsonl")
+        paths = [*Path(agent_folder()).expanduser().glob(f"projects/*/{session_id}.jsonl")]
+        paths += sorted(pi.glob(f"sessions/*/*_{session_id}.jsonl"))
+        paths += sorted(codex.glob(f"archived_sessions/rollout-*-{session_id}.jsonl"))
+        paths += sorted(codex.glob(f"sessions/*/*/*/rollout-*-{session_id}.jsonl"))
+        paths += copilot.glob(f"session-state/{session_id}/events.jsonl")
     except (OSError, RuntimeError):
         return None
-    return found[-1] if found else None
-
-
-def _read(source: Source, place: Place | None) -> Scan:
-    """Scan a source from a place on if the record that the place names is there; else all of it."""
-    if place is not None:
-        found = scan(source.path, source.limit, start=place.offset)
-        if found.places[:1] == [place._replace(passed=0)]:
-            return found
-    return scan(source.path, source.limit)
-
-
-def _place(ledger: Ledger, source: Source) -> tuple[list[Event], Place] | None:
-    """Return the windows of a source's session, and where the reading of its next one can begin;
-    None for the start.
-    """
-    session_id, agent_id = safe_id(source.session_id), safe_id(source.agent_id)
-    line = last_line(ledger, session_id, agent_id) if session_id else []
-    try:
-        transcript = transcript_of(line[-1]) if line else {}
-        if transcript.get("path") != _text(str(source.path)):
-            return None
-        place = transcript["resume"]
-        return line, Place(
-            int(place["offset"]), unpack_keys(place["record"])[0], int(place["passed"])
-        )
-    except (UnknownTranscript, LookupError, TypeError, ValueError):
-        return None
+    return paths[-1] if paths else None
 
 
 def take_in(
@@ -175,164 +148,206 @@ def take_in(
     source: Source,
     *,
     window: WindowMode = "new",
-    found: Scan | None = None,
+    scanned: Scan | None = None,
     beside: Collection[str] | None = None,
 ) -> Taken:
-    """Record the source's window in the ledger, with what it cites and what it was told.
+    """Record the source's window in the ledger, with the bullets that it cites and the texts that
+    its session was shown.
 
-    What may be new to the ledger is read, from where the session's last window says; `found` is a
-    scan of the source for another ledger, which is used where it holds as much. `beside` are the
-    names that mean a bullet of another playbook, which the agent got as well; None where it got no
-    other. A window that says nothing of a playbook beside another is left out; its records stay
-    new. Raises OSError, UnknownTranscript for what is not a transcript, and LedgerError.
+    window   "new" for the records that no window holds, "whole" for all of them
+    scanned  a scan of the source for another ledger, used if it begins early enough for this one
+    beside   the names that mean a bullet of another playbook, which the agent was shown as well;
+             None if it was shown no other. A window that does not concern a playbook beside another
+             is left out, and its records stay new
+
+    Raises:
+        OSError, UnknownTranscript: the file cannot be read, or is not a transcript
+        LedgerError: the window cannot be appended
     """
     try:
-        return _take_in(ledger, source, window, beside, found)
-    # another machine recorded the same window a moment ago, and its records are seen by now
+        return _record(ledger, source, window, scanned, beside)
     except Conflict:
-        return _take_in(ledger, source, window, beside, found)
+        # Another machine recorded the same window a moment ago, and its records are seen by now.
+        return _record(ledger, source, window, scanned, beside)
 
 
-def _take_in(
+def _record(
     ledger: Ledger,
     source: Source,
-    window: WindowMode,
+    mode: WindowMode,
+    scanned: Scan | None,
     beside: Collection[str] | None,
-    found: Scan | None,
 ) -> Taken:
-    known = _place(ledger, source) if window == "new" else None
-    if found is None or (found.start and (known is None or found.start != known[1].offset)):
-        found = _read(source, known[1] if known else None)
-    found.agent = source.agent or found.agent
-    session_id = safe_id(source.session_id or found.session_id) or f"unknown-{found.sha256[:16]}"
-    seen = ledger.seen(found.keys)
-    before: list[Event] = []
-    passed = 0
-    if found.start and known:
-        before, passed = known[0], known[1].passed
-        others = set(seen)
-        for earlier_one in reversed(before):
-            others.difference_update(keys_of(earlier_one) if others else ())
-        if others:  # records of another session
-            return _take_in(ledger, source, window, beside, _read(source, None))
-    agent_id = (
-        (before[-1].data or {})["agent_id"]
-        if found.start
-        else safe_id(source.agent_id or found.agent_id)
-    )
-    nothing = Taken(session_id, None, 0, (), found)
-    keys, copies = list(found.keys), _Copies()
-    if window == "new":
-        copies = _copies(ledger, found, seen)
-        keys = [key for key in keys if key not in seen and key not in copies.keys]
-        keys = _without_answers(source, found, session_id, agent_id, keys)
-    copied = _copied_event(ledger, copies, found, session_id, agent_id) if beside is None else []
-    if not keys:
-        ledger.append(copied)
-        return nothing
-    if not found.start and seen:
-        before = last_line(ledger, session_id, agent_id, seen)
-    packed, own = pack_keys(keys), frozenset(keys)
-    course = _Course(found, own, before, passed)
-    names = list(dict.fromkeys(name for key, of in found.cited if key in own for name in of))
-    earlier = course.carried(before) if window == "new" else []
-    told, said_by = _told(ledger, source, found, session_id, own)
-    asks = names or earlier or told
-    rows = (
-        {row.name: row for row in ledger.rows() if row.name not in (beside or ())} if asks else {}
-    )
-    split = _split(names, rows)
-    carried = _split(earlier, rows)["cited"]
-    if beside is not None:
-        told = [one for one in told if any(name in rows for name in one.bullets)]
-        if not (split["cited"] or split["retired"] or carried or told):
-            return nothing
-    event = NewEvent(
-        ev.SESSION_RECORDED,
-        identity(
-            ev.SESSION_RECORDED, found.agent, session_id, agent_id or "", window, _sha(packed)
-        ),
-        {
-            "agent": found.agent,
-            "agent_id": agent_id,
-            "client": quote(found.version or "", 40) or None,
-            "trigger": clean(source.trigger, 40),
-            "reason": clean(source.reason, 80) if source.reason else None,
-            "transcript": {
-                "path": _text(str(source.path)),
-                "bytes": found.bytes,
-                "sha256": found.sha256,
-                **({"since": found.start, "passed": passed} if found.start else {}),
-                **({"resume": resume} if window == "new" and (resume := course.resume()) else {}),
-            },
-            "window": {
-                "mode": window,
-                "first": (before[0].data or {})["window"]["first"]
-                if found.start
-                else _text(found.first_uuid),
-                "last": _text(found.last_uuid),
-                "records": len(keys),
-                "at": course.at,
-                "keys": packed,
-                **(
-                    {"twins": pack_keys(twins)}
-                    if (twins := [twin for key, twin in found.twins if key in own])
-                    else {}
-                ),
-                "after": before[-1].event_id if before else None,
-            },
-            **split,
-            "carried": carried,
-            **({"said": said} if (said := _said_wrong(found, own, split["cited"])) else {}),
-            "unread": _unread(
-                found.tally, Counter(tag or QUEUED for key, tag in found.nobodys if key in own)
-            ),
-        },
-        actor=source.trigger if source.trigger == "ingest" else f"hook:{clean(source.trigger, 40)}",
-        occurred_at=iso_time(found.ended_at),
-        session_id=session_id,
-    )
-    # of the whole transcript, under another path or trigger perhaps
-    if ledger.event(event.event_id) is not None:
-        return nothing
-    tellings = [
-        told_at_start(
-            event,
-            one.digest,
-            bullets=[name for name in one.bullets if name in rows],
-            lessons=lessons_beginning(ledger, one.lessons),
-            source=said_by,
-            seed=one.seed,
-        )
-        for one in told
-    ]
-    came = []
-    if agent_id is None and window == "new":
-        root = _root(ledger, source, found, session_id, seen, copies)
-        came.append(_outcome(source, found, own, event, root, answered=bool(before)))
-    appended, *_ = ledger.append([event, *tellings, *came, *copied])
-    if not appended.added:
-        return nothing
-    return Taken(session_id, appended.event_id, len(keys), tuple(split["cited"]), found)
+    reading = _read_source(ledger, source, mode, scanned)
+    nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
+    copied = _copied_event(reading) if beside is None else []
+    if not reading.keys:
+        if copied:
+            ledger.append(copied)
+        return nothing_new
+
+    course = _Course(reading)
+    carried = course.carried() if mode == "new" else []
+    mentions = _mentions(ledger, source, reading, carried, beside)
+    if beside is not None and not mentions.concern_this_playbook:
+        return nothing_new
+
+    recorded = _recorded_event(source, reading, course, mentions, mode)
+    if reading.past.has(recorded.event_id):
+        return nothing_new  # the whole file came before, under another path or by another trigger
+
+    events = [recorded, *_telling_events(ledger, reading, recorded, mentions)]
+    if reading.agent_id is None and mode == "new":
+        events.append(_outcome_event(ledger, source, reading, recorded))
+    first, *_ = ledger.append([*events, *copied])
+    if not first.added:
+        return nothing_new
+    cited = tuple(mentions.by_kind["cited"])
+    return Taken(reading.session_id, first.event_id, len(reading.keys), cited, reading.scan)
+
+
+class _Past:
+    """The events of a session that an intake asks about, read once; none without an id."""
+
+    def __init__(self, ledger: Ledger, session_id: str | None) -> None:
+        self.session_id = session_id
+        self._ledger = ledger
+
+    @cached_property
+    def _events(self) -> list[Event]:
+        if self.session_id is None:
+            return []
+        return list(self._ledger.events(session_id=self.session_id, types=_PAST_TYPES))
+
+    def has(self, event_id: str) -> bool:
+        return any(event.event_id == event_id for event in self._events)
+
+    def of_type(self, type_: str) -> list[Event]:
+        return [event for event in self._events if event.type == type_]
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A scan of a transcript, compared with what the ledger has of its session.
+
+    line    the windows of the session that the new one goes on from, oldest first
+    passed  how many records of the session come before the scan
+    keys    those of the records that the window is of
+    seen    the keys of the scan that a window of the playbook holds already
+    """
+
+    scan: Scan
+    past: _Past
+    session_id: str
+    agent_id: str | None
+    line: Sequence[Event]
+    passed: int
+    keys: Sequence[int]
+    seen: set[int]
+    copies: _Copies
+
+    @cached_property
+    def new_keys(self) -> frozenset[int]:
+        return frozenset(self.keys)
+
+
+def _read_source(
+    ledger: Ledger, source: Source, mode: WindowMode, scanned: Scan | None
+) -> _Reading:
+    """Read a source from the place that its session's last window names, else from the start."""
+    past = _Past(ledger, safe_id(source.session_id))
+    line: list[Event] = []
+    if mode == "new":
+        line = last_line(past.of_type(ev.SESSION_RECORDED), safe_id(source.agent_id))
+    place = _place_after(line, source)
+    scan, seen = _scan_after(ledger, source, line, place, scanned)
+    scan.agent = source.agent or scan.agent
+
+    session_id = safe_id(source.session_id or scan.session_id) or f"unknown-{scan.sha256[:16]}"
+    if past.session_id != session_id:
+        past = _Past(ledger, session_id)
+    if scan.start and place is not None:
+        agent_id = line[-1].facts["agent_id"]
+        passed = place.passed
+    else:
+        agent_id = safe_id(source.agent_id or scan.agent_id)
+        passed = 0
+        line = last_line(past.of_type(ev.SESSION_RECORDED), agent_id, seen) if seen else []
+    copies = _Copies()
+    if mode == "new":
+        copies = _copies(ledger, scan, seen)
+        known = seen | copies.keys
+        fresh = [key for key in scan.keys if key not in known]
+        keys = _without_answers(source, scan, session_id, agent_id, fresh)
+    else:
+        keys = list(scan.keys)
+    return _Reading(scan, past, session_id, agent_id, line, passed, keys, seen, copies)
+
+
+def _scan_after(
+    ledger: Ledger,
+    source: Source,
+    line: Sequence[Event],
+    place: Place | None,
+    scanned: Scan | None,
+) -> tuple[Scan, set[int]]:
+    """Return a scan of the records after a line of windows, and the keys that windows hold."""
+    if scanned is None or scanned.start not in (0, place.offset if place else 0):
+        scanned = _scan_from(source, place)
+    seen = ledger.seen(scanned.keys)
+    if not scanned.start or not seen.difference(*map(keys_of, line)):
+        return scanned, seen
+    # Some records are another session's: only the whole file shows where this one begins.
+    scanned = _scan_from(source, None)
+    return scanned, ledger.seen(scanned.keys)
+
+
+def _place_after(line: Sequence[Event], source: Source) -> Place | None:
+    """Return the place after a line of windows where the next reading can begin; None for the
+    start of the file.
+    """
+    try:
+        transcript = transcript_of(line[-1])
+        if transcript.get("path") != _text(str(source.path)):
+            return None
+        place = transcript["resume"]
+        key = unpack_keys(place["record"])[0]
+        return Place(int(place["offset"]), key, int(place["passed"]))
+    except (UnknownTranscript, LookupError, TypeError, ValueError):
+        return None
+
+
+def _scan_from(source: Source, place: Place | None) -> Scan:
+    """Scan a source from a place on if the record that the place names is there; else all of it."""
+    if place is not None:
+        resumed = scan(source.path, source.limit, start=place.offset)
+        if resumed.places[:1] == [place._replace(passed=0)]:
+            return resumed
+    return scan(source.path, source.limit)
+
+
+def _messages(source: Source, scan: Scan) -> Iterable[Message]:
+    """Return the messages of a scan; those of a large transcript are read once more."""
+    return scan.messages or read_messages(source.path, limit=scan.bytes, start=scan.start)
 
 
 def _without_answers(
-    source: Source, found: Scan, session_id: str, agent_id: str | None, keys: list[int]
+    source: Source, scan: Scan, session_id: str, agent_id: str | None, keys: list[int]
 ) -> list[int]:
-    """Return the new records without the answer that was added from the session's stop and came
-    afterwards.
+    """Return the new records without the answer that was added from the session's stop before it
+    came into the transcript.
     """
-    given = (
-        answers.kept(source.project, session_id, agent_id) if keys and source.agent is None else ()
-    )
-    if not given:
+    if not keys or source.agent is not None:
         return keys
-    new, late = frozenset(keys), set()
-    messages = found.messages or read_messages(source.path, limit=found.bytes, start=found.start)
-    for message in messages:
-        if message.key not in new or message.origin != "model" or not message.text.strip():
+    added = answers.kept_answers(source.project, session_id, agent_id)
+    if not added:
+        return keys
+    new_keys, late = frozenset(keys), set[int]()
+    for message in _messages(source, scan):
+        is_speech = message.origin == "model" and message.text.strip()
+        if message.key not in new_keys or not is_speech:
             continue
-        if not any(answers.is_part(message.text, answer) for answer in given):
+        if not any(answers.is_part(message.text, answer) for answer in added):
             break
         late.add(message.key)
     return [key for key in keys if key not in late]
@@ -348,102 +363,99 @@ class _Copies(NamedTuple):
     window: Event | None = None
 
 
-def _copies(ledger: Ledger, found: Scan, seen: Collection[int]) -> _Copies:
+def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
     """Return the copies that a transcript begins with: a fork copies a conversation from its
     beginning.
 
     One message alone is not a copy, because two sessions that are started at once may be asked the
-    same at the same time. What stands between copied messages was copied with them.
+    same at the same time. The records between copied messages were copied with them.
     """
-    fresh = [(key, twin) for key, twin in found.twins if key not in seen]
-    known = (
-        ledger.seen([twin for _, twin in fresh[:_FEWEST_COPIES]])
-        if len(fresh) >= _FEWEST_COPIES
-        else ()
-    )
+    fresh = [(key, twin) for key, twin in scan.twins if key not in seen]
+    if len(fresh) < _FEWEST_COPIES:
+        return _Copies()
+    known = ledger.seen([twin for _, twin in fresh[:_FEWEST_COPIES]])
     if len(known) < _FEWEST_COPIES:
         return _Copies()
     known = ledger.seen([twin for _, twin in fresh])
-    run = list(takewhile(lambda pair: pair[1] in known, fresh))
-    last = found.keys.index(run[-1][0])
-    holders = (
-        one for one in ledger.events(types=(ev.SESSION_RECORDED,)) if run[0][1] in twins_of(one)
-    )
-    return _Copies(frozenset(found.keys[: last + 1]).difference(seen), next(holders, None))
+    copied = list(takewhile(lambda pair: pair[1] in known, fresh))
+    first_twin, last_key = copied[0][1], copied[-1][0]
+    end = scan.keys.index(last_key) + 1
+    windows = ledger.events(types=(ev.SESSION_RECORDED,))
+    holder = next((window for window in windows if first_twin in twins_of(window)), None)
+    return _Copies(frozenset(scan.keys[:end]).difference(seen), holder)
 
 
-def _copied_event(
-    ledger: Ledger, copies: _Copies, found: Scan, session_id: str, agent_id: str | None
-) -> list[NewEvent]:
-    """Return what records that a session begins with copies, unless it is recorded."""
-    of = (copies.window.session_id if copies.window else None) or ""
-    if copies.window is None or of == session_id:  # a client may write its own session anew
+def _copied_event(reading: _Reading) -> list[NewEvent]:
+    """Return the event that a session begins with copies, unless it is recorded."""
+    window, session_id = reading.copies.window, reading.session_id
+    original_id = (window.session_id if window else None) or ""
+    if window is None or original_id == session_id:  # a client may write its own session anew
         return []
-    event_id = identity(
-        ev.SESSION_COPIED, found.agent, session_id, agent_id or "", copies.window.event_id
-    )
-    if ledger.event(event_id) is not None:
+    whose = (reading.scan.agent, session_id, reading.agent_id or "")
+    event_id = identity(ev.SESSION_COPIED, *whose, window.event_id)
+    if reading.past.has(event_id):
         return []
-    data = {"of": of, "records": len(copies.keys)}
+    data = {"of": original_id, "records": len(reading.copies.keys)}
+    target_id = window.event_id
     return [
-        NewEvent(
-            ev.SESSION_COPIED,
-            event_id,
-            data,
-            "intake",
-            None,
-            session_id,
-            target_id=copies.window.event_id,
-        )
+        NewEvent(ev.SESSION_COPIED, event_id, data, "intake", None, session_id, target_id=target_id)
     ]
+
+
+class _Cited(NamedTuple):
+    """A record that cites bullets: its place in the session, and whether the window is of it."""
+
+    place: int
+    is_new: bool
+    names: tuple[str, ...]
 
 
 class _Course:
     """The places of a scan's citations in their session: how many of its messages come before each.
 
-    at  that of the first new record
+    at  the place of the first new record
     """
 
-    def __init__(
-        self, found: Scan, own: frozenset[int], before: Sequence[Event], passed: int
-    ) -> None:
-        self._places = found.places
-        if found.start or found.keys[0] in own:
-            self._shift = passed
-        else:  # behind the records of a fork's original
-            line = own.union(*map(keys_of, before))
-            self._shift = -next(place for place, key in enumerate(found.keys) if key in line)
-        self._end = self._shift + len(found.keys)
-        self.at = self._shift + next(place for place, key in enumerate(found.keys) if key in own)
-        citing = dict(found.cited)
-        mine = own.intersection(citing).union(
-            *(citing.keys() & set(keys_of(event)) for event in before)
-        )
+    def __init__(self, reading: _Reading) -> None:
+        scan, new_keys = reading.scan, reading.new_keys
+        session_keys = new_keys.union(*map(keys_of, reading.line))
+        shift = reading.passed
+        if not scan.start and scan.keys[0] not in new_keys:
+            # The session begins after the records of a fork's original.
+            shift = -_first_place(scan.keys, session_keys)
+        self._line = reading.line
+        self._places = scan.places
+        self._shift = shift
+        self._end = shift + len(scan.keys)
+        self.at = shift + _first_place(scan.keys, new_keys)
+        names_by_key = dict(scan.cited)
+        citing = session_keys & names_by_key.keys()
         self._cited = [
-            (self._shift + place, key in own, citing[key])
-            for place, key in enumerate(found.keys)
-            if key in mine
+            _Cited(shift + place, key in new_keys, names_by_key[key])
+            for place, key in enumerate(scan.keys)
+            if key in citing
         ]
 
-    def carried(self, before: Sequence[Event]) -> list[str]:
-        """Names that earlier windows cite and that are still followed, in order of their
-        citation.
+    def carried(self) -> list[str]:
+        """Return the names that earlier windows cite and that are still followed, in order of
+        their citation.
         """
-        known = {name for event in before for name in (event.data or {}).get("cited", ())}
-        followed = (
-            names
-            for place, is_new, names in self._cited
-            if not is_new and place >= self.at - FOLLOWED
-        )
-        return list(dict.fromkeys(name for names in followed for name in names if name in known))
+        known = {name for window in self._line for name in window_names(window, "cited")}
+        oldest = self.at - FOLLOWED
+        names = dict[str, None]()
+        for record in self._cited:
+            if not record.is_new and record.place >= oldest:
+                names.update(dict.fromkeys(record.names))
+        return [name for name in names if name in known]
 
     def resume(self) -> dict[str, Any] | None:
-        """Return where the next reading can begin: `BEFORE` records before the oldest citation that
-        is still followed, else before the end. None for the start of the file.
+        """Return the place where the next reading can begin: `BEFORE` records before the oldest
+        citation that is still followed, else before the end. None for the start of the file.
         """
-        followed = (place for place, _, _ in self._cited if place >= self._end - FOLLOWED)
-        wanted = min(followed, default=self._end) - BEFORE - self._shift
-        place = next((one for one in reversed(self._places) if one.passed <= wanted), None)
+        followed = (record.place for record in self._cited if record.place >= self._end - FOLLOWED)
+        latest = min(followed, default=self._end) - BEFORE - self._shift
+        early = (place for place in reversed(self._places) if place.passed <= latest)
+        place = next(early, None)
         if place is None or not place.offset:
             return None
         return {
@@ -453,118 +465,239 @@ class _Course:
         }
 
 
-def _told(
-    ledger: Ledger, source: Source, found: Scan, session_id: str, keys: frozenset[int]
-) -> tuple[list[Telling], str]:
-    """Return what the records with these keys were told, each text once, and who says so: a
-    transcript that has an echo of the hook's output of the whole session, else the hook.
+def _first_place(keys: Iterable[int], chosen: Collection[int]) -> int:
+    return next(place for place, key in enumerate(keys) if key in chosen)
+
+
+class _Mentions(NamedTuple):
+    """The bullets that the new records of a session concern.
+
+    by_kind      the names that they cite: cited (they count), retired, unknown
+    carried      the names that earlier windows cite and that are still followed
+    tellings     the texts with bullets of the playbook that the session was shown
+    known_names  the names of this playbook's bullets, empty if nothing asks for them
     """
-    if found.told:
-        told = {one.digest: one for key, one in found.told if key in keys}
-        return list(told.values())[:_MOST_TELLINGS], "transcript"
-    own_id = source.session_id or found.session_id
-    if not own_id or found.agent_id or found.answered not in keys:
-        return [], "hook"
-    printed = told_by_hook(source.project, own_id)
-    events = [
-        event.data or {}
-        for event in ledger.events(session_id=session_id, types=(ev.ADVICE_TOLD,))
-        if printed
-    ]
-    if any(data.get("source") == "transcript" for data in events):
-        return [], "hook"  # the echo is in what was read before
-    known = {data.get("digest") for data in events}
-    return [one for one in printed if one.digest not in known][:_MOST_TELLINGS], "hook"
+
+    by_kind: dict[str, list[str]]
+    carried: list[str]
+    tellings: list[Telling]
+    known_names: Collection[str]
+
+    @property
+    def concern_this_playbook(self) -> bool:
+        """Whether a window that may be another playbook's concerns this one."""
+        cites = self.by_kind["cited"] or self.by_kind["retired"]
+        return bool(cites or self.carried or self.tellings)
 
 
-def _outcome(
-    source: Source,
-    found: Scan,
-    keys: frozenset[int],
-    event: NewEvent,
-    root: str | None,
-    *,
-    answered: bool,
-) -> NewEvent:
-    """Return what came of the records with these keys; of a large transcript they are read once
-    more.
-    """
-    messages = found.messages or read_messages(source.path, limit=found.bytes, start=found.start)
-    came = read_outcome((one for one in messages if one.key in keys), answered=answered)
-    came.began, came.ended = iso_time(came.began), iso_time(came.ended)
-    return outcome_event(event, root, came)
-
-
-def _root(
+def _mentions(
     ledger: Ledger,
     source: Source,
-    found: Scan,
-    session_id: str,
-    seen: Collection[int],
-    copies: _Copies,
-) -> str | None:
-    """Return the session in which a conversation began: its own or, of a fork, its original's,
-    where that is known.
+    reading: _Reading,
+    carried: list[str],
+    beside: Collection[str] | None,
+) -> _Mentions:
+    new_keys = reading.new_keys
+    lists = (names for key, names in reading.scan.cited if key in new_keys)
+    cited = list(dict.fromkeys(chain.from_iterable(lists)))
+    tellings = _tellings(source, reading)
+    rows: dict[str, BulletRow] = {}
+    if cited or carried or tellings:  # most windows concern no bullet
+        others = beside or ()
+        rows = {row.name: row for row in ledger.rows() if row.name not in others}
+    if beside is not None:
+        names = rows.keys()
+        tellings = [telling for telling in tellings if not names.isdisjoint(telling.bullets)]
+    return _Mentions(_by_kind(cited, rows), _by_kind(carried, rows)["cited"], tellings, rows.keys())
+
+
+def _by_kind(names: Sequence[str], rows: Mapping[str, BulletRow]) -> dict[str, list[str]]:
+    """Return cited names by kind: live (or merged into a live bullet), retired or unknown."""
+    by_kind: dict[str, list[str]] = {"cited": [], "retired": [], "unknown": []}
+    for name in names:
+        if name not in rows:
+            by_kind["unknown"].append(name[:64])
+        else:
+            by_kind["cited" if rows[name].counts else "retired"].append(name)
+    del by_kind["unknown"][1000:]
+    return by_kind
+
+
+def _tellings(source: Source, reading: _Reading) -> list[Telling]:
+    """Return the texts that the session was shown by the new records, each once. A transcript that
+    echoes the hook's output is believed for the whole session, else the hook's own note.
     """
-    known = next(ledger.events(session_id=session_id, types=(ev.SESSION_OUTCOME,)), None)
-    if known is not None:
-        return (known.data or {}).get("root")
-    if not found.start and (copies.window or found.keys[0] in seen):
-        windows = ledger.events(types=(ev.SESSION_RECORDED,))
-        original = copies.window or next(
-            (one for one in windows if found.keys[0] in keys_of(one)), None
+    scan, new_keys = reading.scan, reading.new_keys
+    if scan.told:
+        echoes = {telling.digest: telling for key, telling in scan.told if key in new_keys}
+        return list(echoes.values())[:_MOST_TELLINGS]
+    session_id = source.session_id or scan.session_id
+    if not session_id or scan.agent_id or scan.answered not in new_keys:
+        return []
+    noted = told_by_hook(source.project, session_id)
+    recorded = [event.facts for event in reading.past.of_type(ev.ADVICE_TOLD)]
+    if any(facts.get("source") == "transcript" for facts in recorded):
+        return []  # the echo is in records that were read before
+    digests = {facts.get("digest") for facts in recorded}
+    return [telling for telling in noted if telling.digest not in digests][:_MOST_TELLINGS]
+
+
+def _telling_events(
+    ledger: Ledger, reading: _Reading, recorded: NewEvent, mentions: _Mentions
+) -> list[NewEvent]:
+    """Return the events that record which bullets and lessons the session was shown."""
+    source = "transcript" if reading.scan.told else "hook"
+    events = []
+    for telling in mentions.tellings:
+        names = [name for name in telling.bullets if name in mentions.known_names]
+        lessons = lessons_beginning(ledger, telling.lessons)
+        events.append(
+            told_at_start(
+                recorded,
+                telling.digest,
+                bullets=names,
+                lessons=lessons,
+                source=source,
+                seed=telling.seed,
+            )
         )
-        of = original.session_id if original else None
-        outcome = (
-            next(ledger.events(session_id=of, types=(ev.SESSION_OUTCOME,)), None) if of else None
-        )
-        if of != session_id and (root := (outcome.data or {}).get("root") if outcome else of):
+    return events
+
+
+def _recorded_event(
+    source: Source, reading: _Reading, course: _Course, mentions: _Mentions, mode: WindowMode
+) -> NewEvent:
+    """Return the event of a window: whose it is, its records, and the bullets that they cite."""
+    scan, line = reading.scan, reading.line
+    trigger = clean(source.trigger, 40)
+    reason = clean(source.reason, 80) if source.reason else None
+    client = quote(scan.version, 40) or None
+    packed = pack_keys(reading.keys)
+    transcript: dict[str, Any] = {
+        "path": _text(str(source.path)),
+        "bytes": scan.bytes,
+        "sha256": scan.sha256,
+    }
+    if scan.start:
+        transcript |= {"since": scan.start, "passed": reading.passed}
+    resume = course.resume() if mode == "new" else None
+    if resume is not None:
+        transcript["resume"] = resume
+    window = {
+        "mode": mode,
+        "first": line[0].facts["window"]["first"] if scan.start else _text(scan.first_uuid),
+        "last": _text(scan.last_uuid),
+        "records": len(reading.keys),
+        "at": course.at,
+        "keys": packed,
+        "after": line[-1].event_id if line else None,
+    }
+    twins = [twin for key, twin in scan.twins if key in reading.new_keys]
+    if twins:
+        window["twins"] = pack_keys(twins)
+    data: dict[str, Any] = {
+        "agent": scan.agent,
+        "agent_id": reading.agent_id,
+        "client": client,
+        "trigger": trigger,
+        "reason": reason,
+        "transcript": transcript,
+        "window": window,
+        **mentions.by_kind,
+        "carried": mentions.carried,
+        "unread": _unread(reading),
+    }
+    if wrong := _called_wrong(reading, mentions.by_kind["cited"]):
+        data["said"] = wrong
+    whose = (scan.agent, reading.session_id, reading.agent_id or "", mode)
+    return NewEvent(
+        ev.SESSION_RECORDED,
+        identity(ev.SESSION_RECORDED, *whose, _sha(packed)),
+        data,
+        actor=trigger if trigger == "ingest" else f"hook:{trigger}",
+        occurred_at=iso_time(scan.ended_at),
+        session_id=reading.session_id,
+    )
+
+
+def _outcome_event(
+    ledger: Ledger, source: Source, reading: _Reading, recorded: NewEvent
+) -> NewEvent:
+    """Return the event of what came of the new records."""
+    new_keys = reading.new_keys
+    messages = (one for one in _messages(source, reading.scan) if one.key in new_keys)
+    outcome = read_outcome(messages, answered=bool(reading.line))
+    outcome.began = iso_time(outcome.began)
+    outcome.ended = iso_time(outcome.ended)
+    return outcome_event(recorded, _root(ledger, source, reading), outcome)
+
+
+def _root(ledger: Ledger, source: Source, reading: _Reading) -> str | None:
+    """Return the session in which a conversation began: its own or, of a fork, its original's;
+    None if that is not known.
+    """
+    session_id = reading.session_id
+    if outcomes := reading.past.of_type(ev.SESSION_OUTCOME):
+        return outcomes[0].facts.get("root")
+    original_id = _original_of(ledger, reading)
+    if original_id and original_id != session_id:
+        outcomes = _Past(ledger, original_id).of_type(ev.SESSION_OUTCOME)
+        root = outcomes[0].facts.get("root") if outcomes else original_id
+        if root:
             return str(root)
     return None if is_fork(source.project, session_id) else session_id
 
 
-def _split(names: Sequence[str], rows: dict[str, BulletRow]) -> dict[str, list[str]]:
-    """Cited names by what they are in this playbook: live (or merged into one that is), retired
-    or unknown.
-    """
-    live = [name for name in names if name in rows and rows[name].counts]
-    retired = [name for name in names if name in rows and not rows[name].counts]
-    unknown = [name[:64] for name in names if name not in rows]
-    return {"cited": live, "retired": retired, "unknown": unknown[:1000]}
+def _original_of(ledger: Ledger, reading: _Reading) -> str | None:
+    """Return the session that holds the first record of a file; None if none does."""
+    if reading.scan.start:
+        return None
+    window, first_key = reading.copies.window, reading.scan.keys[0]
+    if window is None and first_key in reading.seen:
+        recorded = ledger.events(types=(ev.SESSION_RECORDED,))
+        window = next((event for event in recorded if first_key in keys_of(event)), None)
+    return window.session_id if window else None
 
 
-def _said_wrong(found: Scan, keys: frozenset[int], cited: Sequence[str]) -> list[dict[str, str]]:
-    """Return which of the cited bullets the agent called wrong in these records, and why."""
-    wrong = {name: why for key, said in found.wrong if key in keys for name, why in said.items()}
-    return [{"name": name, "why": quote(wrong[name], _MAX_WHY)} for name in cited if name in wrong]
+def _called_wrong(reading: _Reading, cited: Sequence[str]) -> list[dict[str, str]]:
+    """Return the cited bullets that the agent called wrong in the new records, and why."""
+    reasons: dict[str, str] = {}
+    for key, reason_by_name in reading.scan.wrong:
+        if key in reading.new_keys:
+            reasons |= reason_by_name
+    names = [name for name in cited if name in reasons]
+    return [{"name": name, "why": quote(reasons[name], _MAX_REASON_CHARACTERS)} for name in names]
 
 
-def _unread(tally: Tally, nobodys: Mapping[str, int]) -> dict[str, Any]:
-    """Return what the reader did not understand, only where there was something: a drift of the
+def _unread(reading: _Reading) -> dict[str, Any]:
+    """Return the counts of what the reader did not understand, without zeros: a drift of the
     format shows here.
-
-    nobodys  how many messages of unknown speakers stand in each tag
     """
-    names = ("duplicates", "glued", "malformed", "oversized", "unfinished_bytes")
-    named = {"unknown_types": tally.unknown_types, "unknown_tags": nobodys}
-    counted = {name: getattr(tally, name) for name in names}
-    for name, of in named.items():
-        counted[name] = {quote(key, 60): count for key, count in sorted(of.items())[:50]}
-    return {name: value for name, value in counted.items() if value}
+    scan = reading.scan
+    tags = [tag for key, tag in scan.nobodys if key in reading.new_keys]
+    counts: dict[str, Any] = {name: getattr(scan.tally, name) for name in _UNREAD}
+    by_kind = {
+        "unknown_types": scan.tally.unknown_types,
+        "unknown_tags": Counter(tag or QUEUED for tag in tags),
+    }
+    for kind, count_by_name in by_kind.items():
+        first = sorted(count_by_name.items())[:50]
+        counts[kind] = {quote(name, 60): count for name, count in first}
+    return {name: count for name, count in counts.items() if count}
 
 
 def safe_id(value: str | None) -> str | None:
-    """Return an id from outside, fit for the ledger: as it is when it is short and plain, else a
-    digest of it.
+    """Return an id from outside, fit for the ledger: unchanged if it is short and plain, else its
+    digest.
     """
     if not value:
         return None
-    is_fit = len(value) <= _MAX_ID and value.isprintable() and value == _text(value)
+    is_fit = len(value) <= _MAX_ID_CHARACTERS and value.isprintable() and value == _text(value)
     return value if is_fit else f"invalid-{_sha(value)[:32]}"
 
 
 def _text(value: str) -> str:
-    """Text that every engine stores: lone surrogates replaced, NUL and newlines out, bounded."""
+    """Return text that every engine stores: bounded, without NUL, newline and lone surrogates."""
     return value.encode("utf-8", "replace").decode().replace("\x00", "").replace("\n", " ")[:1000]
 
 
@@ -573,8 +706,7 @@ def _sha(text: str) -> str:
 
 
 def iso_time(stamp: str | None) -> str | None:
-    """Return a time that is ISO 8601, None for any other text: an event keeps it for ever."""
-    is_plain = (
-        stamp and stamp.isascii() and stamp.isprintable() and len(stamp) <= 40 and stamp[4:5] == "-"
-    )
-    return stamp if is_plain and time_of(stamp) else None
+    """Return a time in ISO 8601, None for any other text: an event keeps it permanently."""
+    if not stamp or not _PLAIN_TIME.fullmatch(stamp):
+        return None
+    return stamp if time_of(stamp) else None

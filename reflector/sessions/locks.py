@@ -50,15 +50,15 @@ def held(state_dir: Path, name: str, *, wait: bool) -> Iterator[bool]:
     fd = _open(files.private_folder(str(state_dir)), name)
     try:
         try:
-            held = _take(fd, f"{state_dir}/{name}", wait=wait)
+            is_held = _take(fd, f"{state_dir}/{name}", wait=wait)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
             os.close(fd)
-            which = sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]
-            fd = _open(open_temporary(), f"{which}.{name}")
-            held = _take(fd, f"{_temporary()}/{which}.{name}", wait=wait)
-        yield held
+            project = sha256(os.fsencode(state_dir.resolve())).hexdigest()[:24]
+            fd = _open(open_temporary(), f"{project}.{name}")
+            is_held = _take(fd, f"{_temporary()}/{project}.{name}", wait=wait)
+        yield is_held
     finally:
         os.close(fd)
 
@@ -69,11 +69,11 @@ def _take(fd: int, path: str, *, wait: bool) -> bool:
     waited = 0.0
     while not wait_for(fd, PATIENCE):
         waited += PATIENCE
-        found = holder(fd)
-        if found is None or found.is_stopped or waited >= MOST_PATIENCE:
+        other = holder(fd)
+        if other is None or other.is_stopped or waited >= MOST_PATIENCE:
             raise LedgerLocked(f"{path} is locked for {waited:g} s by {holder_of(fd, path)}")
         ledgers.tell(
-            f"waiting for process {found.process} ({found.command}), which is at work on "
+            f"waiting for process {other.process} ({other.command}), which is at work on "
             "this playbook"
         )
     return True
@@ -99,14 +99,14 @@ def why_none(folder: Path) -> str:
 
 
 def _open(folder: str, name: str) -> int:
-    with files.Folder(folder) as held:
-        return held.open(name, os.O_RDWR | os.O_CREAT)
+    with files.Folder(folder) as opened:
+        return opened.open(name, os.O_RDWR | os.O_CREAT)
 
 
 def stand_ins() -> list[Path]:
     """Return the stand-in state folders that exist. Changes nothing."""
-    kept = [Path(user_state())] if user_state() else []
-    return [*kept, Path(_temporary())] if _is_ours(_temporary()) else kept
+    states = [Path(user_state())] if user_state() else []
+    return [*states, Path(_temporary())] if _is_ours(_temporary()) else states
 
 
 def is_of(project: Path, folder: str | None) -> bool:
@@ -123,7 +123,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     said.
     """
     errors = []
-    for open_ in (open_own, open_temporary):
+    for open_ in (open_user_state, open_temporary):
         try:
             return keep(open_(), payload, data)
         except (OSError, ValueError) as error:
@@ -131,7 +131,7 @@ def keep_elsewhere(payload: dict[str, object] | None, data: bytes) -> str:
     raise OSError("; ".join(errors))
 
 
-def open_own() -> str:
+def open_user_state() -> str:
     """Return the user's own state folder, made where it is missing. Raises OSError where it
     cannot be.
     """
@@ -143,8 +143,8 @@ def open_own() -> str:
 
 
 def open_temporary() -> str:
-    """The user's folder among the temporary files, made where it is missing. Raises OSError
-    where it is not ours.
+    """Return the user's folder among the temporary files, made if it is missing. Raises OSError
+    if it is not ours.
     """
     state = files.private_folder(_temporary())
     if not _is_ours(state):
@@ -162,7 +162,7 @@ def _is_ours(folder: str) -> bool:
     created it first.
     """
     try:
-        found = Path(folder).lstat()
+        state = Path(folder).lstat()
     except OSError:
         return False
-    return found.st_mode & 0o170077 == 0o040000 and found.st_uid == os.geteuid()
+    return state.st_mode & 0o170077 == 0o040000 and state.st_uid == os.geteuid()

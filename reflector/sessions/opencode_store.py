@@ -1,5 +1,5 @@
-"""The sessions of OpenCode, which keeps them in a database: each is written to a file when it is to
-be read.
+"""The sessions of OpenCode, which keeps them in a database: each is written to a file before the
+drain reads it.
 
 Invariant: the database is only read, and only where OpenCode itself keeps it for this user,
 whatever a delivery says. A file has the form of `opencode export`, and lies where the plugin for
@@ -30,34 +30,37 @@ class StoreRefused(ValueError):
 
 _ID: Final = re.compile(r"ses_[A-Za-z0-9]{1,60}")
 _BUSY_SECONDS: Final = 5.0
+_PARTS: Final = "SELECT * FROM part WHERE session_id = ? ORDER BY id"
+_MESSAGES: Final = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
+_SESSION: Final = "SELECT * FROM session WHERE id = ?"
 _LAST: Final = (
     "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
 )
 
 
-def exports() -> Path:
+def exports_folder() -> Path:
     """Return the folder of the files, `${XDG_DATA_HOME:-~/.local/share}/opencode/reflector`."""
     return Path(user_folder()).parents[1] / "opencode" / "reflector"
 
 
-def export(session_id: str | None) -> Path | None:
+def write_export(session_id: str | None) -> Path | None:
     """Write a session to its file, unless the file is as new as the session; return the file.
 
     None for an id that is not one of OpenCode, and for a session that neither the database nor a
-    file has. Raises OSError, and StoreRefused for a database of another form.
+    file has.
+
+    Raises:
+        OSError: the file cannot be written
+        StoreRefused: the database has another form, or the session is too long
     """
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
-    path = exports() / f"{session_id}.json"
+    path = exports_folder() / f"{session_id}.json"
     with _database() as database:
-        row = (
-            database
-            and database.execute("SELECT * FROM session WHERE id = ?", (session_id,)).fetchone()
-        )
-        if database and row and not _is_new(path, row["time_updated"]):
-            content = json.dumps(_document(database, row), ensure_ascii=False).encode(
-                "utf-8", "replace"
-            )
+        session = _row(database, _SESSION, session_id)
+        if database is not None and session and not _is_new(path, session["time_updated"]):
+            document = _document(database, session)
+            content = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
             if len(content) > DOCUMENT_LIMIT:
                 raise StoreRefused(
                     f"the session {session_id} of OpenCode is longer than {DOCUMENT_LIMIT:,} bytes"
@@ -67,40 +70,38 @@ def export(session_id: str | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def finished(session_id: str | None) -> Path | None:
-    """Write a session to its file as `export` does if its last answer is complete; None for one
-    that is at work.
+def finished_export(session_id: str | None) -> Path | None:
+    """Write a session to its file as `write_export` does if its last answer is complete; None
+    for one that is at work.
     """
     if not session_id or _ID.fullmatch(session_id) is None:
         return None
     with _database() as database:
-        last = database and database.execute(_LAST, (session_id,)).fetchone()
+        last = _row(database, _LAST, session_id)
         info = _parsed(last["data"]) if last else {}
-    ended = info.get("role") == "assistant" and (
-        info.get("error") or "completed" in fields(info.get("time"))
-    )
-    return export(session_id) if ended else None
+    is_ended = info.get("error") or "completed" in fields(info.get("time"))
+    is_over = is_ended and info.get("role") == "assistant"
+    return write_export(session_id) if is_over else None
 
 
-def refresh(path: Path) -> None:
-    """Write the session of an export's path anew if OpenCode has a newer state of it. Raises as
-    `export` does.
+def refresh_export(path: Path) -> None:
+    """Write the session of an export's path again if OpenCode has a newer state of it. Raises as
+    `write_export` does.
     """
     if is_export(path):
-        export(path.stem)
+        write_export(path.stem)
 
 
 def is_export(path: Path) -> bool:
     """Return whether a path is that of a session's file, whether it exists or not."""
-    return (
-        path.parent == exports() and path.suffix == ".json" and _ID.fullmatch(path.stem) is not None
-    )
+    is_here = path.parent == exports_folder() and path.suffix == ".json"
+    return is_here and _ID.fullmatch(path.stem) is not None
 
 
 @contextmanager
 def _database() -> Iterator[sqlite3.Connection | None]:
     """Open OpenCode's database for reading; None if there is none. Raises StoreRefused."""
-    path = exports().parent / "opencode.db"
+    path = exports_folder().parent / "opencode.db"
     if not path.is_file():
         yield None
         return
@@ -115,6 +116,13 @@ def _database() -> Iterator[sqlite3.Connection | None]:
         raise StoreRefused(f"{path} cannot be read: {error}") from error
 
 
+def _row(database: sqlite3.Connection | None, query: str, session_id: str) -> sqlite3.Row | None:
+    if database is None:
+        return None
+    row: sqlite3.Row | None = database.execute(query, (session_id,)).fetchone()
+    return row
+
+
 def _is_new(path: Path, updated: Any) -> bool:
     """Return whether a file was written after a time in milliseconds."""
     try:
@@ -125,31 +133,24 @@ def _is_new(path: Path, updated: Any) -> bool:
 
 def _document(database: sqlite3.Connection, session: sqlite3.Row) -> dict[str, Any]:
     """Return a session as an export has it."""
+    session_id = session["id"]
     parts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in database.execute(
-        "SELECT * FROM part WHERE session_id = ? ORDER BY id", (session["id"],)
-    ):
-        ids = {"id": row["id"], "messageID": row["message_id"], "sessionID": session["id"]}
+    for row in database.execute(_PARTS, (session_id,)):
+        ids = {"id": row["id"], "messageID": row["message_id"], "sessionID": session_id}
         parts[row["message_id"]].append({**_parsed(row["data"]), **ids})
-    messages: list[dict[str, Any]] = [
-        {
-            "info": {**_parsed(row["data"]), "id": row["id"], "sessionID": session["id"]},
-            "parts": parts[row["id"]],
-        }
-        for row in database.execute(
-            "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id", (session["id"],)
-        )
-    ]
-    info: dict[str, Any] = {name: session[name] for name in ("id", "directory", "title", "version")}
+    messages: list[dict[str, Any]] = []
+    for row in database.execute(_MESSAGES, (session_id,)):
+        info = {**_parsed(row["data"]), "id": row["id"], "sessionID": session_id}
+        messages.append({"info": info, "parts": parts[row["id"]]})
+    info = {name: session[name] for name in ("id", "directory", "title", "version")}
     if session["parent_id"]:
         info["parentID"] = session["parent_id"]
     info["time"] = {"created": session["time_created"], "updated": session["time_updated"]}
     return {"info": info, "messages": messages}
 
 
-def _parsed(data: Any) -> dict[str, Any]:
+def _parsed(text: Any) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        return fields(json.loads(text))
     except (TypeError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}

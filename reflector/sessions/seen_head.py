@@ -26,27 +26,27 @@ from reflector.project import Project
 _HEAD = re.compile(rf"^([0-9]{{1,15}}):({PREFIX}[0-9a-f]{{64}})\n\Z", re.MULTILINE)
 
 
-def seen(project: Project, ledger: Ledger) -> Anchor | None:
-    """Return the newest head that was seen here; None where none was, and of a ledger that is a
-    file here.
-    """
+def newest_seen(project: Project, ledger: Ledger) -> Anchor | None:
+    """Return the newest head that was seen here; None if none was, and for a ledger in a file."""
     try:
         text = files.read_file(str(_file(project, ledger)), 4096).decode("ascii", "replace")
     except OSError:
         return None
-    found = _HEAD.search(text) if ledger.engine.dialect == "postgresql" else None
-    return None if found is None else Anchor(int(found[1]), found[2])
+    head = _HEAD.search(text) if ledger.engine.dialect == "postgresql" else None
+    return None if head is None else Anchor(int(head[1]), head[2])
 
 
 def missed(project: Project, ledger: Ledger) -> Finding | None:
-    """Return what is wrong where the head that was seen is no longer in the ledger, or a file lacks
-    what its copy had. Raises LedgerError.
+    """Return the finding that the head that was seen is no longer in the ledger, or that a file
+    lacks events that its copy has; None if nothing is missed. Raises LedgerError.
     """
     if not project.config.ledger_url:
         return entries.lost_history(project.root, ledger)
-    anchor = seen(project, ledger)
-    found = ledger.at([anchor.position]) if anchor else []
-    if anchor is None or (found and found[0].chain == anchor.chain):
+    anchor = newest_seen(project, ledger)
+    if anchor is None:
+        return None
+    events = ledger.at([anchor.position])
+    if events and events[0].chain == anchor.chain:
         return None
     return Finding(
         "head",
@@ -60,25 +60,28 @@ def missed(project: Project, ledger: Ledger) -> Finding | None:
     )
 
 
-def keep(project: Project, ledger: Ledger) -> None:
+def keep_head(project: Project, ledger: Ledger) -> None:
     """Keep the ledger's head as the newest that was seen, unless one is missed. Raises
     LedgerError, OSError.
     """
     if ledger.engine.dialect != "postgresql":
         return
-    head, known, file = ledger.head(), seen(project, ledger), _file(project, ledger)
+    head = ledger.head()
+    anchor = newest_seen(project, ledger)
+    if head.position <= (anchor.position if anchor else 0):
+        return
     # Asked again: the server may have lost it since the caller looked, and gone on from there.
-    if head.position and (
-        known is None or (known.position < head.position and missed(project, ledger) is None)
-    ):
-        # As `reflector ledger head` prints it, so that `reflector verify --anchor` takes the file.
-        where = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
-        text = f"{where}\n{head.position}:{head.chain}\n"
-        files.write_durably(files.private_folder(str(file.parent)), text.encode(), file.name)
+    if anchor is not None and missed(project, ledger) is not None:
+        return
+    # As `reflector ledger head` prints it, so that `reflector verify --anchor` takes the file.
+    place = f"# {ledger.engine.url.place}, playbook {head.playbook}, seen at {head.recorded_at}"
+    text = f"{place}\n{head.position}:{head.chain}\n"
+    file = _file(project, ledger)
+    files.write_durably(files.private_folder(str(file.parent)), text.encode(), file.name)
 
 
 def _file(project: Project, ledger: Ledger) -> Path:
     # The default schema has no part in the name.
     schema = [] if ledger.schema == "public" else [ledger.schema]
-    which = "\n".join([ledger.engine.url.place, project.config.playbook, *schema])
-    return project.state_dir / "heads" / f"{sha256(which.encode()).hexdigest()[:24]}.txt"
+    identity = "\n".join([ledger.engine.url.place, project.config.playbook, *schema])
+    return project.state_dir / "heads" / f"{sha256(identity.encode()).hexdigest()[:24]}.txt"

@@ -1,9 +1,9 @@
 """The reading side of the spool: what hooks left, each recorded once.
 
 Invariant: a delivery is in exactly one place. It is pending, waiting, unanswered, failed or broken,
-every move between these is one rename that is synced, and only `settle` ends it. So a drain may be
-killed at any point: what it had not settled is still there, and taking it in again adds nothing to
-the ledger.
+every move between these is one rename that is synced, and only `settle_delivery` ends it. So a
+drain may be killed at any point: a delivery that was not settled is still there, and recording it
+again adds nothing to the ledger.
 
 The state folder, `<project>/.claude/reflector/` (0700, files 0600), is filled by
 `reflector.hooks.fast`:
@@ -59,8 +59,8 @@ _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 #: How often a delivery is tried without being asked to. With the pauses between them that takes a
 #: month at least.
 MOST_ATTEMPTS = 40
-_FIRST_NS = 60 * 1_000_000_000
-_LONGEST_NS = 24 * 3600 * 1_000_000_000
+_FIRST_PAUSE_NS = 60 * 1_000_000_000
+_LONGEST_PAUSE_NS = 24 * 3600 * 1_000_000_000
 #: A temporary file of this age belongs to a hook that was killed; a hook lives for milliseconds.
 LEFT_BEHIND_SECONDS = 3600.0
 #: Ends of sessions without a word that are kept; more of them say nothing more.
@@ -79,7 +79,7 @@ _NEEDED = (
 NOT_A_PAYLOAD = "not a hook payload; it is kept in the spool's folder broken/ until you remove it"
 #: What the hook adds around a payload is far below this.
 MAX_RECORD = MAX_PAYLOAD + 64 * 1024
-_LONGEST_ID = 1024
+_MAX_ID_BYTES = 1024
 
 
 class Delivery(NamedTuple):
@@ -155,34 +155,33 @@ def pending_for(project: Path, part: str = "", aside: list[Failed] | None = None
     The part "waiting" has the newest Stop of each session that has not ended: `claim` one to take
     it in. With `aside`, under `drain.lock`, a record that cannot be read is moved and noted there.
     """
-    found = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
+    deliveries = pending(Path(files.state_folder(str(project))) / "spool", part, aside)
     for state in stand_ins():
-        found += [
-            one for one in pending(state / "spool", part, aside) if is_of(project, one.project)
-        ]
-    return sorted(found, key=lambda delivery: delivery.received_at_ns)
+        elsewhere = pending(state / "spool", part, aside)
+        deliveries += [delivery for delivery in elsewhere if is_of(project, delivery.project)]
+    return sorted(deliveries, key=lambda delivery: delivery.received_at_ns)
 
 
-def failed(spool_dir: Path) -> list[Failure]:
+def failed_deliveries(spool_dir: Path) -> list[Failure]:
     """Return the deliveries that could not be recorded, oldest first."""
     return [_failure(path) for path in _records(spool_dir / "failed")]
 
 
-def look(spool_dir: Path) -> Spool:
-    """Return what lies where, and when the oldest pending delivery came. Moves no file."""
+def look_into(spool_dir: Path) -> Spool:
+    """Return the deliveries of a spool, and when the oldest pending one came. Moves no file."""
     names = [path.name for path in _records(spool_dir)]
-    oldest = next((int(name[:20]) for name in names if name[:20].isdecimal()), None)
-    waiting, unanswered, silent, broken = (
-        _records(spool_dir / part) for part in ("waiting", "unanswered", "silent", "broken")
-    )
-    kept = ("", "waiting", "unanswered", "failed", "broken")
-    parts = [state / "spool" / part for state in stand_ins() for part in kept]
+    times = [int(name[:20]) for name in names if name[:20].isdecimal()]
+    parts = ("", "waiting", "unanswered", "failed", "broken")
+    elsewhere = [_records(state / "spool" / part) for state in stand_ins() for part in parts]
     return Spool(
-        *(len(names), len(waiting), len(unanswered), len(silent)),
-        failed=failed(spool_dir),
-        broken=[path.name for path in broken],
-        elsewhere=sum(len(_records(part)) for part in parts),
-        oldest_ns=oldest,
+        pending=len(names),
+        waiting=len(_records(spool_dir / "waiting")),
+        unanswered=len(_records(spool_dir / "unanswered")),
+        silent=len(_records(spool_dir / "silent")),
+        failed=failed_deliveries(spool_dir),
+        broken=[path.name for path in _records(spool_dir / "broken")],
+        elsewhere=sum(map(len, elsewhere)),
+        oldest_ns=min(times, default=None),
     )
 
 
@@ -192,10 +191,10 @@ def claim(delivery: Delivery) -> Delivery | None:
     """
     name = f"{delivery.received_at_ns:020d}-{delivery.path.stem[:40]}.json"
     moved = _move(delivery.path, delivery.path.parent.parent, name)
-    return _read(moved) if moved else None
+    return _read_delivery(moved) if moved else None
 
 
-def settle(delivery: Delivery) -> None:
+def settle_delivery(delivery: Delivery) -> None:
     """End a delivery that was recorded; a session's end settles that session's older Stop as
     well.
     """
@@ -206,13 +205,13 @@ def settle(delivery: Delivery) -> None:
     if delivery.event == "SessionEnd" and delivery.session_id:
         end(delivery.session_id, spool_dir, delivery.received_at_ns)
         try:
-            stop = _read(spool_dir / "waiting" / file_name(delivery.session_id))
+            stop = _read_delivery(spool_dir / "waiting" / file_name(delivery.session_id))
         except (OSError, ValueError):
             return
         # A newer Stop may take its place meanwhile, and is pending then.
         claimed = claim(stop) if stop.received_at_ns < delivery.received_at_ns else None
         if claimed is not None and claimed.received_at_ns == stop.received_at_ns:
-            settle(claimed)
+            settle_delivery(claimed)
 
 
 def end(session_id: str, spool_dir: Path, received_at_ns: int) -> None:
@@ -227,17 +226,20 @@ def begun(project: Path) -> dict[str, int]:
     """Return when each session of a project began that has not ended, by its id, in nanoseconds
     since the epoch.
     """
-    found: dict[str, int] = {}
+    began_ns: dict[str, int] = {}
     for path in _records(Path(files.state_folder(str(project))) / "begun"):
         with suppress(OSError, ValueError):
-            found[files.read_file(str(path), _LONGEST_ID).decode()] = path.lstat().st_mtime_ns
-    return found
+            session_id = files.read_file(str(path), _MAX_ID_BYTES).decode()
+            began_ns[session_id] = path.lstat().st_mtime_ns
+    return began_ns
 
 
 def stop_of(delivery: Delivery) -> Delivery | None:
     """Return the Stop of a pending delivery's session that waits for its end; None without one."""
     try:
-        return _read(delivery.path.parent / "waiting" / file_name(delivery.session_id or ""))
+        return _read_delivery(
+            delivery.path.parent / "waiting" / file_name(delivery.session_id or "")
+        )
     except (OSError, ValueError):
         return None
 
@@ -268,8 +270,11 @@ def fail(delivery: Delivery, error: Exception) -> Path:
 def _set_aside(path: Path, spool_dir: Path, error: Exception) -> Path:
     folder = Path(files.private_folder(str(spool_dir / "failed")))
     target = folder / path.name
-    attempts, said = _failure(target).attempts + 1, files.error_words(error)[:4000]
-    note = {"error": said, "attempts": attempts, "failed_at_ns": time.time_ns()}
+    note = {
+        "error": files.error_words(error)[:4000],
+        "attempts": _failure(target).attempts + 1,
+        "failed_at_ns": time.time_ns(),
+    }
     reason = target.with_suffix(".error")
     if reason.is_dir():  # nobody's, and it would keep every other delivery waiting
         reason.rename(reason.with_name(f"{reason.name}.{time.time_ns()}"))
@@ -290,11 +295,11 @@ def keep_silent(delivery: Delivery) -> None:
 
 
 def tidy(project: Path, *, everything: bool = False) -> None:
-    """Look after what killed hooks left of a project, and `retry` wherever its deliveries are
-    kept.
+    """Look after the records that killed hooks left of a project, and `retry` wherever its
+    deliveries are kept.
     """
     own = Path(files.state_folder(str(project))) / "spool"
-    sweep(own)
+    sweep_spool(own)
     for spool_dir in (own, *(state / "spool" for state in stand_ins())):
         retry(spool_dir, everything=everything)
 
@@ -303,26 +308,26 @@ def retry(spool_dir: Path, *, everything: bool = False) -> None:
     """Make the failed deliveries pending again whose pause is over, or every failed and silent one.
     Notes stay, to count the attempts.
     """
-    silent = _records(spool_dir / "silent") if everything else []
-    due = [
-        one.path
-        for one in failed(spool_dir)
-        if everything or is_over(one.attempts, one.failed_at_ns)
-    ]
-    for path in [*silent, *due]:
-        _move(path, spool_dir)
+    for failure in failed_deliveries(spool_dir):
+        if everything or is_over(failure.attempts, failure.failed_at_ns):
+            _move(failure.path, spool_dir)
+    if everything:
+        for path in _records(spool_dir / "silent"):
+            _move(path, spool_dir)
 
 
-def sweep(spool_dir: Path) -> None:
-    """Look after what killed hooks left behind more than an hour ago. Such a delivery was never
-    acknowledged, but if the whole record reached the disk it happened, so it becomes pending; half
-    of one is removed.
+def sweep_spool(spool_dir: Path) -> None:
+    """Look after the records that killed hooks left more than an hour ago. Such a delivery was
+    never acknowledged, but if the whole record reached the disk it happened, so it becomes pending;
+    half of one is removed.
     """
     oldest = time.time() - LEFT_BEHIND_SECONDS
     recovered = False
     parts = ("", "waiting", "unanswered", "broken", "failed")
     for folder in (spool_dir.parent, *(spool_dir / part for part in parts)):
-        for path in folder.glob(".[0-9]*-*.json.tmp") if not folder.is_symlink() else ():
+        if folder.is_symlink():
+            continue
+        for path in folder.glob(".[0-9]*-*.json.tmp"):
             try:
                 if path.lstat().st_mtime > oldest:
                     continue
@@ -338,11 +343,14 @@ def sweep(spool_dir: Path) -> None:
 
 
 def drop_words(path: Path) -> None:
-    """Leave of a delivery what taking it in needs; what cannot be read as one stays as it is.
-    Raises OSError.
+    """Remove from a delivery the words that recording it does not need; a file that cannot be read
+    as one stays as it is.
+
+    Raises:
+        OSError: the file cannot be read or written
     """
     with suppress(ValueError):
-        payload = _read(path).payload
+        payload = _read_delivery(path).payload
         record = json.loads(files.read_file(str(path), MAX_RECORD))
         record["payload"] = {key: payload[key] for key in _NEEDED if key in payload}
         files.write_durably(str(path.parent), json.dumps(record).encode() + b"\n", path.name)
@@ -355,85 +363,108 @@ def _records(folder: Path) -> list[Path]:
     if folder.is_symlink():
         return []
     try:
-        return sorted(
-            path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != "."
-        )
+        paths = [path for path in folder.iterdir() if path.suffix == ".json"]
+        return sorted(path for path in paths if path.name[0] != ".")
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _is_whole(path: Path) -> bool:
     with suppress(OSError, ValueError):
-        return bool(_read(path))
+        return bool(_read_delivery(path))
     return False
 
 
 def pending(spool_dir: Path, part: str = "", aside: list[Failed] | None = None) -> list[Delivery]:
     """Return the deliveries of one part of a spool, oldest first; as `pending_for` does."""
-    found = []
+    deliveries = []
     for path in _records(spool_dir / part):
         try:
-            found.append(_read(path))
+            deliveries.append(_read_delivery(path))
         except FileNotFoundError:  # settled meanwhile
             continue
         except (_Newer, OSError) as error:  # a record of another user keeps no other one waiting
             if aside is not None:
-                aside.append(
-                    Failed(str(_set_aside(path, spool_dir, error)), files.error_words(error))
-                )
+                moved = _set_aside(path, spool_dir, error)
+                aside.append(Failed(str(moved), files.error_words(error)))
         except ValueError:
             name = f"{time.time_ns():020d}-{path.name}"
-            if aside is not None and (moved := _move(path, spool_dir / "broken", name)):
-                aside.append(Failed(str(moved), NOT_A_PAYLOAD))
-    return sorted(found, key=lambda delivery: delivery.received_at_ns)
+            if aside is not None and (broken := _move(path, spool_dir / "broken", name)):
+                aside.append(Failed(str(broken), NOT_A_PAYLOAD))
+    return sorted(deliveries, key=lambda delivery: delivery.received_at_ns)
 
 
 class _Newer(ValueError):
     """A record whose form only a newer reflector knows."""
 
 
-def _read(path: Path) -> Delivery:
-    """One record. Raises _Newer, ValueError for what no hook wrote, OSError where it cannot be
-    read.
+def _read_delivery(path: Path) -> Delivery:
+    """Return the delivery of one record.
+
+    Raises:
+        _Newer: only a newer reflector knows the record's form
+        ValueError: no hook wrote the file
+        OSError: the file cannot be read
     """
-    raw = files.read_file(str(path), MAX_RECORD + 1)
-    try:
-        data: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
-    version = data.get("v") if isinstance(data, dict) else None
-    if type(version) is int and version > 1:
-        raise _Newer(f"a newer reflector left it (form {version}); upgrade this one")
-    payload = data.get("payload") if version == 1 else None
-    if not isinstance(payload, dict):
-        raise ValueError(f"{path}: no delivery of version 1")
+    record = _read_record(path)
+    payload = record["payload"]
     event = words(payload, "hook_event_name")
     transcript = "agent_transcript_path" if event == "SubagentStop" else "transcript_path"
-    received, size = data.get("received_at_ns"), data.get("transcript_bytes")
-    # a relative path begins where the hook ran
-    cwd, place = words(data, "cwd"), words(payload, transcript)
     return Delivery(
         path=path,
-        received_at_ns=received if type(received) is int and received >= 0 else 0,
-        project=words(data, "project") or None,
-        transcript_path=str(Path(cwd) / place)
-        if place and not _NO_PATH.search(cwd + place)
-        else None,
-        transcript_bytes=size if type(size) is int and size >= 0 else None,
+        received_at_ns=_natural(record.get("received_at_ns")) or 0,
+        project=_words_or_none(record, "project"),
+        transcript_path=_path_from(words(record, "cwd"), words(payload, transcript)),
+        transcript_bytes=_natural(record.get("transcript_bytes")),
         event=event,
         payload=payload,
-        session_id=words(payload, "session_id") or None,
-        agent_id=words(payload, "agent_id") or None,
-        reason=words(payload, "reason") or words(payload, "trigger") or None,
+        session_id=_words_or_none(payload, "session_id"),
+        agent_id=_words_or_none(payload, "agent_id"),
+        reason=_words_or_none(payload, "reason") or _words_or_none(payload, "trigger"),
     )
 
 
+def _read_record(path: Path) -> dict[str, Any]:
+    """Return a record of version 1 with its payload. Raises as `_read_delivery` does."""
+    raw = files.read_file(str(path), MAX_RECORD + 1)
+    try:
+        record: Any = json.loads(raw) if len(raw) <= MAX_RECORD else None
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    version = record.get("v") if isinstance(record, dict) else None
+    if type(version) is int and version > 1:
+        raise _Newer(f"a newer reflector left it (form {version}); upgrade this one")
+    if version != 1 or not isinstance(record.get("payload"), dict):
+        raise ValueError(f"{path}: no delivery of version 1")
+    return dict(record)
+
+
+def _words_or_none(record: dict[str, Any], key: str) -> str | None:
+    return words(record, key) or None
+
+
+def _natural(value: object) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _path_from(folder: str, path: str) -> str | None:
+    """Return a path of a payload; a relative one begins in the folder where the hook ran."""
+    if not path or _NO_PATH.search(folder + path):
+        return None
+    return str(Path(folder) / path)
+
+
 def _failure(path: Path) -> Failure:
-    error, attempts, at = "", 0, 0
+    failure = Failure(path.name, "", 0, False, path, 0)
     with suppress(OSError, ValueError, KeyError, TypeError):
         note = json.loads(files.read_file(str(path.with_suffix(".error")), 64 * 1024))
-        error, attempts, at = str(note["error"]), int(note["attempts"]), int(note["failed_at_ns"])
-    return Failure(path.name, error, attempts, attempts >= MOST_ATTEMPTS, path, at)
+        failure = replace(
+            failure,
+            error=str(note["error"]),
+            attempts=int(note["attempts"]),
+            failed_at_ns=int(note["failed_at_ns"]),
+        )
+    return replace(failure, given_up=failure.attempts >= MOST_ATTEMPTS)
 
 
 def _move(path: Path, folder: Path, name: str = "") -> Path | None:
@@ -451,10 +482,10 @@ def _move(path: Path, folder: Path, name: str = "") -> Path | None:
 
 
 def is_over(attempts: int, failed_at_ns: int) -> bool:
-    """True where the pause after a failed attempt is over: 1, 2, 4 … minutes, a day at most;
-    never after the last.
+    """Return whether the pause after a failed attempt is over: 1, 2, 4 … minutes, at most a day;
+    never after the last attempt.
     """
-    pause = min(_FIRST_NS << max(attempts - 1, 0), _LONGEST_NS)
+    pause = min(_FIRST_PAUSE_NS << max(attempts - 1, 0), _LONGEST_PAUSE_NS)
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
@@ -481,10 +512,14 @@ def _has_playbook(project: Project) -> bool:
     return load(raw).format != "foreign"
 
 
-def seen(project: Project, ledger: Ledger) -> bytes | None:
-    """Return what an answer depends on, as bytes; None where a delivery waits. The same bytes as
-    before say that `refresh` would change nothing and say nothing. They are not hashed: to import a
-    hash function takes longer, and nothing in them is secret. Raises LedgerError.
+def current_state(project: Project, ledger: Ledger) -> bytes | None:
+    """Return the state that an answer depends on, as bytes; None if a delivery waits.
+
+    If the bytes are the same as before, `refresh` would change nothing and print nothing. They are
+    not hashed: to import a hash function takes longer, and nothing in them is secret.
+
+    Raises:
+        LedgerError: the ledger cannot be asked
     """
     if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
         return None
@@ -507,15 +542,16 @@ def seen(project: Project, ledger: Ledger) -> bytes | None:
     return "\n".join([*parts, *map(state_at, map(str, places))]).encode("utf-8", "surrogatepass")
 
 
-def was_seen(project: Project, now: bytes | None) -> bool:
-    """Return whether the last question left these bytes."""
+def was_seen(project: Project, state: bytes | None) -> bool:
+    """Return whether the last question left this state."""
     try:
-        return now is not None and files.read_file(f"{project.state_dir}/{_SEEN}", 1 << 20) == now
+        path = f"{project.state_dir}/{_SEEN}"
+        return state is not None and files.read_file(path, 1 << 20) == state
     except (OSError, ValueError):
         return False
 
 
-def keep_seen(project: Project, now: bytes) -> None:
-    """Leave the bytes to the next question, where the state folder can be written."""
+def keep_seen(project: Project, state: bytes) -> None:
+    """Leave the state to the next question, if the state folder can be written."""
     with suppress(OSError, ValueError):
-        files.write_durably(files.open_state(os.fspath(project.root)), now, _SEEN)
+        files.write_durably(files.open_state(os.fspath(project.root)), state, _SEEN)

@@ -60,6 +60,8 @@ class Message(NamedTuple):
     offset    byte offset of the record's line in the file
     tokens    that the model wrote, where the agent says so; of an answer in several records each
               has what it adds
+    beside    names of bullets whose citations were taken out of the text, because the judge that
+              reads it does not judge them there
     """
 
     key: int
@@ -74,6 +76,7 @@ class Message(NamedTuple):
     results: tuple[ToolResult, ...] = ()
     offset: int = 0
     tokens: int = 0
+    beside: tuple[str, ...] = ()
 
 
 class Tally(SimpleNamespace):

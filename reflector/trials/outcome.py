@@ -1,9 +1,9 @@
-"""What came of a session, read from its records: the same with and without a playbook.
+"""The outcome of a session, read from its records: the same with and without a playbook.
 
-Invariant: no citation and no name of a bullet bears on it, for they stand in the transcripts of one
-arm alone, and nothing that the agent says does. A session of which nobody says a word has an
-outcome as well. What one window says is in its event; `joined` is what a session's windows say
-together, and docs/value.md defines each of the facts.
+Invariant: no citation and no name of a bullet bears on an outcome, because only the transcripts of
+one arm have them, and no words of the agent do. A session without a word of its user has an outcome
+as well. An event has the facts of one window; `joined_facts` are those of a session, and
+docs/value.md defines each of them. The intake records outcomes, and trials compare them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from reflector.transcripts.message import Message, ToolResult
 
 Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 
+#: How the facts of two windows are joined, if not by adding or by taking the later one.
+_JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
 #: The definition in docs/value.md; the number changes whenever an outcome does.
 RULES: Final = "outcome/1"
-#: What a trial may ask of a session, and when that is so.
+#: The outcomes that a trial may ask of a session, and the test for each.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
     "tests-green": lambda facts: facts.get("tests") != "fails",
@@ -62,116 +64,113 @@ class Outcome:
 
 
 def read_outcome(messages: Iterable[Message], *, answered: bool = False) -> Outcome:
-    """Return what came of these records of a session; `answered` where the agent spoke in
-    earlier ones.
+    """Return the outcome of these records of a session; `answered` if the agent spoke in earlier
+    ones.
     """
     reading = _Reading(answered)
     for message in messages:
         reading.take(message)
-    reading.found.files = len(reading.files)
-    return reading.found
+    reading.facts.files = len(reading.files)
+    return reading.facts
 
 
 class _Reading:
     def __init__(self, answered: bool) -> None:
-        self.found = Outcome()
+        self.facts = Outcome()
         self.files: set[str] = set()
-        self._answered, self._asks, self._refused = answered, False, False
+        self._answered = answered
+        self._asks = False
+        self._refused = False
         self._calls: dict[str, Step] = {}
 
     def take(self, message: Message) -> None:
-        found = self.found
+        facts = self.facts
         if message.timestamp:
-            found.began = min(found.began or message.timestamp, message.timestamp)
-            found.ended = max(found.ended or message.timestamp, message.timestamp)
-        found.tokens += message.tokens
+            facts.began = min(facts.began or message.timestamp, message.timestamp)
+            facts.ended = max(facts.ended or message.timestamp, message.timestamp)
+        facts.tokens += message.tokens
         if message.chain:
             return
         if message.origin == "model":
-            self._model(message)
+            self._take_model(message)
         elif message.origin in ("human", "refusal"):
-            self._person(message)
-        for result in message.results if message.origin != "refusal" else ():
-            self._result(result)
+            self._take_person(message)
+        if message.origin != "refusal":
+            for result in message.results:
+                self._take_result(result)
 
-    def _model(self, message: Message) -> None:
-        self._answered, self._refused = True, False
-        if said := _NAME.sub("", message.text).strip():
-            self._asks = _ASKS.search(said) is not None
+    def _take_model(self, message: Message) -> None:
+        self._answered = True
+        self._refused = False
+        if words := _NAME.sub("", message.text).strip():
+            self._asks = _ASKS.search(words) is not None
         for call in message.calls:
             step = read_call(call)
-            self.found.reverts += step.kind == "revert"
+            self.facts.reverts += step.kind == "revert"
             if step.kind == "change":
                 self.files.update(step.files)
             if step.kind in ("test", "build"):
                 self._calls[call.id] = step
 
-    def _result(self, result: ToolResult) -> None:
+    def _take_result(self, result: ToolResult) -> None:
         step = self._calls.pop(result.call_id, None)
-        ending = read_result(step, result.text, result.is_error).ending if step else ""
-        if step is not None and ending in ("passes", "fails"):
-            setattr(self.found, "tests" if step.kind == "test" else "build", ending)
+        if step is None:
+            return
+        ending = read_result(step, result.text, result.is_error).ending
+        if ending in ("passes", "fails"):
+            setattr(self.facts, "tests" if step.kind == "test" else "build", ending)
 
-    def _person(self, message: Message) -> None:
-        found, refuses = self.found, message.origin == "refusal"
+    def _take_person(self, message: Message) -> None:
+        facts = self.facts
+        refuses = message.origin == "refusal"
         text = _NAME.sub(" ", message.text)
-        found.turns += not refuses
+        facts.turns += not refuses
         if refuses:
             is_call = any(result.is_error for result in message.results)
-            found.refusals += is_call
-            found.interruptions += not is_call and not self._refused
+            facts.refusals += is_call
+            facts.interruptions += not is_call and not self._refused
             self._refused = is_call
-            found.last = "interrupts"
+            facts.last = "interrupts"
         if not self._answered or not text.strip():
             return
         remark = read_remark(text, refuses=refuses, answers=self._asks)
         self._asks = False
-        found.words += remark.kind != "unread"
-        found.unread += remark.kind == "unread"
-        objects = remark.kind == "objects" and not _CORRECTS.isdisjoint(remark.signs)
-        found.corrections += objects
-        found.approvals += remark.kind == "approves"
-        found.last = (
-            "objects"
-            if objects
-            else remark.kind
-            if remark.kind in ("approves", "unread")
-            else "other"
-        )
+        facts.words += remark.kind != "unread"
+        facts.unread += remark.kind == "unread"
+        facts.approvals += remark.kind == "approves"
+        if remark.kind == "objects" and not _CORRECTS.isdisjoint(remark.signs):
+            facts.corrections += 1
+            facts.last = "objects"
+        else:
+            facts.last = remark.kind if remark.kind in ("approves", "unread") else "other"
 
 
-def outcome_event(window: NewEvent | Event, root: str | None, found: Outcome) -> NewEvent:
-    """Return the event that says what came of a recorded window.
+def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) -> NewEvent:
+    """Return the event of a recorded window's outcome.
 
-    root  the session in which its conversation began, None where that is not known
+    root  the session in which its conversation began, None if that is not known
     """
-    first, last = time_of(found.began), time_of(found.ended)
+    first, last = time_of(outcome.began), time_of(outcome.ended)
     seconds = max(0, int((last - first).total_seconds())) if first and last else 0
-    data = {"root": root, **asdict(found), "seconds": seconds, "rules": RULES}
-    event_id, at = identity(SESSION_OUTCOME, window.event_id), window.occurred_at
-    return NewEvent(
-        SESSION_OUTCOME,
-        event_id,
-        data,
-        window.actor,
-        at,
-        window.session_id,
-        target_id=window.event_id,
-    )
+    data = {"root": root, **asdict(outcome), "seconds": seconds, "rules": RULES}
+    about = (window.actor, window.occurred_at, window.session_id)
+    event_id = identity(SESSION_OUTCOME, window.event_id)
+    return NewEvent(SESSION_OUTCOME, event_id, data, *about, target_id=window.event_id)
 
 
-def joined(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the windows of a session say together, from their events' data in order."""
-    whole: dict[str, Any] = {}
-    for data in windows:
-        for key, value in data.items():
-            known = whole.get(key)
-            if key == "began":
-                whole[key] = min(filter(None, (known, value)), default=None)
-            elif key == "ended":
-                whole[key] = max(filter(None, (known, value)), default=None)
-            elif type(value) is int:
-                whole[key] = (known or 0) + value
-            elif value is not None and not (key == "last" and value == "none"):
-                whole[key] = value
-    return whole
+def joined_facts(windows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts of a whole session, from the data of its windows' events in order."""
+    facts: dict[str, Any] = {}
+    for window in windows:
+        for name, value in window.items():
+            is_silent = name == "last" and value == "none"
+            if value is None or is_silent:
+                continue
+            earlier = facts.get(name)
+            if earlier is None:
+                facts[name] = value
+            elif name in _JOIN:
+                facts[name] = _JOIN[name](earlier, value)
+            else:
+                facts[name] = earlier + value if type(value) is int else value
+    return facts

@@ -26,9 +26,9 @@ Verdict = Literal["early", "helps", "harms", "no-difference", "undecided"]
 
 #: How often an interval may fail to hold the true difference at some look.
 ALPHA: Final = 0.05
-#: Sessions before which nothing is said.
+#: Sessions before which a trial has no verdict.
 LEAST: Final = 40
-#: A difference within so much either way is none that matters.
+#: A difference within this, either way, does not matter.
 MARGIN: Final = 0.15
 _BOUND: Final = log(1 / ALPHA)
 #: The prior's a, for arms of one size: differences of 10 to 30 points are looked for.
@@ -49,18 +49,20 @@ class Arm:
         object.__setattr__(self, "rate", self.good / self.sessions if self.sessions else None)
 
 
-def interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:
-    """Return the differences (told minus without, from -1 to 1) that stand, by their ends;
-    `share` go without.
+def difference_interval(told: Arm, without: Arm, share: float) -> tuple[float, float]:
+    """Return the ends of the range of differences that may be true: told minus without, from -1 to
+    1, where `share` of all sessions go without.
     """
     n = told.sessions + without.sessions
     if not n:
         return -1.0, 1.0
-    middle = min(1.0, max(-1.0, 2 * _sum(told, without, share) * _most(share) / n))
-    low, high = (
-        _edge(lambda one: stands(told, without, share, one), middle, end) for end in (-1.0, 1.0)
-    )
-    return low, high
+
+    def holds(difference: float) -> bool:
+        return stands(told, without, share, difference)
+
+    observed = 2 * _sum(told, without, share) * _most(share) / n
+    middle = min(1.0, max(-1.0, observed))
+    return _edge(holds, middle, -1.0), _edge(holds, middle, 1.0)
 
 
 def stands(told: Arm, without: Arm, share: float, difference: float) -> bool:
@@ -71,19 +73,20 @@ def stands(told: Arm, without: Arm, share: float, difference: float) -> bool:
 
 
 def log_wealth(s: float, n: int, mean: float, share: float = 0.5) -> float:
-    """Return the logarithm of what the player owns who bets against a mean, after n numbers with
+    """Return the logarithm of the wealth of a player who bets against a mean, after n numbers with
     the sum s.
     """
     a = _PRIOR * _most(share) ** 2
     if (mean <= 0 and s > 0) or (mean >= 1 and s < n):
         return float("inf")
-    stake = (s * log(mean) if s else 0.0) + ((n - s) * log(1 - mean) if s < n else 0.0)
-    return _log_beta(a + s, a + n - s) - _log_beta(a, a) - stake
+    of_ones = s * log(mean) if s else 0.0
+    of_zeros = (n - s) * log(1 - mean) if s < n else 0.0
+    return _log_beta(a + s, a + n - s) - _log_beta(a, a) - (of_ones + of_zeros)
 
 
-def verdict(told: Arm, without: Arm, low: float, high: float) -> Verdict:
-    """Return what a trial shows: helps, harms, no-difference, undecided; early where too few
-    sessions came.
+def trial_verdict(told: Arm, without: Arm, low: float, high: float) -> Verdict:
+    """Return the verdict of a trial whose interval has these ends; early if it has too few
+    sessions.
     """
     if told.sessions + without.sessions < LEAST:
         return "early"
@@ -102,28 +105,32 @@ def ends(
     runs: int = 400,
     begun: tuple[Arm, Arm] | None = None,
 ) -> list[int]:
-    """Return after how many sessions simulated trials find a difference, in order; `most` + 1 for
-    one that does not.
+    """Return the number of sessions after which each simulated trial finds a difference, in order;
+    `most` + 1 for a trial that does not.
 
     effect  the true difference
-    rate    of good ends among sessions that are told the playbook
+    rate    of good ends among sessions that are shown the playbook
     begun   the arms that each trial goes on from
     """
     rate = min(1 + min(effect, 0.0), max(max(effect, 0.0), rate))  # as near as the effect allows
-    draw, chances, weight = random.Random(28), (rate - effect, rate), _weight(share)
-    known = sum(arm.sessions for arm in begun or ())
-    begins, bounds = _sum(*begun, share) if begun else 0.0, _bounds(share, most)[known:]
-    found = []
+    chances = (rate - effect, rate)
+    weight = _weight(share)
+    n_before = sum(arm.sessions for arm in begun or ())
+    sum_before = _sum(*begun, share) if begun else 0.0
+    bounds = _bounds(share, most)[n_before:]
+    draw = random.Random(28)
+    lengths = []
     for _ in range(runs):
-        s, end = begins, most + 1
-        for n, bound in enumerate(bounds, start=known + 1):
+        s = sum_before
+        length = most + 1
+        for n, bound in enumerate(bounds, start=n_before + 1):
             is_told = draw.random() >= share
             s += weight(is_told, draw.random() < chances[is_told])
             if abs(s) >= bound and n >= LEAST:
-                end = n
+                length = n
                 break
-        found.append(end)
-    return sorted(found)
+        lengths.append(length)
+    return sorted(lengths)
 
 
 def _sum(told: Arm, without: Arm, share: float) -> float:
@@ -135,22 +142,28 @@ def _sum(told: Arm, without: Arm, share: float) -> float:
 
 def _weight(share: float) -> Callable[[bool, bool], float]:
     """Return x minus one half of a session, from its arm and its end."""
-    most = _most(share)
-    told, without = 1 / (4 * most * (1 - share)), 1 / (4 * most * share)
-    return lambda is_told, is_good: (
-        (told if is_told else without) * (1 if is_told == is_good else -1)
-    )
+    of_told = 1 / (4 * _most(share) * (1 - share))
+    of_without = 1 / (4 * _most(share) * share)
+
+    def weight(is_told: bool, is_good: bool) -> float:
+        size = of_told if is_told else of_without
+        return size if is_told == is_good else -size
+
+    return weight
 
 
 @lru_cache(maxsize=4)
 def _bounds(share: float, most: int) -> tuple[float, ...]:
-    """Return for each n, from 1 on, how far S must be from n/2 that no difference is out."""
-    bound, found = 0.0, list[float]()
+    """Return for each n, from 1 on, how far S must be from n/2 so that zero is not a difference
+    that may be true.
+    """
+    bound = 0.0
+    bounds: list[float] = []
     for n in range(1, most + 1):
         while bound < n / 2 and log_wealth(n / 2 + bound, n, 0.5, share) < _BOUND:
             bound += 0.125
-        found.append(bound if bound <= n / 2 else float("inf"))
-    return tuple(found)
+        bounds.append(bound if bound <= n / 2 else float("inf"))
+    return tuple(bounds)
 
 
 def _most(share: float) -> float:
@@ -163,12 +176,15 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Return where a range that begins inside ends on the way outside, to a thousandth of a
+    """Return the end of a range that begins inside, on the way outside, to a thousandth of a
     point.
     """
     if holds(outside):
         return outside
     for _ in range(20):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        if holds(middle):
+            inside = middle
+        else:
+            outside = middle
     return outside

@@ -57,13 +57,12 @@ class Task:
     @property
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of each of its files, by the path in the folder of tasks."""
-        texts = {"prompt.md": self.prompt.encode(), "check": self.check.encode()}
-        files = {
-            f"files/{file.path}": file.content for file in self.files if file.content is not None
-        }
+        contents = {"prompt.md": self.prompt.encode(), "check": self.check.encode()}
+        for file in self.files:
+            if file.content is not None:
+                contents[f"files/{file.path}"] = file.content
         return {
-            f"{self.name}/{path}": sha256(content).hexdigest()
-            for path, content in {**texts, **files}.items()
+            f"{self.name}/{path}": sha256(content).hexdigest() for path, content in contents.items()
         }
 
 
@@ -122,8 +121,8 @@ def text_of(path: Path, content: bytes) -> str:
 
 
 def digest_of(tasks: Sequence[Task], command: str, scripts: Mapping[str, str]) -> str:
-    """Return by what a person's agreement to run these commands is known again: the command, the
-    tasks and every file of theirs, and the `scripts` that the command names.
+    """Return the digest by which a user's agreement to run these commands is recognised: of the
+    command, the tasks with their files, and the `scripts` that the command names.
     """
     files = [[task.name, task.hashes, _modes(task)] for task in tasks]
     return sha256(json.dumps([command, files, scripts], sort_keys=True).encode()).hexdigest()
@@ -142,72 +141,72 @@ def scripts_in(command: str, root: Path) -> dict[str, str]:
     except ValueError:  # the shell says what is wrong with it
         words = command.split()
     paths = [Path(word).absolute() for word in words if "\0" not in word]
-    inside = (
-        path
-        for path in paths
-        if path.is_relative_to(root) or path.resolve().is_relative_to(root.resolve())
-    )
-    return {
-        str(path): sha256(read_bounded(path, _MOST_BYTES)).hexdigest()
-        for path in inside
-        if path.is_file()
-    }
+    hashes: dict[str, str] = {}
+    for path in paths:
+        is_inside = path.is_relative_to(root) or path.resolve().is_relative_to(root.resolve())
+        if is_inside and path.is_file():
+            hashes[str(path)] = sha256(read_bounded(path, _MOST_BYTES)).hexdigest()
+    return hashes
 
 
 def perform(tasks: Sequence[Task], command: str, advice: str) -> Iterator[Run]:
     """Do each task four times, with and without the advice; the command gets its prompt on stdin
     and as $PROMPT. Raises OSError.
     """
-    guards, word = consent.open_folder("guard"), secrets.token_hex(16)
-    environ = {name: value for name, value in os.environ.items() if name not in _OURS} | {
-        "REFLECTOR_JUDGING": word
-    }
+    guards = consent.open_folder("guard")
+    word = secrets.token_hex(16)
+    environ = {name: value for name, value in os.environ.items() if name not in _OURS}
+    environ["REFLECTOR_JUDGING"] = word
     try:
         for task in tasks:
             for told in (True, False, False, True):
                 # a judge of the person's may have swept the folder
                 write_durably(guards, b"", word)
                 with tempfile.TemporaryDirectory(prefix="reflector-task-") as folder:
-                    given = environ | {"PROMPT": task.prompt}
-                    yield _attempt(task, command, advice if told else "", Path(folder), given)
+                    environ["PROMPT"] = task.prompt
+                    yield _attempt(task, command, advice if told else "", Path(folder), environ)
     finally:
         Path(guards, word).unlink(missing_ok=True)
 
 
 def _attempt(task: Task, command: str, advice: str, folder: Path, environ: dict[str, str]) -> Run:
     _lay_out(task.files, folder)
-    for name in _READ if advice else ():
-        file = folder / name
-        present = file.read_bytes() + b"\n" if file.exists() else b""
-        file.write_bytes(present + advice.encode())
-
-    def run(script: str, given: str) -> tuple[int, str]:
-        with subprocess.Popen(
-            ["sh", "-c", script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            cwd=folder,
-            env=environ,
-            start_new_session=True,
-        ) as begun:
-            try:
-                printed, _ = begun.communicate(given, _LONGEST)
-            except subprocess.TimeoutExpired:
-                printed = ""
-            finally:
-                with suppress(ProcessLookupError):  # what it started would be waited for
-                    os.killpg(begun.pid, signal.SIGKILL)
-        return begun.returncode, printed
-
+    if advice:
+        for name in _READ:
+            file = folder / name
+            present = file.read_bytes() + b"\n" if file.exists() else b""
+            file.write_bytes(present + advice.encode())
     began = time.monotonic()
-    _, printed = run(command, task.prompt)
+    printed = _shell(command, task.prompt, folder, environ).stdout
     seconds = time.monotonic() - began
-    code, _ = run(task.check, "")
+    is_done = _shell(task.check, "", folder, environ).returncode == 0
     costs = _COST.findall(printed)
-    return Run(bool(advice), code == 0, seconds, float(costs[-1]) if costs else None)
+    return Run(bool(advice), is_done, seconds, float(costs[-1]) if costs else None)
+
+
+def _shell(
+    script: str, stdin: str, folder: Path, environ: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a script, for an hour at most, and end the processes that it started."""
+    with subprocess.Popen(
+        ["sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        cwd=folder,
+        env=environ,
+        start_new_session=True,
+    ) as process:
+        try:
+            printed, _ = process.communicate(stdin, _LONGEST)
+        except subprocess.TimeoutExpired:
+            printed = ""
+        finally:
+            with suppress(ProcessLookupError):  # else they would be waited for
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(script, process.returncode, printed)
 
 
 def _lay_out(files: Sequence[Brought], folder: Path) -> None:
@@ -224,19 +223,22 @@ def _lay_out(files: Sequence[Brought], folder: Path) -> None:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Return how often chance alone would part pairs that differ at least as unevenly: exact,
-    for both sides.
+    """Return the probability that chance alone parts pairs at least as unevenly: the exact sign
+    test, for both sides.
     """
     n = better + worse
-    return min(1.0, 2 * sum(comb(n, k) for k in range(min(better, worse) + 1)) / (1 << n))
+    tail = sum(comb(n, k) for k in range(min(better, worse) + 1))
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def pairs(runs: Sequence[Run]) -> tuple[int, int]:
-    """Return in how many pairs only the run with the advice passed, and in how many only the one
-    without.
+    """Return the number of pairs in which only the run with the advice passed, and of those in
+    which only the run without it did.
     """
-    found = [
-        (one, two) if one.told else (two, one)
-        for one, two in zip(runs[::2], runs[1::2], strict=False)
+    uneven = [
+        first if first.passed else second
+        for first, second in zip(runs[::2], runs[1::2], strict=False)
+        if first.passed != second.passed
     ]
-    return sum(a.passed > b.passed for a, b in found), sum(a.passed < b.passed for a, b in found)
+    with_advice = sum(run.told for run in uneven)
+    return with_advice, len(uneven) - with_advice

@@ -1,5 +1,4 @@
-"""A trial: what one would take here, its opening and closing, the sessions of each arm, and where
-it stands.
+"""A trial: its plan, its opening and closing, the sessions of each arm, and its state.
 
 Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is
 settled a day after its first window was recorded. Which sessions a trial compares depends on what
@@ -21,13 +20,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
@@ -43,8 +42,17 @@ from reflector.mistakes import Finding, Mistake
 from reflector.reflection.window import own_messages, window_names
 from reflector.transcripts.reading import UnknownTranscript
 from reflector.trials.draw import MILLION, is_withheld
-from reflector.trials.outcome import OUTCOMES, joined, outcome_event, read_outcome
-from reflector.trials.statistics import ALPHA, LEAST, MARGIN, Arm, Verdict, ends, interval, verdict
+from reflector.trials.outcome import OUTCOMES, joined_facts, outcome_event, read_outcome
+from reflector.trials.statistics import (
+    ALPHA,
+    LEAST,
+    MARGIN,
+    Arm,
+    Verdict,
+    difference_interval,
+    ends,
+    trial_verdict,
+)
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -81,21 +89,21 @@ _LAST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A session and what came of it.
+    """A session and its outcome.
 
-    hooked  whether a hook reported it
-    origin  the ledger that recorded it first, "" for this one
+    is_hooked  whether a hook reported it
+    origin     the ledger that recorded it first, "" for this one
     """
 
     root: str
     first: datetime
     facts: dict[str, Any]
-    hooked: bool
+    is_hooked: bool
     origin: str
 
     @property
     def began(self) -> datetime:
-        """When its first record was written, as far as one says; else when its first window was
+        """The time of its first record if that has one; else the time when its first window was
         recorded.
         """
         return time_of(self.facts.get("began")) or self.first
@@ -139,12 +147,16 @@ class Trial:
     @property
     def is_sound(self) -> bool:
         """Whether this version can compare it: a newer one may ask another outcome."""
-        is_key = CHAIN.fullmatch(str(self.data.get("key"))) is not None
-        return (
-            is_key
-            and self.data.get("outcome") in OUTCOMES
-            and 0 < self.data.get("share", 0) < MILLION
-        )
+        data = self.data
+        if not CHAIN.fullmatch(str(data.get("key"))):
+            return False
+        return data.get("outcome") in OUTCOMES and 0 < data.get("share", 0) < MILLION
+
+    def compares_session(self, session: Ended) -> bool:
+        """Whether a session counts in one of the arms when its outcome is settled."""
+        if not session.is_hooked or not self.compares(session.origin):
+            return False
+        return self.began <= session.began < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,22 +204,22 @@ class TrialStatus:
 
 
 def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
-    """Return the sessions up to a position, by their beginning; `more` are windows with outcomes
-    that it lacks.
+    """Return the sessions up to a position, by their beginning; `more` are outcomes of windows that
+    the ledger does not have.
     """
     windows: dict[str, list[Event]] = {}
     for event in (*more, *ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)):
         if root := event.facts.get("root"):
             windows.setdefault(root, []).append(event)
-    found = []
+    ended = []
     for root, events in windows.items():
         earliest = min(events, key=_moment)
         first = _moment(earliest)
         within = [event for event in events if _moment(event) <= first + SETTLES]
-        hooked = any(event.actor.startswith("hook:") for event in within)
-        facts = joined(event.facts for event in within)
-        found.append(Ended(root, first, facts, hooked, first_origin(earliest.meta)))
-    return sorted(found, key=lambda one: (one.began, one.root))
+        is_hooked = any(event.actor.startswith("hook:") for event in within)
+        facts = joined_facts(event.facts for event in within)
+        ended.append(Ended(root, first, facts, is_hooked, first_origin(earliest.meta)))
+    return sorted(ended, key=lambda session: (session.began, session.root))
 
 
 def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
@@ -216,14 +228,10 @@ def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
         return []
     events = [*ledger.events(types=(ev.TRIAL_OPENED, ev.TRIAL_CLOSED), upto=upto)]
     closed = {event.target_id: event for event in events if event.type == ev.TRIAL_CLOSED}
-    opened = [
-        Trial(event, closed.get(event.event_id))
-        for event in events
-        if event.type == ev.TRIAL_OPENED
-    ]
-    return sorted(
-        (one for one in opened if one.is_sound), key=lambda one: (one.began, one.opened.event_id)
-    )
+    opened = [event for event in events if event.type == ev.TRIAL_OPENED]
+    known = [Trial(event, closed.get(event.event_id)) for event in opened]
+    sound = [trial for trial in known if trial.is_sound]
+    return sorted(sound, key=lambda trial: (trial.began, trial.opened.event_id))
 
 
 def trial_place(project: Project) -> Path | None:
@@ -239,9 +247,11 @@ def running(ledger: Reader, root: Path | None = None, upto: int | None = None) -
     root  as `trial_place` gives it: the note of a project says which trial a command opened or took
           there; None for every trial that was opened in the ledger
     """
-    opened = [trial for trial in trials(ledger, upto) if trial.closed is None and not trial.origin]
+    opened = [trial for trial in trials(ledger, upto) if not trial.closed]
+    opened = [trial for trial in opened if not trial.origin]
     if root is not None:
-        key = _noted_key(root)
+        note = read_own(os.fspath(root), TRIAL, MAX_TOLD).decode("utf-8", "replace")
+        key, *_ = note.split(" ")
         opened = [trial for trial in opened if trial.data["key"] == key]
     return opened[-1] if opened else None
 
@@ -250,65 +260,67 @@ def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
     """Return the open trials behind a position that were opened in another place than this one,
     `root` as above.
     """
-    here = running(ledger, root)
-    unclosed = (
-        trial for trial in trials(ledger) if trial.closed is None and trial.opened.position > after
-    )
-    return [
-        trial for trial in unclosed if here is None or trial.opened.event_id != here.opened.event_id
-    ]
+    decides = running(ledger, root)
+    own_id = decides.opened.event_id if decides else None
+    opened = [trial for trial in trials(ledger) if not trial.closed]
+    others = [trial for trial in opened if trial.opened.event_id != own_id]
+    return [trial for trial in others if trial.opened.position > after]
 
 
-def _noted_key(root: Path) -> str:
-    note = read_own(os.fspath(root), TRIAL, MAX_TOLD).decode("utf-8", "replace")
-    return note.partition(" ")[0]
-
-
-def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> tuple[Arm, Arm, int, str]:
-    """Return a trial's sessions up to a position, as they are at a time: those that were told,
-    those without, how many are of less than a day, and the digest over all that count.
+class Compared(NamedTuple):
+    """The sessions of a trial: both arms, the number of sessions of less than a day, and the digest
+    over all that count.
     """
-    lines, counts, unsettled = list[str](), {True: [0, 0], False: [0, 0]}, 0
-    is_good, key, share = OUTCOMES[trial.data["outcome"]], trial.data["key"], trial.data["share"]
-    for one in sessions(ledger, upto):
-        if (
-            not one.hooked
-            or not trial.began <= one.began < trial.until
-            or not trial.compares(one.origin)
-        ):
+
+    told: Arm
+    without: Arm
+    unsettled: int
+    digest: str
+
+
+def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compared:
+    """Return a trial's sessions up to a position, as they are at a time."""
+    lines: list[str] = []
+    counts = {True: [0, 0], False: [0, 0]}
+    unsettled = 0
+    data = trial.data
+    for session in sessions(ledger, upto):
+        if not trial.compares_session(session):
             continue
-        if one.first + SETTLES > now:
+        if session.first + SETTLES > now:
             unsettled += 1
             continue
-        withheld, good = is_withheld(key, share, one.root), is_good(one.facts)
+        withheld = is_withheld(data["key"], data["share"], session.root)
+        is_good = OUTCOMES[data["outcome"]](session.facts)
         counts[withheld][0] += 1
-        counts[withheld][1] += good
-        lines.append(f"{one.root}\t{withheld:d}\t{good:d}\n")
+        counts[withheld][1] += is_good
+        lines.append(f"{session.root}\t{withheld:d}\t{is_good:d}\n")
     digest = sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
-    return Arm(*counts[False]), Arm(*counts[True]), unsettled, digest
+    return Compared(Arm(*counts[False]), Arm(*counts[True]), unsettled, digest)
 
 
-def lacking(ledger: Reader, newest: int = 0) -> Iterator[tuple[Event, NewEvent]]:
-    """Yield each window of a root session that an earlier version recorded without an outcome, and
-    its outcome, where its transcript is still there: of the `newest` windows, 0 for all. Raises
-    LedgerError.
+class Missing(NamedTuple):
+    """A window that an earlier version recorded without an outcome, and its outcome."""
+
+    window: Event
+    outcome: NewEvent
+
+
+def missing_outcomes(ledger: Reader, newest: int = 0) -> Iterator[Missing]:
+    """Yield each window of a root session without an outcome whose transcript is still there: of
+    the `newest` windows, 0 for all. Raises LedgerError.
     """
-    have = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
+    known = {event.target_id for event in ledger.events(types=(ev.SESSION_OUTCOME,))}
     for event in [*ledger.events(types=(ev.SESSION_RECORDED,))][-newest:]:
-        data = event.facts
-        window = data.get("window") or {}
-        if (
-            event.event_id in have
-            or not event.session_id
-            or data.get("agent_id")
-            or window.get("mode") != "new"
-        ):
+        window = event.facts.get("window") or {}
+        is_root = event.session_id and not event.facts.get("agent_id")
+        if event.event_id in known or not is_root or window.get("mode") != "new":
             continue
         try:
-            came = read_outcome(own_messages(event), answered=bool(window.get("after")))
+            outcome = read_outcome(own_messages(event), answered=bool(window.get("after")))
         except (OSError, UnknownTranscript):
             continue
-        yield event, outcome_event(event, event.session_id, came)
+        yield Missing(event, outcome_event(event, event.session_id, outcome))
 
 
 def _moment(event: Event) -> datetime:
@@ -318,36 +330,42 @@ def _moment(event: Event) -> datetime:
 def standing(
     ledger: Reader, root: Path | None = None, upto: int | None = None
 ) -> TrialStatus | None:
-    """Return where the trial stands that decides here, else the last one; None where there never
+    """Return the state of the trial that decides here, else of the last one; None if there never
     was one. `root` is that of `running`. Raises LedgerError.
     """
-    here, known = running(ledger, root, upto), trials(ledger, upto)
-    trial = here or (known[-1] if known else None)
-    if trial is None:
+    trial = running(ledger, root, upto)
+    if trial is not None:
+        return trial_status(ledger, trial, upto)
+    known = trials(ledger, upto)
+    if not known:
         return None
-    status = status_of(ledger, trial, upto)
-    return (
-        status if here is not None or status.state != "open" else replace(status, state="elsewhere")
-    )
+    status = trial_status(ledger, known[-1], upto)
+    return replace(status, state="elsewhere") if status.state == "open" else status
 
 
-def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
-    """Return where a trial stands, at a position or now; a closed one as it was when it was
+def trial_status(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
+    """Return the state of a trial, at a position or now; of a closed one as it was when it was
     closed.
     """
     if trial.closed is not None:
         upto = trial.closed.position - 1
-    upto = ledger.head().position if upto is None else upto
+    elif upto is None:
+        upto = ledger.head().position
     last = ledger.at([upto])
     now = (time_of(last[0].recorded_at) if last else None) or trial.began
     told, without, unsettled, digest = _compared(ledger, trial, upto, now)
-    low, high = interval(told, without, trial.share)
-    what = verdict(told, without, low, high)
-    difference = None if told.rate is None or without.rate is None else told.rate - without.rate
-    weeks = _weeks(told, without, trial, now, difference) if what == "undecided" else None
+    low, high = difference_interval(told, without, trial.share)
+    verdict = trial_verdict(told, without, low, high)
+    difference = None
+    if told.rate is not None and without.rate is not None:
+        difference = told.rate - without.rate
+    weeks = None
+    if verdict == "undecided":
+        weeks = _weeks(told, without, trial, now, difference or 0.0)
+    n = told.sessions + without.sessions
     return TrialStatus(
         id=trial.opened.event_id,
-        state="closed" if trial.closed else "over" if now >= trial.until else "open",
+        state=_state(trial, now),
         bullets=[*trial.data["bullets"]],
         exempt=[*trial.data["exempt"]],
         share=trial.share,
@@ -358,70 +376,66 @@ def status_of(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialSta
         without=without,
         unsettled=unsettled,
         unknown=_unknown(ledger, trial, upto),
-        difference=None if difference is None else round(difference, 4),
-        low=None if what == "early" else round(low, 4),
-        high=None if what == "early" else round(high, 4),
-        verdict=what,
-        sentence=_sentence(
-            what, told.sessions + without.sessions, difference or 0.0, low, high, weeks
-        ),
+        difference=_rounded(difference),
+        low=_rounded(None if verdict == "early" else low),
+        high=_rounded(None if verdict == "early" else high),
+        verdict=verdict,
+        sentence=_sentence(verdict, n, difference or 0.0, low, high, weeks),
         weeks=weeks,
         sessions_sha256=digest,
     )
 
 
+def _state(trial: Trial, now: datetime) -> Literal["open", "over", "closed"]:
+    if trial.closed:
+        return "closed"
+    return "over" if now >= trial.until else "open"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
 def _sentence(
-    what: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None
+    verdict: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None
 ) -> str:
     low, high = round(100 * low), round(100 * high)
-    if what == "early":
+    if verdict == "early":
         return f"{n} of {LEAST} sessions: nothing is said before"
-    if what in ("helps", "harms"):
+    if verdict in ("helps", "harms"):
         least, most = sorted((abs(low), abs(high)))
-        return f"{what} by {round(100 * abs(difference))} points, {least} to {most}"
-    if what == "no-difference":
+        return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
+    if verdict == "no-difference":
         return f"no difference of more than {max(-low, high)} points either way"
-    more = (
-        f"end in about {weeks} more week{'s' if weeks != 1 else ''}"
-        if weeks
-        else "would not end within a year"
-    )
-    return f"not decided, {low:+d} to {high:+d} points; half of such trials {more}"
+    rest = "would not end within a year"
+    if weeks:
+        rest = f"end in about {weeks} more week{'s' if weeks != 1 else ''}"
+    return f"not decided, {low:+d} to {high:+d} points; half of such trials {rest}"
 
 
-def _weeks(
-    told: Arm, without: Arm, trial: Trial, now: datetime, difference: float | None
-) -> int | None:
-    """Return in how many more weeks half of the trials end that stand like this one, if what it
+def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: float) -> int | None:
+    """Return in how many more weeks half of the trials like this one end, if the difference that it
     saw is true.
     """
     n = told.sessions + without.sessions
     weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
     most = n + ceil(weekly * _WEEKS)
-    lengths = ends(
-        difference or 0.0, told.rate or 0.0, trial.share, most, 200, begun=(told, without)
-    )
+    lengths = ends(difference, told.rate or 0.0, trial.share, most, 200, begun=(told, without))
     half = lengths[len(lengths) // 2]
     return None if half > most else max(1, ceil((half - n) / weekly))
 
 
 def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
-    """Return how many sessions were told something since the opening, and have no outcome of a
-    known root.
+    """Return the number of sessions that were shown advice since the opening, and have no outcome
+    of a known root.
     """
-    after = trial.opened.position
-    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=after, upto=upto)
-    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))} - {
-        None
-    }
+    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
+    told = {event.session_id for event in tellings if trial.compares(first_origin(event.meta))}
+    told.discard(None)
     if not told:
         return 0
-    known = {
-        e.session_id
-        for e in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
-        if e.facts.get("root")
-    }
-    return len(told - known)
+    outcomes = ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
+    return len(told - {event.session_id for event in outcomes if event.facts.get("root")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +475,7 @@ class Plan:
         """Whether half of the trials take more than half a year even where the difference is 20
         points.
         """
-        (weeks,) = (one.weeks for one in self.lengths if one.points == 20)
+        (weeks,) = (length.weeks for length in self.lengths if length.points == 20)
         return weeks is None or weeks > _WEEKS // 2
 
 
@@ -478,53 +492,60 @@ def plan(
     Sessions that an earlier version recorded are read from their transcripts, where these are still
     there. Raises LedgerError.
     """
-    more = (replace(window, data=dict(new.data)) for window, new in lacking(ledger, _LAST))
+    missing = missing_outcomes(ledger, _LAST)
+    more = (replace(window, data=dict(new.data)) for window, new in missing)
     last = sessions(ledger, more=more)[-_LAST:]
-    facts = [one.facts for one in last]
-    weeks = (last[-1].began - last[0].began).total_seconds() / (7 * 86_400) if last else 0.0
-    weekly = len(last) / max(weeks, 1.0)
-    rate = sum(map(OUTCOMES[outcome], facts)) / len(facts) if facts else 0.5
-    said = ("words", "refusals", "interruptions", "tests", "build")
-    known = sum(any(one.get(key) for key in said) for one in facts) / len(facts) if facts else 0.0
+    n = len(last)
+    days = (last[-1].began - last[0].began) / timedelta(days=1) if last else 0.0
+    weekly = n / max(days / 7, 1.0)
+    facts = [session.facts for session in last]
+    rate = sum(map(OUTCOMES[outcome], facts)) / n if last else 0.5
+    known = sum(map(_is_known, facts)) / n if last else 0.0
     used = _used(ledger, last, bullets) if bullets else 1.0
     most = min(_MOST, ceil(weekly * _WEEKS))
-    lengths = [_length(points, used, rate, share, most, weekly) for points in POINTS]
     return Plan(
-        len(last),
-        round(weekly, 1),
-        round(rate, 3),
-        round(known, 3),
-        round(used, 3),
-        share,
-        outcome,
-        lengths,
+        sessions=n,
+        weekly=round(weekly, 1),
+        rate=round(rate, 3),
+        known=round(known, 3),
+        used=round(used, 3),
+        share=share,
+        outcome=outcome,
+        lengths=[_length(points, used, rate, share, most, weekly) for points in POINTS],
     )
+
+
+def _is_known(facts: Mapping[str, Any]) -> bool:
+    """Return whether anything but the length of a session is known."""
+    names = ("words", "refusals", "interruptions", "tests", "build")
+    return any(facts.get(name) for name in names)
 
 
 def _length(
     points: int, used: float, rate: float, share: float, most: int, weekly: float
 ) -> Length:
-    found = ends(points / 100 * used, rate, share, most) if most else []
-    half, late = (
-        at if found and (at := found[len(found) * tenths // 10]) <= most else None
-        for tenths in (5, 9)
-    )
-    in_weeks = [None if at is None else max(1, ceil(at / weekly)) for at in (half, late)]
-    return Length(points, half, *in_weeks)
+    if not most:
+        return Length(points, None, None, None)
+    lengths = ends(points / 100 * used, rate, share, most)
+    half = lengths[len(lengths) // 2]
+    late = lengths[len(lengths) * 9 // 10]
+
+    def weeks(count: int) -> int | None:
+        return max(1, ceil(count / weekly)) if count <= most else None
+
+    return Length(points, half if half <= most else None, weeks(half), weeks(late))
 
 
 def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
     """Return the share of the last sessions that cite one of these bullets."""
-    roots = {one.root for one in last}
-    windows = (
-        event for event in ledger.events(types=(ev.SESSION_RECORDED,)) if event.session_id in roots
-    )
-    cite = {
+    roots = {session.root for session in last}
+    names = set(bullets)
+    citing = {
         event.session_id
-        for event in windows
-        if not {*bullets}.isdisjoint(window_names(event, "cited"))
+        for event in ledger.events(types=(ev.SESSION_RECORDED,))
+        if not names.isdisjoint(window_names(event, "cited"))
     }
-    return len(cite) / len(roots) if roots else 0.0
+    return len(citing & roots) / len(roots) if roots else 0.0
 
 
 def start(
@@ -573,25 +594,29 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
-        status = status_of(ledger, trial)
-        opened, data = trial.opened.event_id, result_of(status)
-        event = NewEvent(
-            ev.TRIAL_CLOSED, identity(ev.TRIAL_CLOSED, opened), data, HUMAN, target_id=opened
-        )
+        status = trial_status(ledger, trial)
+        opened = trial.opened.event_id
+        event_id = identity(ev.TRIAL_CLOSED, opened)
+        event = NewEvent(ev.TRIAL_CLOSED, event_id, result_of(status), HUMAN, target_id=opened)
         append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
 
 def result_of(status: TrialStatus) -> dict[str, Any]:
-    """Return what a closing records of where a trial stands."""
-    numbers = (status.low, status.high, status.difference)
-    low, high, difference = (None if one is None else f"{one:.4f}" for one in numbers)
-    arms = {"told": status.told, "without": status.without}
+    """Return the data of a closing: the result of a trial in this state."""
+
+    def arm(sessions: Arm) -> dict[str, int]:
+        return {"sessions": sessions.sessions, "good": sessions.good}
+
+    def decimal(number: float | None) -> str | None:
+        return None if number is None else f"{number:.4f}"
+
     return {
         "verdict": status.verdict,
-        **{name: {"sessions": arm.sessions, "good": arm.good} for name, arm in arms.items()},
-        "difference": difference,
-        "interval": {"low": low, "high": high},
+        "told": arm(status.told),
+        "without": arm(status.without),
+        "difference": decimal(status.difference),
+        "interval": {"low": decimal(status.low), "high": decimal(status.high)},
         "sessions": status.sessions_sha256,
     }
 
@@ -611,15 +636,18 @@ def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
         for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
             Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
         return
-    data, until = trial.data, int(trial.until.timestamp() * 1_000_000_000)
+    data = trial.data
+    until = int(trial.until.timestamp() * 1_000_000_000)
     names = [*(data["bullets"] or ["*"]), *(f"-{name}" for name in data["exempt"])]
     note = " ".join([data["key"], str(data["share"]), str(until), *names]).encode() + b"\n"
     if read_own(os.fspath(root), TRIAL, len(note) + 1) != note:
         write_durably(open_own(os.fspath(root)), note, TRIAL)
-    now, kept = utc_now(), noted(root)
-    last = time_of(kept[-1][1]) if kept else None
+    now = utc_now()
+    heads = noted(root)
+    last = time_of(heads[-1][1]) if heads else None
     if last is None or last < trial.began or last + _NOTED <= (time_of(now) or last):
-        lines = "".join(f"{anchor}  # {at}\n" for anchor, at in [*kept, (ledger.head(), now)])
+        heads.append((ledger.head(), now))
+        lines = "".join(f"{anchor}  # {time}\n" for anchor, time in heads)
         write_durably(open_own(os.fspath(root)), lines.encode(), TRIAL_HEADS)
 
 
@@ -628,42 +656,42 @@ def noted(root: Path) -> list[tuple[Anchor, str]]:
     first.
     """
     text = read_own(os.fspath(root), TRIAL_HEADS, _MOST_HEADS).decode("ascii", "replace")
-    return [(Anchor(int(found[1]), found[2]), found[3]) for found in _HEAD.finditer(text)]
+    return [(Anchor(int(head[1]), head[2]), head[3]) for head in _HEAD.finditer(text)]
 
 
-def check(ledger: Reader) -> list[Finding]:
-    """Return what is wrong with the trials of a ledger: a key that was chosen, a result that does
-    not follow.
+def trial_findings(ledger: Reader) -> list[Finding]:
+    """Return the faults of a ledger's trials: a key that was chosen, a result that does not follow.
 
-    What a merge brought was checked where it was appended. Raises LedgerError.
+    Events that a merge brought were checked where they were appended. Raises LedgerError.
     """
-    found = []
+    findings = []
     for trial in trials(ledger):
-        at = trial.opened.position
-        before, head = ledger.at([at - 1]), ledger.head()
-        key = before[0].chain if before else genesis(head.playbook, head.origin)
-        if not trial.opened.meta and trial.data["key"] != key:
-            what = (
+        opened, closed = trial.opened, trial.closed
+        if not opened.meta and trial.data["key"] != _key_before(ledger, opened):
+            message = (
                 "the trial's key is not the chain of the event before it, so its draw may have "
                 "been chosen"
             )
-            found.append(Finding("trial", at, what, "do not rely on this trial; open another"))
-        closed = trial.closed
+            remedy = "do not rely on this trial; open another"
+            findings.append(Finding("trial", opened.position, message, remedy))
         if closed is None or closed.meta or closed.data is None:
             continue
         # a later version may decide otherwise
-        by_this = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
-        if by_this and dict(closed.data) != result_of(status_of(ledger, trial)):
-            what = (
+        is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
+        if is_ours and dict(closed.data) != result_of(trial_status(ledger, trial)):
+            message = (
                 "the trial's result does not follow from the key, the sessions and their "
                 "outcomes before it"
             )
-            found.append(
-                Finding(
-                    "trial",
-                    closed.position,
-                    what,
-                    "see `reflector trial status` for the true one",
-                )
-            )
-    return found
+            remedy = "see `reflector trial status` for the true one"
+            findings.append(Finding("trial", closed.position, message, remedy))
+    return findings
+
+
+def _key_before(ledger: Reader, opened: Event) -> str:
+    """Return the key that a trial opened at this event must have."""
+    before = ledger.at([opened.position - 1])
+    if before:
+        return before[0].chain
+    head = ledger.head()
+    return genesis(head.playbook, head.origin)

@@ -250,7 +250,7 @@ def test_without_locks_a_servers_ledger_does_everything(
     with postgres.database() as url:
         agent.environ |= {"REFLECTOR_LEDGER_URL": url}
         with patch.dict(os.environ, agent.env()):
-            assert drain.run(str(agent.project)) == 0
+            assert drain.drain_for_hook(str(agent.project)) == 0
         assert agent.counters()["pat-001"] == (1, 0)
         assert "locks" not in {check["name"] for check in agent.json("doctor", code=1)}
     (folder,) = tmp_path.glob("reflector-*")

@@ -18,8 +18,8 @@ from reflector import project as ours
 from reflector.hooks import fast
 from reflector.hooks.install import SCRIPT
 from reflector.sessions import locks, spool
-from reflector.sessions.drain import drain
-from reflector.sessions.spool import look
+from reflector.sessions.drain import drain_project
+from reflector.sessions.spool import look_into
 from tests.hooks.conftest import Project, event
 from tests.road.sessions import Session
 
@@ -161,7 +161,7 @@ def background(project: Project, *options: str) -> tuple[int, str]:
 
 def deliver(project: Project, transcript: Path) -> None:
     project.hook(event("SessionEnd", cwd=str(project.path), transcript_path=str(transcript)))
-    assert look(project.spool).pending == 1
+    assert look_into(project.spool).pending == 1
 
 
 def test_it_takes_the_spool_in_without_the_command_line(project: Project, transcript: Path) -> None:
@@ -177,7 +177,7 @@ def test_it_takes_the_spool_in_without_the_command_line(project: Project, transc
     for first_use in ({"alembic.command", "sqlalchemy.dialects.postgresql"}, set()):
         deliver(project, transcript)
         code, err = background(project, "-X", "importtime")
-        assert (code, look(project.spool).pending) == (0, 0)
+        assert (code, look_into(project.spool).pending) == (0, 0)
         loaded = {
             line.rpartition("|")[2].strip()
             for line in err.splitlines()
@@ -192,7 +192,7 @@ def test_an_error_has_the_commands_words_and_exit_code(project: Project, transcr
     project.environ["REFLECTOR_BACKEND"] = "nobody"
     code, err = background(project)
     assert (code, "nobody" in err, "Traceback" in err) == (2, True, False)
-    assert look(project.spool).pending == 1
+    assert look_into(project.spool).pending == 1
 
 
 def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
@@ -215,5 +215,5 @@ def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
             return looks(root, part, aside)
 
         monkeypatch.setattr(spool, "pending_for", meanwhile)
-        done = drain(ours.Project.at(project.path))
+        done = drain_project(ours.Project.at(project.path))
     assert [one.error for one in done.failed] == [spool.NOT_A_PAYLOAD]

@@ -12,7 +12,7 @@ import pytest
 from reflector.locate import own_folder
 from reflector.reflection.gate import CITES_NOTHING
 from reflector.reflection.recorder import Reflected
-from reflector.sessions.injection import leave_last_session
+from reflector.sessions.last_session import leave_last_session
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 

@@ -18,7 +18,7 @@ from reflector.locate import own_folder
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.names import SECTIONS
 from reflector.resources import resource_dir
-from reflector.sessions.injection import LIMIT, render, write_injection
+from reflector.sessions.injection import LIMIT, render_injection, write_injection
 from tests.hooks.conftest import Project, event
 
 PACKAGED = (resource_dir("prompts") / "playbook.txt").read_text("utf-8")
@@ -184,7 +184,7 @@ def test_a_broken_template_is_the_writers_error_and_tells_nothing(
 def test_a_bullet_is_data_and_never_a_format_nor_the_clients_own_words(
     text: str, template: str, wanted: str
 ) -> None:
-    assert render([Bullet("oth-001", "oth", text)], template).text.endswith(wanted)
+    assert render_injection([Bullet("oth-001", "oth", text)], template).text.endswith(wanted)
 
 
 _texts = st.text(max_size=40) | st.builds(
@@ -205,7 +205,7 @@ def test_of_any_playbook_both_forms_fit_and_no_bullet_is_cut(
 ) -> None:
     bullets = [Bullet(f"{row[0]}-{number}", *row) for number, row in enumerate(rows)]
     try:
-        rendered = render(bullets, PACKAGED)
+        rendered = render_injection(bullets, PACKAGED)
     except ValueError:
         assert min(len(row[1]) for row in rows) > 500  # not one of them fits
         return
@@ -226,7 +226,7 @@ def test_of_any_playbook_both_forms_fit_and_no_bullet_is_cut(
 
 def test_whoever_changes_the_rendered_text_raises_its_form() -> None:
     bullets = [Bullet("pat-001", "pat", "a", 2, 1), Bullet("mis-001", "mis", "b", 0, 1)]
-    digest = hashlib.sha256(render(bullets, PACKAGED).json.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(render_injection(bullets, PACKAGED).json.encode()).hexdigest()[:16]
     assert (handover.INJECTION_FORM, digest) == (b"reflector-injection/5", "346bc1104f6cf65c"), (
         "The template or its rendering changed. Raise handover.INJECTION_FORM, or texts that were "
         "rendered "

@@ -13,7 +13,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook_files.watching import advice_of, exempt, watch, watching
-from reflector.sessions.history import sessions_of, unmentioned
+from reflector.sessions.checks import sessions_of, unmentioned
 from tests.road.sessions import Session
 
 

@@ -16,7 +16,7 @@ import pytest
 from reflector.project import Project
 from reflector.reflection.runner import Retry
 from reflector.sessions import spool
-from reflector.sessions.drain import Pipeline, drain
+from reflector.sessions.drain import Pipeline, drain_project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts.agents import EVERY, SESSION, Codex, Gemini, GeminiDocument
@@ -110,7 +110,7 @@ def test_a_sessions_end_opens_and_lists_each_thing_once(agent: Agent) -> None:
     agent.call("drain")
     transcript = agent.ended(id="s-1")
     with patch.dict(os.environ, agent.env(), clear=True), watched() as seen:
-        drain(Project.at(agent.project))
+        drain_project(Project.at(agent.project))
     assert agent.counters()["pat-001"] == (2, 0)
     opened = Counter(Path(name).name for what, name in seen if what == "open")
     assert opened[transcript.name] == opened["drain.lock"] == 1
@@ -160,7 +160,7 @@ def watched() -> Iterator[list[tuple[str, str]]]:
 def _is_seen(agent: Agent) -> bool:
     project = Project.at(agent.project)
     with project.open_ledger() as ledger:
-        return spool.was_seen(project, spool.seen(project, ledger))
+        return spool.was_seen(project, spool.current_state(project, ledger))
 
 
 def _edited(agent: Agent) -> None:

@@ -86,6 +86,7 @@ def campaign(agent: Agent, transcripts: Path, told: Path, kills: int) -> None:
         return process
 
     workers = [start() for _ in range(WORKERS)]
+    agent.wait_until(lambda: told.is_file() and told.stat().st_size > 0)
     for _ in range(kills):
         index = chance.randrange(WORKERS)
         workers[index].join(chance.uniform(0.01, 0.2))
@@ -162,7 +163,7 @@ def assert_finished(agent: Agent, when: str) -> None:
     assert agent.call("verify").out == "", when
     assert agent.call("rebuild", "--check").out == "", when
     with patch.object(spool, "LEFT_BEHIND_SECONDS", -1):
-        spool.sweep(agent.spool)
+        spool.sweep_spool(agent.spool)
     assert list(agent.claude.rglob("*.tmp")) == [], when
 
 

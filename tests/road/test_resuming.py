@@ -30,6 +30,7 @@ from tests.road.test_cuts import (
     CITING,
     RUNNING,
     RUNS,
+    SAYS,
     STEPS,
     Cut,
     Step,
@@ -111,6 +112,25 @@ def test_a_citation_is_followed_for_so_many_records_and_no_more(
     )
     for cuts in ([], [Cut(end) for end in ends(path)]):
         assert yard.taken(path, cuts).verdicts.get("pat-001", []) == verdict
+
+
+def test_citation_followed_no_longer_still_stands_beside(yard: Yard) -> None:
+    """Praise after two citations is nobody's: also where the window that hears the last result
+    follows the second one alone.
+    """
+    session = Session().user("Fix the cart.")
+    for _ in range(5):
+        session.agent(CITES[0].format("pat-001"))
+    for _ in range(3):
+        session.user(SAYS[0])
+    session.agent(CITES[0].format("pat-001")).runs(*RUNS[0][:2])
+    session.agent(CITES[0].format("pat-002"))
+    for _ in range(3):
+        session.user(SAYS[0])
+    path = session.runs(*RUNS[0][:2]).runs(*RUNS[0][:2]).write(yard.folder / "beside.jsonl")
+    before_last_result = Cut(ends(path)[18], judged=False)
+    assert yard.taken(path, [before_last_result]) == yard.taken(path)
+    assert "pat-002" not in yard.taken(path).verdicts
 
 
 def work(session: Session, count: int = 5) -> Session:

@@ -46,7 +46,7 @@ class Server:
     def keep(self, url: str = "", playbook: str = "default") -> None:
         project = self.project(url, playbook)
         with project.open_ledger() as ledger:
-            seen_head.keep(project, ledger)
+            seen_head.keep_head(project, ledger)
 
     def missed(self) -> Finding | None:
         project = self.project()
@@ -142,8 +142,8 @@ def test_a_ledger_in_a_file_is_not_looked_at(
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
         ledger.append([added("pat-001")])
-        seen_head.keep(project, ledger)
-        assert seen_head.seen(project, ledger) is None
+        seen_head.keep_head(project, ledger)
+        assert seen_head.newest_seen(project, ledger) is None
         assert seen_head.missed(project, ledger) is None
     assert not (project.state_dir / "heads").exists()
 

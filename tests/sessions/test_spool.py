@@ -91,7 +91,8 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(
     (project.spool / "00000000000000000001-1-0.json").write_bytes(content)
     assert [delivery.event for delivery in pending(project.spool)] == ["SessionEnd"]
     assert [
-        (project.spool / "broken" / name).read_bytes() for name in spool.look(project.spool).broken
+        (project.spool / "broken" / name).read_bytes()
+        for name in spool.look_into(project.spool).broken
     ] == [content]
     assert len(pending(project.spool)) == 1
 
@@ -112,7 +113,7 @@ def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(
             pytest.skip("root may read everything")
         path.touch(0)
     assert len(pending(project.spool, part)) == 1
-    (failure,) = spool.failed(project.spool)
+    (failure,) = spool.failed_deliveries(project.spool)
     assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
 
@@ -141,10 +142,10 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
     assert (
         pending(project.spool)
         == pending(project.spool, "waiting")
-        == spool.look(project.spool).broken
+        == spool.look_into(project.spool).broken
         == []
     )
-    (failure,) = spool.failed(project.spool)
+    (failure,) = spool.failed_deliveries(project.spool)
     assert "newer reflector" in failure.error
     spool.retry(project.spool)  # its pause is not over
     assert pending(project.spool) == []
@@ -160,18 +161,18 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
     for attempts, said in enumerate(("disk on fire", "still burning"), 1):
         assert spool.fail(delivery, OSError(said)).read_bytes() == content
         assert pending(project.spool) == []
-        assert [(failure.error, failure.attempts) for failure in spool.failed(project.spool)] == [
-            (said, attempts)
-        ]
+        assert [
+            (failure.error, failure.attempts) for failure in spool.failed_deliveries(project.spool)
+        ] == [(said, attempts)]
         spool.retry(project.spool, everything=True)
         assert pending(project.spool) == [delivery]
     for _ in range(2):
-        spool.settle(delivery)
+        spool.settle_delivery(delivery)
     assert files(project.spool) == files(project.spool / "failed") == []
 
 
 def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(project: Project) -> None:
-    assert spool.look(project.spool) == spool.Spool(0, 0, 0, 0, [], [], 0, None)
+    assert spool.look_into(project.spool) == spool.Spool(0, 0, 0, 0, [], [], 0, None)
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
     project.hook(b"{")
@@ -181,8 +182,8 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     claimed = spool.claim(stops[0])
     assert (pending(project.spool), claimed.payload) == ([claimed], stops[0].payload)
     assert spool.claim(stops[0]) is None
-    (broken,) = spool.look(project.spool).broken
-    assert spool.look(project.spool) == spool.Spool(
+    (broken,) = spool.look_into(project.spool).broken
+    assert spool.look_into(project.spool) == spool.Spool(
         1, 2, 0, 0, [], [broken], 0, int(claimed.path.name[:20])
     )
 
@@ -200,7 +201,7 @@ def test_a_stop_that_comes_while_one_is_settled_stays(
         return claim(stop)
 
     monkeypatch.setattr(spool, "claim", meanwhile)
-    spool.settle(end)
+    spool.settle_delivery(end)
     assert [delivery.payload.get("number") for delivery in pending(project.spool)] == [2]
 
 
@@ -213,7 +214,7 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(
         project.hook(event("SessionEnd", session_id=session))
     project.hook(event("Stop", session_id="resumed"))
     for delivery in pending(project.spool):
-        spool.settle(delivery)
+        spool.settle_delivery(delivery)
     assert {delivery.session_id for delivery in pending(project.spool, "waiting")} == {
         "resumed",
         "other",
@@ -246,7 +247,7 @@ def test_what_a_killed_hook_left_is_looked_after_in_an_hour(
     left.write_bytes(whole if is_whole else whole[:40])
     for age, is_left in ((3500, True), (3601, False)):
         os.utime(left, (0, time.time() - age))
-        spool.sweep(project.spool)
+        spool.sweep_spool(project.spool)
         assert left.exists() == is_left
     assert len(pending(project.spool)) == 1 + (is_whole and folder in (".", "waiting"))
 
@@ -261,5 +262,5 @@ def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -
     project.state.mkdir(parents=True)
     project.spool.symlink_to(outside)
     assert pending(project.spool) == []
-    spool.sweep(project.spool)
+    spool.sweep_spool(project.spool)
     assert {path.name for path in outside.iterdir()} == {"1.json", old.name}

@@ -7,7 +7,13 @@ import hashlib
 from reflector.embed.lessons.recording import observe_outcome, record_lesson
 from reflector.handover import MAX_TOLD, TOLD
 from reflector.playbook.bullet import Bullet
-from reflector.sessions.injection import LESSONS, LIMIT, Told, render, told_by_hook
+from reflector.sessions.injection import (
+    LESSONS,
+    LIMIT,
+    LessonBullet,
+    render_injection,
+    told_by_hook,
+)
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -17,10 +23,10 @@ _FORM = "Advice:\n{key_points}\n"
 def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None:
     bullets = [Bullet(f"pat-{n:03}", "pat", "x" * 80) for n in range(200)]
     best, worst = (
-        Told("a" * 32, LESSONS, "Look first", 3, 0),
-        Told("b" * 32, LESSONS, "Guess " * 40, 0, 3),
+        LessonBullet("a" * 32, LESSONS, "Look first", 3, 0),
+        LessonBullet("b" * 32, LESSONS, "Guess " * 40, 0, 3),
     )
-    told = render([*bullets, best, worst], _FORM)
+    told = render_injection([*bullets, best, worst], _FORM)
     assert "## LESSONS\n[lesson aaaaaaaa] Look first" in told.text
     assert told.text.index("aaaaaaaa") < told.text.index("pat-000")
     assert "bbbbbbbb" not in told.text

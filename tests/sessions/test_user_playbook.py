@@ -10,7 +10,7 @@ import pytest
 from reflector.playbook.names import USER_FIRST
 from reflector.project import Project
 from reflector.sessions import locks
-from reflector.sessions.drain import drain, open_pipeline
+from reflector.sessions.drain import drain_project, open_pipeline
 from reflector.sessions.intake import Source
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -156,7 +156,7 @@ def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(
     "killed_at",
     [
         "reflector.sessions.intake.take_in",
-        "reflector.sessions.spool.settle",
+        "reflector.sessions.spool.settle_delivery",
         "reflector.reflection.runner.Runner.finish_pending",
     ],
 )
@@ -169,7 +169,7 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
         patch(killed_at, side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
-        drain(Project.at(agent.project))
+        drain_project(Project.at(agent.project))
     for _ in range(2):
         agent.call("drain")
     assert users_counters(agent) == {"pref-9001": (1, 0)}

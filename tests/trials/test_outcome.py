@@ -11,7 +11,7 @@ from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.message import Message, ToolResult
-from reflector.trials.outcome import OUTCOMES, Outcome, joined, read_outcome
+from reflector.trials.outcome import OUTCOMES, Outcome, joined_facts, read_outcome
 from tests.judges.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
 from tests.road.sessions import Session
 
@@ -156,7 +156,7 @@ def test_each_window_of_a_root_session_has_one_and_a_subagent_none(
         ("s-1", "s-1", 1, 0),
         ("s-1", "s-1", 1, 1),
     ]
-    whole = joined(data for _, data in found)
+    whole = joined_facts(data for _, data in found)
     assert (whole["turns"], whole["corrections"], whole["last"]) == (2, 1, "objects")
     assert whole["began"] == found[0][1]["began"] < whole["ended"] == found[1][1]["ended"]
 

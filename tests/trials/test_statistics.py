@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.trials import statistics
-from reflector.trials.statistics import Arm, ends, interval, log_wealth, verdict
+from reflector.trials.statistics import Arm, difference_interval, ends, log_wealth, trial_verdict
 
 ARMS = st.builds(lambda good, bad: Arm(good + bad, good), st.integers(0, 400), st.integers(0, 400))
 
@@ -66,7 +66,7 @@ def _newcombe(told: Arm, without: Arm) -> tuple[float, float]:
 def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_wide(
     told: int, without: int
 ) -> None:
-    low, high = interval(Arm(100, told), Arm(100, without), 0.5)
+    low, high = difference_interval(Arm(100, told), Arm(100, without), 0.5)
     once = _newcombe(Arm(100, told), Arm(100, without))
     assert low < once[0] < once[1] < high
     assert high - low < 2 * (once[1] - once[0])
@@ -77,7 +77,7 @@ def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the
     share: float,
 ) -> None:
     told, without = round(20_000 * (1 - share)), round(20_000 * share)
-    low, high = interval(Arm(told, told * 7 // 10), Arm(without, without // 2), share)
+    low, high = difference_interval(Arm(told, told * 7 // 10), Arm(without, without // 2), share)
     assert 0.1 < low < 0.2 < high < 0.3
 
 
@@ -85,9 +85,9 @@ def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the
 def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(
     told: Arm, without: Arm, share: float
 ) -> None:
-    low, high = interval(told, without, share)
+    low, high = difference_interval(told, without, share)
     assert -1 <= low <= high <= 1
-    turned = interval(without, told, 1 - share)
+    turned = difference_interval(without, told, 1 - share)
     assert turned == pytest.approx((-high, -low), abs=1e-5)
 
 
@@ -103,7 +103,7 @@ def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(
     ],
 )
 def test_what_a_trial_shows(told: Arm, without: Arm, low: float, high: float, shown: str) -> None:
-    assert verdict(told, without, low, high) == shown
+    assert trial_verdict(told, without, low, high) == shown
 
 
 def test_simulated_trials_find_larger_effects_sooner() -> None:
@@ -125,7 +125,7 @@ def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
         counts[is_told][0] += 1
         counts[is_told][1] += draw.random() < (0.8 if is_told else 0.3)
         told, without = Arm(*counts[True]), Arm(*counts[False])
-        low, high = interval(told, without, 0.3)
+        low, high = difference_interval(told, without, 0.3)
         s = abs(statistics._sum(told, without, 0.3))
         assert (s >= bounds[n - 1]) <= (low > -1e-6 or high < 1e-6)
         assert (low > 0 or high < 0) <= (s >= bounds[n - 1] - 0.125)

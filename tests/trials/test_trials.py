@@ -33,7 +33,7 @@ from reflector.trials import trial as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
-from reflector.trials.trial import check, lacking, plan, standing, start, stop
+from reflector.trials.trial import missing_outcomes, plan, standing, start, stop, trial_findings
 from reflector.trials.trial import sessions as sessions_of
 from tests.conftest import examples
 from tests.ledger.events import added, window
@@ -302,7 +302,7 @@ def test_trial_compares_sessions_of_its_own_ledger(
             found = standing(machine)
             assert found.told.sessions + found.without.sessions == 5
         stop(ledger)
-        assert check(ledger) == []
+        assert trial_findings(ledger) == []
 
 
 def test_earlier_trial_compares_sessions_of_all_ledgers(
@@ -381,7 +381,7 @@ def test_a_trial_compares_the_drawn_sessions_in_a_sentence(
     assert re.fullmatch(r"helps by \d+ points, \d+ to \d+", found.sentence)
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
-    assert check(ledger) == []
+    assert trial_findings(ledger) == []
     with pytest.raises(Mistake, match="no trial runs"):
         stop(ledger)
 
@@ -447,7 +447,7 @@ def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(
     )
     chosen = dict(trial.data or {}) | {"key": KEY}
     ledger.append([NewEvent(ev.TRIAL_OPENED, identity("y"), chosen, "human")])
-    assert [one.message.partition(",")[0] for one in check(ledger)] == [
+    assert [one.message.partition(",")[0] for one in trial_findings(ledger)] == [
         "the trial's result does not follow from the key",
         "the trial's key is not the chain of the event before it",
     ]
@@ -468,10 +468,10 @@ def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(
                 )
             ]
         )
-        ((window, came),) = lacking(ledger)
+        ((window, came),) = missing_outcomes(ledger)
         assert (window.session_id, came.data["root"], came.data["turns"]) == ("s-2", "s-2", 1)
         ledger.append([came])
-        assert list(lacking(ledger)) == []
+        assert list(missing_outcomes(ledger)) == []
         path.unlink()
         assert [one.root for one in sessions_of(ledger)] == ["s-1", "s-2"]
 
@@ -593,7 +593,7 @@ def test_an_honest_ledger_that_goes_on_is_found_to_be_one(
             if draw.random() < 0.5:
                 stop(ledger)
                 ledger.append(ended(200, began=datetime.now(UTC)))
-            assert check(ledger) == []
+            assert trial_findings(ledger) == []
         assert verify_opening(lambda copy=copy: Ledger.open_file(copy), *anchors).findings == ()  # type: ignore[misc]
 
 

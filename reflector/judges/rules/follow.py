@@ -175,20 +175,21 @@ class Reader:
 
     def _take_model(self, chain: _Chain, message: Message) -> Iterator[Citation]:
         names = citations_of(message)
+        cited = {*names, *message.beside}
         spoken = message.text.strip()
         text = spoken or message.thinking.strip()
         if text:
             for citation in chain.citations:
                 # a step ends where the agent goes on after a call
                 citation.is_open = citation.is_open and not citation.step_kinds
-        if spoken or names:
+        if spoken or cited:
             chain.last_text = spoken[-500:]  # not asked after a citation in the agent's thoughts
-        chain.cited_at.update(dict.fromkeys(names, chain.at))
+        chain.cited_at.update(dict.fromkeys(cited, chain.at))
         for name in names:
             if name in self._bullets:
                 yield from self._cite(chain, name, text)
-        if names:
-            _note_names(chain, names, called_wrong(message))
+        if cited:
+            _note_names(chain, cited, called_wrong(message))
         for call in message.calls:
             _take_call(chain, call)
 

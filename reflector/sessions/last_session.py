@@ -1,0 +1,100 @@
+"""The words that the next start prints for the user: about the session that was processed last, and
+about proposals that wait.
+
+Invariant: the words are about one session, be it recorded in one window or in many. A folder that
+cannot be written fails no drain. The drain and `reflector judge` leave the words; the hook prints
+them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reflector import handover
+from reflector.files import write_durably
+from reflector.locate import own_folder
+from reflector.text.bounds import clean
+
+if TYPE_CHECKING:
+    from reflector.reflection.recorder import Reflected
+
+_MAX_WORDS_CHARACTERS: Final = 100
+#: From this number on, undecided bullets are counted and not named.
+_FEWEST_COUNTED: Final = 3
+_UNDECIDED: Final = " cited, undecided: reflector judge"
+_VERDICT: Final = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
+#: The words if no verdict counts, the most important outcome first.
+_OUTCOMES: Final = {
+    "completed": "nothing decided",
+    "waiting": "not judged yet",
+    "failed": "judging it failed, see `reflector status`",
+    "skipped": "not judged: ",
+}
+
+
+def leave_last_session(
+    project: Path, reflected: Sequence[Reflected], *, only: bool = False
+) -> None:
+    """Leave the words about the session that was processed last, with the verdicts of its earlier
+    windows; with `only`, if the words are about that session already.
+    """
+    session_ids = (window.session_id for window in reversed(reflected))
+    session_id = next(filter(None, session_ids), None)
+    if session_id is None:
+        return
+    text = handover.read_own(str(project), handover.LAST_SESSION, 1000).decode("utf-8", "replace")
+    earlier, _, last_id = text.partition("\n")
+    windows = [window for window in reflected if window.session_id == session_id]
+    best = min(windows, key=lambda window: list(_OUTCOMES).index(window.outcome))
+    if last_id.strip() != session_id:
+        if only:
+            return
+        earlier = ""
+    elif best.outcome == "skipped":
+        return  # a window that nobody judged adds nothing
+    words = _session_words(windows, best, earlier)
+    with suppress(OSError):
+        content = f"{words}\n{session_id}\n".encode("utf-8", "replace")
+        write_durably(handover.open_own(str(project)), content, handover.LAST_SESSION)
+
+
+def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) -> str:
+    """Return the words about a session; `earlier` are those about its earlier windows."""
+    judged = [window.detail for window in windows if window.outcome == "completed"]
+    if verdicts := _verdicts([earlier, *judged]):
+        return clean(", ".join(verdicts), _MAX_WORDS_CHARACTERS)
+    if best.outcome == "completed":
+        names = dict.fromkeys(name for window in windows for name in window.undecided)
+        if names:
+            bullets = f"{len(names)} bullets"
+            return (" and ".join(names) if len(names) < _FEWEST_COUNTED else bullets) + _UNDECIDED
+        return earlier if earlier.endswith(_UNDECIDED) else _OUTCOMES["completed"]
+    if best.outcome == "skipped":
+        from reflector.reflection.gate import CITES_NOTHING
+
+        if best.detail == CITES_NOTHING:
+            return "nothing cited"
+        return _OUTCOMES["skipped"] + clean(best.detail, _MAX_WORDS_CHARACTERS)
+    return _OUTCOMES[best.outcome]
+
+
+def _verdicts(texts: Iterable[str]) -> Iterable[str]:
+    """Return the verdicts in some texts, the last one of each bullet."""
+    matches = map(_VERDICT.match, ", ".join(texts).split(", "))
+    return {match[1]: match[0] for match in matches if match}.values()
+
+
+def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
+    """Leave how many proposals wait for a decision; no file if none does."""
+    proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
+    command = "reflector --user proposals" if is_users else "reflector proposals"
+    line = f"{proposals}: {command}\n".encode()
+    with suppress(OSError, ValueError):
+        if not count:
+            Path(own_folder(str(project)), handover.WAITING).unlink(missing_ok=True)
+        elif line != handover.read_own(str(project), handover.WAITING, 1000):
+            write_durably(handover.open_own(str(project)), line, handover.WAITING)
