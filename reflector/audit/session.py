@@ -17,7 +17,7 @@ from reflector.audit.standing import Fault, Standing, Verdict
 from reflector.events import event as ev
 from reflector.events.registry import WINDOW_TYPES, window_step
 from reflector.events.sessions import rationale_of, said_wrong
-from reflector.events.state import verdict
+from reflector.events.state import counted_verdict
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.prices import spent_on
@@ -217,7 +217,7 @@ def _tagged(
     event: Event, data: Mapping[str, Any], standing: Standing, rationale: str | None
 ) -> Tagged:
     name, tag = (str(data[key]) if data.get(key) is not None else "" for key in ("name", "tag"))
-    judged, fault = verdict(data), None
+    judged, fault = counted_verdict(data), None
     if judged is not None:
         fault = standing.stands(
             Verdict(event.position, *judged, event.session_id, event.reflection_id)

@@ -28,7 +28,7 @@ from reflector.events.event import (
     identity,
     written,
 )
-from reflector.events.registry import EVENT_TYPES, new_bullets
+from reflector.events.registry import EVENT_TYPES, bullets_brought
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, InForce
 from reflector.ledger.engines import Engine, patience
@@ -315,7 +315,7 @@ def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     new = [
         (event, bullet["name"])
         for event in events
-        for bullet in new_bullets(event.type, event.data or {})
+        for bullet in bullets_brought(event.type, event.data or {})
     ]
     if not new:
         return

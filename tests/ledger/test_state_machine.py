@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, as_written, identity
 from reflector.events.registry import fold
-from reflector.events.state import verdict
+from reflector.events.state import counted_verdict
 from reflector.ledger.answers import answers as ask_answers
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError
 from reflector.ledger.projection import REBUILDABLE, storable
@@ -404,7 +404,7 @@ def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
         elif event.type == ev.REFLECTION_COMPLETED:
             done[event.reflection_id] = happened.get(event.target_id or "", "")
         elif event.type == ev.BULLET_TAGGED:
-            given, tag = verdict(data) or (storable(data.get("name")), 0)
+            given, tag = counted_verdict(data) or (storable(data.get("name")), 0)
             for name in counted_for(given):
                 last[name] = max(last[name], done.get(event.reflection_id, ""))
                 broken[name] += data.get("followed") == "no"
