@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from reflector.audit.moments import session_named
 from reflector.audit.standing import Fault, Standing, Verdict
 from reflector.events import event as ev
-from reflector.events.registry import WINDOW_TYPES, window_step
+from reflector.events.registry import WINDOW_TYPES
 from reflector.events.sessions import rationale_of, said_wrong
 from reflector.events.state import counted_verdict
+from reflector.events.windows import move_window
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.prices import spent_on
@@ -185,14 +186,11 @@ def _opened(event: Event, data: dict[str, Any]) -> Window:
 
 def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
     """How far an event brings a window; the same steps as the table of windows takes."""
-    step = window_step(event.type, data)
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
         window.failures.append(_failure(data))
-    if step is not None and window.state != "completed":
-        window.state, window.changed_at = step[0], event.recorded_at
-        window.attempts += step[1]
+    move_window(window, event)
 
 
 def _failure(data: Mapping[str, Any]) -> str:

@@ -79,17 +79,6 @@ def effect_of(type_: str) -> Effect | None:
     return _EFFECTS.get(type_)
 
 
-def window_step(type_: str, facts: Data) -> tuple[str, int] | None:
-    """Return the state that an event brings its target window to, and how many attempts it adds;
-    None for an event that leaves its window alone.
-    """
-    effect = effect_of(type_)
-    if not isinstance(effect, MovesWindow):
-        return None
-    state = effect.state_by(facts)
-    return (state, effect.attempts) if state else None
-
-
 def bullets_brought(type_: str, facts: Data) -> Sequence[Data]:
     """Return the bullets that an event brings, each with name, section and text."""
     effect = effect_of(type_)
