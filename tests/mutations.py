@@ -1016,22 +1016,27 @@ MUTATIONS = [
     ),
     Mutation(
         BOOK,
-        " None or not all(covers.active(id) for id in (event.event_id, window) if id):",
-        " None:",
+        "        if not self._active(event.event_id, window):\n",
+        "        if False:\n",
         LESSONS,
     ),
     Mutation(BOOK, "float(POLARITY[kind] > 0)", "1.0", LESSONS),
     Mutation(
         BOOK,
-        ('.failures if self.kind == "reflection" else _failures_lately(self.signals)'),
+        (".failures if is_reflection else _failures_since_success(self.signals)"),
         ".failures",
         LESSONS,
     ),
     Mutation(BOOK, "== 2:\n", "== 3:\n", LESSONS),
     Mutation(BOOK, "len(bank) == policy.bank_size", "len(bank) > policy.bank_size", LESSONS),
-    Mutation(BOOK, "trusted and one.proposal is None and", "trusted and", LESSONS),
-    Mutation(BOOK, "(event.event_id, reflection, event.target_id)", "(event.event_id,)", LESSONS),
-    Mutation(BOOK, '        if self.kind == "reflection":\n', "        if False:\n", LESSONS),
+    Mutation(BOOK, " or lesson.proposal is not None:", ":", LESSONS),
+    Mutation(
+        BOOK,
+        "(recorded.event_id, reflection, recorded.target_id)",
+        "(recorded.event_id)",
+        LESSONS,
+    ),
+    Mutation(BOOK, "        if is_reflection:\n", "        if False:\n", LESSONS),
 ]
 
 

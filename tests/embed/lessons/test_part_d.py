@@ -25,7 +25,7 @@ from reflector.embed.lessons.book import (
     DELTAS,
     label_of,
     lesson_book,
-    state_of,
+    lesson_state,
     strategy_key,
     tally,
 )
@@ -385,7 +385,7 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
 def test_a_lesson_that_fails_ends_archived(
     confidence: float, successes: int, failures: int, state: str
 ) -> None:
-    assert state_of(confidence, successes, failures) == state
+    assert lesson_state(confidence, successes, failures) == state
 
 
 def test_a_strategys_key_is_its_first_ten_words() -> None:
