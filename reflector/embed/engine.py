@@ -35,11 +35,11 @@ from reflector.embed.lessons.book import (
 )
 from reflector.embed.lessons.recording import (
     append_next,
-    kept,
     lesson_event,
     observe_outcome,
     record_told,
     said,
+    stored_text,
 )
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -190,7 +190,7 @@ class ReflectionEngine:
             "mode": "step",
             "trigger": str(result.triggered_by),
         }
-        answer = {"answer": kept(llm_response, _MOST), **about, "iteration": 1}
+        answer = {"answer": stored_text(llm_response, _MOST), **about, "iteration": 1}
         self._append(ev.REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
         if result.failure:
             failed = {"stage": "parse", "message": result.failure, "attempts": 1}
@@ -214,10 +214,10 @@ class ReflectionEngine:
         """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
         given = {
             "task": quote(task_type, _LONGEST),
-            "mistake": kept(mistake),
+            "mistake": stored_text(mistake),
             "context_hash": _context_hash(context),
         }
-        event = lesson_event("mistake", kept(correction), actor=_ACTOR, **given)
+        event = lesson_event("mistake", stored_text(correction), actor=_ACTOR, **given)
         lessons = self.book().lessons
         lesson_id = event.event_id
         for number in count(1):  # one that a better one displaced comes back as another lesson
@@ -262,7 +262,7 @@ class ReflectionEngine:
             raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
         about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
         observe_outcome(
-            self.journal, lesson_id, "success" if success else "failure", kept(why), **about
+            self.journal, lesson_id, "success" if success else "failure", stored_text(why), **about
         )
         return self.book().lessons[lesson_id].effectiveness
 

@@ -61,11 +61,11 @@ def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: A
     return event.event_id
 
 
-def kept(text: str, most: int = MAX_LESSON) -> str:
-    """Return what is kept of a text: no secrets, no invisible characters, at most so many
+def stored_text(text: str, most: int = MAX_LESSON) -> str:
+    """Return a text as it is stored: without secrets and invisible characters, cut to `most`
     characters.
 
-    Of a text much longer than that, only the beginning is looked at.
+    Of a text of more than twice as many, only the beginning is read.
     """
     return redact(visible(text[: whole_end(text, 2 * most)]))[:most]
 
