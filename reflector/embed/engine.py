@@ -35,10 +35,10 @@ from reflector.embed.lessons.book import (
 )
 from reflector.embed.lessons.recording import (
     append_next,
+    identity_texts,
     lesson_event,
     observe_outcome,
     record_told,
-    said,
     stored_text,
 )
 from reflector.events import event as ev
@@ -223,7 +223,7 @@ class ReflectionEngine:
         for number in count(1):  # one that a better one displaced comes back as another lesson
             if lesson_id not in lessons or lessons[lesson_id].is_kept:
                 break
-            lesson_id = identity(ev.LESSON_RECORDED, *said(event.data), number)
+            lesson_id = identity(ev.LESSON_RECORDED, *identity_texts(event.data), number)
         self.journal.append([replace(event, event_id=lesson_id)])
         return _public(self.book().lessons[lesson_id])
 
