@@ -47,8 +47,7 @@ from reflector.events.lessons import MOST_TOLD
 from reflector.judges.answers import objects_in
 from reflector.judges.prompts import find_template, listed
 from reflector.ledger.store import Ledger
-from reflector.quality.signals import PRESETS, Decision, Signs, rounded
-from reflector.quality.signals import ReflectionTrigger as ReflectionTrigger
+from reflector.quality.signals import PRESETS, Decision, ReflectionTrigger, Signs, rounded
 from reflector.quality.verdict import score_in_words
 from reflector.text.secrets import quote
 

@@ -27,12 +27,12 @@ from typing import Any, Final, Literal, NamedTuple
 from reflector.embed.lessons.book import (
     Lesson,
     LessonBook,
+    OutcomeSignal,
     label_of,
+    merge_outcome_signals,
     promotion_confidence,
     score_improvement,
 )
-from reflector.embed.lessons.book import OutcomeSignal as OutcomeSignal
-from reflector.embed.lessons.book import merge_outcome_signals as merge_outcome_signals
 from reflector.embed.lessons.recording import record_lesson, stored_text
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity, written
@@ -40,18 +40,14 @@ from reflector.judges.prompts import find_template, listed
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.mistakes import check_share, check_whole
-from reflector.quality.signals import PRESETS as PRESETS
-from reflector.quality.signals import Decision as Decision
-from reflector.quality.signals import GatePolicy as GatePolicy
-from reflector.quality.signals import QualitySignals as QualitySignals
-from reflector.quality.signals import Signs as Signs
-from reflector.quality.signals import detect_assertive_uncertainty as detect_assertive_uncertainty
-from reflector.quality.signals import detect_failure_patterns as detect_failure_patterns
 from reflector.quality.signals import (
-    detect_missing_debug_structure as detect_missing_debug_structure,
+    Decision,
+    GatePolicy,
+    QualitySignals,
+    Signs,
+    has_any,
+    quality_signals_for_response,
 )
-from reflector.quality.signals import has_any
-from reflector.quality.signals import quality_signals_for_response as quality_signals_for_response
 from reflector.text.secrets import quote
 
 _PREVIEW_CHARACTERS: Final = 300

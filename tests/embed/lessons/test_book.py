@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.changes.undo import put_back, retract
-from reflector.embed.engine import ReflectionEngine
 from reflector.embed.lessons.book import Lesson, LessonFold, LessonPolicy, figures, lesson_book
 from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
+from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_events

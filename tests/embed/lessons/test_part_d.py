@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.experience import (
+from reflector.embed.lessons.book import (
+    DELTAS,
+    label_of,
+    lesson_book,
+    lesson_state,
+    strategy_key,
+    tally,
+)
+from reflector.events.lessons import POLARITY
+from reflector.experience import (
     AgentReflection,
     OutcomeSignal,
     QualitySignals,
@@ -21,15 +30,6 @@ from reflector.embed.experience import (
     reflections_of,
     score_reflection_improvement,
 )
-from reflector.embed.lessons.book import (
-    DELTAS,
-    label_of,
-    lesson_book,
-    lesson_state,
-    strategy_key,
-    tally,
-)
-from reflector.events.lessons import POLARITY
 from reflector.ledger.store import Ledger
 from reflector.quality.signals import Signs
 from tests.ledger.events import lesson, outcome
