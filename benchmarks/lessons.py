@@ -19,9 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import correlation, fmean
 
-from reflector.embed.lessons.book import Lesson, fold_lessons
+from reflector.embed.lessons.book import Lesson, LessonFold
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.folds import fold_events
 from reflector.ledger.store import Ledger
 
 SEED, SESSIONS, DAYS, HALF = 20261122, 5_000, 30, 15
@@ -107,7 +108,8 @@ def _kinds(truth: Truth, success: bool) -> tuple[str, ...]:
 
 
 def _learned(events: Sequence[Event], end: str) -> dict[str, Lesson]:
-    return dict(fold_lessons(event for event in events if event.occurred_at <= end).lessons)
+    until_then = (event for event in events if event.occurred_at <= end)
+    return dict(fold_events(LessonFold(), until_then).lessons)
 
 
 def _iso(at: datetime) -> str:

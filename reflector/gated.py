@@ -1,31 +1,71 @@
 """Reflection as a step of your own agent loop: the public names (docs/embedding.md)."""
 
-from reflector.embed.gated import FILE_NAME as FILE_NAME
-from reflector.embed.gated import STAGE_ORDINAL as STAGE_ORDINAL
-from reflector.embed.gated import Completion as Completion
-from reflector.embed.gated import FixtureMissingError as FixtureMissingError
-from reflector.embed.gated import Fixtures as Fixtures
-from reflector.embed.gated import FixturesAdapter as FixturesAdapter
-from reflector.embed.gated import GatedConfig as GatedConfig
-from reflector.embed.gated import RecordLog as RecordLog
-from reflector.embed.gated import ReflectionBundle as ReflectionBundle
-from reflector.embed.gated import ReflectionLog as ReflectionLog
-from reflector.embed.gated import ReflectionResult as ReflectionResult
-from reflector.embed.gated import Written as Written
-from reflector.embed.gated import after_turn as after_turn
-from reflector.embed.gated import canonical_line as canonical_line
-from reflector.embed.gated import canonical_prompt as canonical_prompt
-from reflector.embed.gated import embed as embed
-from reflector.embed.gated import entry_id as entry_id
-from reflector.embed.gated import fixture_key as fixture_key
-from reflector.embed.gated import load_config as load_config
-from reflector.embed.gated import log_record as log_record
-from reflector.embed.gated import measure as measure
-from reflector.embed.gated import plan_flag as plan_flag
-from reflector.embed.gated import prompt_sha256 as prompt_sha256
-from reflector.embed.gated import read_config as read_config
-from reflector.embed.gated import reflect as reflect
-from reflector.embed.gated import should_run as should_run
-from reflector.embed.gated import summarize as summarize
-from reflector.embed.gated import think as think
-from reflector.embed.gated import write_entries as write_entries
+from reflector.embed.gated import (
+    Completion,
+    FixtureMissingError,
+    FixturesAdapter,
+    Written,
+    after_turn,
+    canonical_prompt,
+    entry_id,
+    fixture_key,
+    measure,
+    prompt_sha256,
+    reflect,
+    summarize,
+    think,
+    write_entries,
+)
+from reflector.embed.gated.log import (
+    FILE_NAME,
+    STAGE_ORDINAL,
+    RecordLog,
+    ReflectionLog,
+    canonical_line,
+    log_record,
+)
+from reflector.embed.gated.settings import (
+    Fixtures,
+    GatedConfig,
+    load_config,
+    read_config,
+)
+from reflector.embed.gated.turn import (
+    ReflectionBundle,
+    ReflectionResult,
+    plan_flag,
+    should_run,
+)
+from reflector.embed.lessons.book import embed
+
+__all__ = [
+    "FILE_NAME",
+    "STAGE_ORDINAL",
+    "Completion",
+    "FixtureMissingError",
+    "Fixtures",
+    "FixturesAdapter",
+    "GatedConfig",
+    "RecordLog",
+    "ReflectionBundle",
+    "ReflectionLog",
+    "ReflectionResult",
+    "Written",
+    "after_turn",
+    "canonical_line",
+    "canonical_prompt",
+    "embed",
+    "entry_id",
+    "fixture_key",
+    "load_config",
+    "log_record",
+    "measure",
+    "plan_flag",
+    "prompt_sha256",
+    "read_config",
+    "reflect",
+    "should_run",
+    "summarize",
+    "think",
+    "write_entries",
+]

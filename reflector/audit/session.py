@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from reflector.audit.moments import session_named
 from reflector.audit.standing import Fault, Standing, Verdict
 from reflector.events import event as ev
-from reflector.events.registry import WINDOW_TYPES, window_step
+from reflector.events.registry import WINDOW_TYPES
 from reflector.events.sessions import rationale_of, said_wrong
-from reflector.events.state import verdict
+from reflector.events.state import counted_verdict
+from reflector.events.windows import move_window
 from reflector.handover import words
 from reflector.ledger.as_of import Past
 from reflector.prices import spent_on
@@ -222,16 +223,12 @@ def _names(data: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _follow(window: Window, event: Event, data: dict[str, Any]) -> None:
-    """Bring a window as far as an event does; the table of windows takes the same steps."""
+    """Bring a window to the state of an event, as the fold of windows does."""
     if event.type == ev.REFLECTION_SKIPPED:
         window.gate = str(data.get("reason") or "")
     elif event.type == ev.REFLECTION_FAILED:
         window.failures.append(_failure(data))
-    step = window_step(event.type, data)
-    if step is not None and window.state != "completed":
-        window.state = step[0]
-        window.attempts += step[1]
-        window.changed_at = event.recorded_at
+    move_window(window, event)
 
 
 def _failure(data: Mapping[str, Any]) -> str:
@@ -242,7 +239,7 @@ def _tagged(
     event: Event, data: Mapping[str, Any], standing: Standing, reading: Mapping[str, Any]
 ) -> Tagged:
     """Return a tag, from its data and that of its reflection's reading."""
-    judged = verdict(data)
+    judged = counted_verdict(data)
     fault: Fault | None = None
     if judged is not None:
         fault = standing.stands(

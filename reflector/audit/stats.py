@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events import event as ev
-from reflector.events.registry import STEP_TYPES, WINDOW_TYPES, window_step
+from reflector.events.folds import fold_ledger
+from reflector.events.registry import WINDOW_TYPES
+from reflector.events.windows import WindowFold
 from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
 from reflector.ledger.reader import of_types
@@ -83,16 +85,9 @@ def _used_groups(by_key: Mapping[str, Group]) -> list[Group]:
 
 
 def _states(ledger: Ledger, upto: int) -> dict[str, int]:
-    """Return how many windows were in each state, by the steps that the table of windows takes."""
-    states: dict[str | None, str] = {}
-    for event in ledger.events(types=STEP_TYPES, upto=upto):
-        if event.type in WINDOW_TYPES:
-            states[event.event_id] = "pending"
-            continue
-        step = window_step(event.type, event.facts)
-        if step and states.get(event.target_id, "completed") != "completed":
-            states[event.target_id] = step[0]
-    return dict(sorted(Counter(states.values()).items()))
+    """Return how many windows were in each state."""
+    windows = fold_ledger(WindowFold(), ledger, upto)
+    return dict(sorted(Counter(window.state for window in windows.values()).items()))
 
 
 @dataclass(slots=True)

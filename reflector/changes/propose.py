@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from reflector.changes.apply import BulletRefused, Step, apply, fault, gone
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.folds import fold_ledger
 from reflector.events.proposals import MAX_QUOTE, MOST_QUOTES, TRUSTS
 from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
@@ -45,8 +46,9 @@ _MOST_REJECTED: Final = 2
 #: Who ends a proposal that nobody decides on.
 _ACTOR: Final = "reflector"
 _TYPES: Final = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
-#: What comes after a proposal of an earlier version, which had types of its own for its decision.
 _DECISIONS: Final = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
+#: The decisions on a proposal of an earlier version.
+_EARLIER_DECISIONS: Final = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
 
 
 class ProposalRefused(BulletRefused):
@@ -163,7 +165,7 @@ def propose(
             ]
         )
     recorded = ledger.event(event.event_id)
-    found = _read(ledger, recorded, {}) if recorded is not None else None
+    found = _read(recorded, None) if recorded is not None else None
     if found is None:
         raise ProposalRefused(
             "this was proposed before, and its text was erased from the ledger since"
@@ -175,12 +177,42 @@ def proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
     """Return the proposals that wait, or all of them, oldest first; those whose text was erased
     are left out.
     """
-    # Two machines may have decided on one. What an approval made is in the playbook of both, so it
-    # stands.
-    ends = sorted(ledger.events(types=_DECISIONS), key=lambda one: one.type == ev.CHANGE_APPROVED)
-    decided = {one.target_id: one for one in ends}
-    found = (_read(ledger, event, decided) for event in ledger.events(types=_TYPES))
-    return [one for one in found if one is not None and (one.state == "waiting" or not waiting)]
+    known = fold_ledger(ProposalFold(), ledger)
+    return [proposal for proposal in known if proposal.state == "waiting" or not waiting]
+
+
+class ProposalFold:
+    """All proposals, oldest first, without those whose text was erased."""
+
+    types: Final = (*_TYPES, *_DECISIONS, *_EARLIER_DECISIONS)
+
+    def __init__(self) -> None:
+        self._proposed: list[Event] = []
+        self._decisions: dict[str | None, Event] = {}
+        self._earlier_decisions: dict[str | None, Event] = {}
+
+    def apply(self, event: Event) -> None:
+        if event.type in _TYPES:
+            self._proposed.append(event)
+        elif event.type in _EARLIER_DECISIONS:
+            self._earlier_decisions.setdefault(event.target_id, event)
+        elif event.type in _DECISIONS:
+            # Two machines may have decided on one. What an approval made is in the playbook of
+            # both, so it stays.
+            decision = self._decisions.get(event.target_id)
+            is_approved = decision is not None and decision.type == ev.CHANGE_APPROVED
+            if not is_approved or event.type == ev.CHANGE_APPROVED:
+                self._decisions[event.target_id] = event
+
+    def answer(self) -> list[Proposal]:
+        proposals = [_read(event, self._decision_on(event)) for event in self._proposed]
+        return [proposal for proposal in proposals if proposal is not None]
+
+    def _decision_on(self, proposed: Event) -> Event | None:
+        decision = self._decisions.get(proposed.event_id)
+        if decision is None and proposed.type == ev.BULLET_PROPOSED:
+            decision = self._earlier_decisions.get(proposed.event_id)
+        return decision
 
 
 def find(ledger: Ledger, beginning: str) -> Proposal:
@@ -398,8 +430,8 @@ def _ending(
     )
 
 
-def _read(ledger: Ledger, event: Event, decided: Mapping[str | None, Event]) -> Proposal | None:
-    """Return the proposal of an event; None where its text was erased."""
+def _read(event: Event, decision: Event | None) -> Proposal | None:
+    """Return the proposal of an event; None if its text was erased."""
     data = event.data
     if data is None:
         return None
@@ -428,12 +460,6 @@ def _read(ledger: Ledger, event: Event, decided: Mapping[str | None, Event]) -> 
         {one["name"]: one["digest"] for one in data.get("basis", ())},
         event.target_id,
     )
-    decision = decided.get(event.event_id)
-    if decision is None and old:
-        types = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
-        decision = next(
-            (one for one in ledger.targeting(event.event_id) if one.type in types), None
-        )
     return found if decision is None else replace(found, **_decision(decision))
 
 

@@ -13,7 +13,9 @@ from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH
 from reflector.cli.output import note, os_error_words, progress, table
 from reflector.config import BACKENDS
-from reflector.embed.gated import GatedConfig, canonical_line, measure, read_config
+from reflector.embed.gated import measure
+from reflector.embed.gated.log import canonical_line
+from reflector.embed.gated.settings import GatedConfig, read_config
 from reflector.judges.fixtures import Recording
 from reflector.judges.protocol import OUTAGES, Backend, reply_of
 from reflector.judges.registry import backend_of

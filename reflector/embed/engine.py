@@ -1,14 +1,14 @@
-"""The reflection engine: when to reflect on a step, what to ask, what the answer means, and the
-lessons of a task.
+"""The reflection engine: when to reflect on a step, the prompts, the verdicts, and the lessons of a
+task. Programs import it as `reflector.engine`.
 
 Invariant: the engine calls no model (requirement E-01), and holds no state but the name of its task
 and a decision that has not begun. Everything else follows from events, in memory or on a ledger:
 two engines on one ledger share them. A reflection counts for its step when its prompt is built, not
 when the gate is asked.
 
-A verdict is a pure function of the answer and the threshold (E-06, E-07). An answer that says
-nothing clear has none: neither a score nor a retry follows from it. At most `_MOST` characters are
-read, in linear time.
+A verdict is a pure function of the answer and the threshold (E-06, E-07). An answer without a score
+and without a clear word has no verdict: no retry follows from it. At most `_MAX_ANSWER_CHARACTERS`
+are read, in linear time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 import reprlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from reflector.embed.experience import MIN_REFLECTION_RETRY_DELTA, ToolResult
@@ -35,11 +35,11 @@ from reflector.embed.lessons.book import (
 )
 from reflector.embed.lessons.recording import (
     append_next,
-    kept,
+    identity_texts,
     lesson_event,
     observe_outcome,
     record_told,
-    said,
+    stored_text,
 )
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -47,22 +47,23 @@ from reflector.events.lessons import MOST_TOLD
 from reflector.judges.answers import objects_in
 from reflector.judges.prompts import find_template, listed
 from reflector.ledger.store import Ledger
-from reflector.quality.signals import PRESETS, Decision, Signs, rounded
-from reflector.quality.signals import ReflectionTrigger as ReflectionTrigger
+from reflector.quality.signals import PRESETS, Decision, ReflectionTrigger, Signs, rounded
 from reflector.quality.verdict import score_in_words
 from reflector.text.secrets import quote
 
-#: The type of task and the name of a task are one line of so many characters at most.
-_LONGEST = 200
-_ACTOR = "engine"
-_MOST: Final = 200_000
+#: The type of a task and the name of a task are one line each.
+_MAX_TASK_CHARACTERS: Final = 200
+_ACTOR: Final = "engine"
+_MAX_ANSWER_CHARACTERS: Final = 200_000
 _UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
 
 
 @dataclass(slots=True)
 class ReflectionLesson:
-    """A mistake and its correction. `effectiveness` is from 0 to 1, `created_at` seconds since
-    1970.
+    """A mistake and its correction.
+
+    created_at     seconds since 1970
+    effectiveness  from 0 to 1
     """
 
     lesson_id: str
@@ -77,13 +78,13 @@ class ReflectionLesson:
 
 @dataclass(frozen=True, slots=True)
 class ReflectionResult:
-    """What a reflection on a step found.
+    """The verdict of a reflection on a step.
 
     passes_quality_gate  whether the score reaches the threshold; None without a verdict
     quality_score        from 0 to 1; None without a verdict
     should_retry         whether a better answer should be asked for
-    retry_guidance       what to tell the agent then; "" for nothing
-    reflection_time_ms   how long the answer took to read
+    retry_guidance       advice for the agent's next try; "" for none
+    reflection_time_ms   how long the answer took to read, in milliseconds
     failure              why there is no verdict, "" if there is one
     """
 
@@ -99,12 +100,12 @@ class ReflectionResult:
 
 
 class ReflectionEngine:
-    """Decides, asks, reads and remembers for one agent; a task at a time.
+    """The gate, the prompts, the verdicts and the lessons of one agent; a task at a time.
 
     quality_threshold         a step is reflected on below it, and passes at it
     max_reflections_per_step  the most reflections of a step of a task
     reflection_bank_size      the most lessons that are kept; the least effective goes first
-    periodic_interval         every so many steps are reflected on; 0 for none
+    periodic_interval         each step whose number is a multiple is reflected on; 0 for none
     ledger                    where events are kept and shared; None for memory
     task                      the first task's name; engines that share a task share its counts
     alpha                     weight of the newest outcome in a lesson's effectiveness
@@ -121,8 +122,12 @@ class ReflectionEngine:
         task: str = "",
         alpha: float = 0.2,
     ) -> None:
-        limits: dict[str, Any] = {"per_step": max_reflections_per_step, "period": periodic_interval}
-        self.gate = replace(PRESETS["step"], threshold=quality_threshold, **limits)
+        self.gate = replace(
+            PRESETS["step"],
+            threshold=quality_threshold,
+            per_step=max_reflections_per_step,
+            period=periodic_interval,
+        )
         self.lesson_policy = LessonPolicy(alpha=alpha, bank_size=reflection_bank_size)
         self.journal = Ledger.open("sqlite://") if ledger is None else ledger
         self._asked: tuple[dict[str, Any], Decision] | None
@@ -138,8 +143,11 @@ class ReflectionEngine:
         step_number: int = 0,
         is_final_step: bool = False,
     ) -> tuple[bool, ReflectionTrigger | None]:
-        """Return whether a step is reflected on, and what triggers it. Raises ValueError for
-        NaN, and LedgerError.
+        """Return whether a step is reflected on, and its trigger.
+
+        Raises:
+            ValueError: a number is NaN.
+            LedgerError: the ledger cannot be read or written.
         """
         signs = Signs(confidence, risk_level, goal_drift, tool_failures, step_number, is_final_step)
         decision = self.gate.decide(signs, len(self._reflected(step_number)))
@@ -157,17 +165,20 @@ class ReflectionEngine:
         tool_results: Iterable[ToolResult] = (),
         relevant_lessons: Iterable[ReflectionLesson | str] | None = None,
     ) -> str:
-        """Return the prompt about a step; its reflection begins here. Raises TemplateError,
-        LedgerError.
+        """Return the prompt about a step; its reflection begins here.
+
+        Raises:
+            TemplateError: the template of the user's cannot be filled.
+            LedgerError: the ledger cannot be read or written.
         """
-        lessons = [
-            one if isinstance(one, str) else (f"{one.mistake}: {one.correction}")
-            for one in relevant_lessons or ()
-        ]
-        about = {"goal": goal, "step_description": step_description, "response": response}
-        results = listed(map(_result, tool_results))
         prompt = find_template("step.txt").fill(
-            {**about, "tool_results": results, "lessons": listed(lessons)}
+            {
+                "goal": goal,
+                "step_description": step_description,
+                "response": response,
+                "tool_results": listed(map(_result_line, tool_results)),
+                "lessons": listed(map(_lesson_line, relevant_lessons or ())),
+            }
         )
         self._begin()
         return prompt
@@ -175,34 +186,42 @@ class ReflectionEngine:
     def parse_reflection(
         self, llm_response: str, trigger: ReflectionTrigger | str
     ) -> ReflectionResult:
-        """Return what a model's answer says of the step. Raises ValueError for an unknown trigger,
-        and LedgerError.
+        """Return the verdict in a model's answer about the step.
 
-        The answer is kept before it is read. Where the step was to be tried again, its new score is
-        a revision's.
+        The answer is recorded, also one that cannot be read. If the step was to be tried again, its
+        new score is that of a revision.
+
+        Raises:
+            ValueError: the trigger does not exist.
+            LedgerError: the ledger cannot be read or written.
         """
-        result = _read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
+        verdict = _read_verdict(llm_response, ReflectionTrigger(trigger), self.gate.threshold)
         decision_id = self._begun or self._begin()
         self._begun = None
-        about = {
+        answer = {
+            "answer": stored_text(llm_response, _MAX_ANSWER_CHARACTERS),
             "backend": _ACTOR,
             "model": "embedder",
             "mode": "step",
-            "trigger": str(result.triggered_by),
+            "trigger": str(verdict.triggered_by),
+            "iteration": 1,
         }
-        answer = {"answer": kept(llm_response, _MOST), **about, "iteration": 1}
         self._append(ev.REFLECTION_ANSWERED, answer, decision_id, 1, target=decision_id)
-        if result.failure:
-            failed = {"stage": "parse", "message": result.failure, "attempts": 1}
-            self._append(ev.REFLECTION_FAILED, failed, decision_id, 1, target=decision_id)
+        if verdict.failure:
+            failure = {"stage": "parse", "message": verdict.failure, "attempts": 1}
+            self._append(ev.REFLECTION_FAILED, failure, decision_id, 1, target=decision_id)
         else:
-            self._compare(decision_id, result)
-        return result
+            self._record_revision(decision_id, verdict)
+        return verdict
 
     def build_improvement_prompt(
         self, original_response: str, issues: Sequence[str] | str, goal: str
     ) -> str:
-        """Return the prompt that asks for a better response. Raises TemplateError."""
+        """Return the prompt that asks for a better response.
+
+        Raises:
+            TemplateError: the template of the user's cannot be filled.
+        """
         issues = listed([issues] if isinstance(issues, str) else issues)
         return find_template("improvement.txt").fill(
             {"original_response": original_response, "issues": issues, "goal": goal}
@@ -211,92 +230,105 @@ class ReflectionEngine:
     def store_lesson(
         self, task_type: str, mistake: str, correction: str, context: str = ""
     ) -> ReflectionLesson:
-        """Keep a lesson; one that is in the bank is there once. Raises LedgerError."""
-        given = {
-            "task": quote(task_type, _LONGEST),
-            "mistake": kept(mistake),
-            "context_hash": _context_hash(context),
-        }
-        event = lesson_event("mistake", kept(correction), actor=_ACTOR, **given)
+        """Store a lesson and return it; the bank has it once.
+
+        Raises:
+            LedgerError: the ledger cannot be read or written.
+        """
+        event = lesson_event(
+            "mistake",
+            stored_text(correction),
+            actor=_ACTOR,
+            task=quote(task_type, _MAX_TASK_CHARACTERS),
+            mistake=stored_text(mistake),
+            context_hash=_context_hash(context),
+        )
         lessons = self.book().lessons
         lesson_id = event.event_id
         for number in count(1):  # one that a better one displaced comes back as another lesson
             if lesson_id not in lessons or lessons[lesson_id].is_kept:
                 break
-            lesson_id = identity(ev.LESSON_RECORDED, *said(event.data), number)
+            lesson_id = identity(ev.LESSON_RECORDED, *identity_texts(event.data), number)
         self.journal.append([replace(event, event_id=lesson_id)])
         return _public(self.book().lessons[lesson_id])
 
     def get_relevant_lessons(
         self, task_type: str, context: str = "", limit: int | None = None
     ) -> list[ReflectionLesson]:
-        """Return the lessons of a type of task: of the same context first, then by effectiveness,
-        age and id.
+        """Return at most 1,000 lessons of a type of task: of the same context first, then by
+        effectiveness, age and id. Each counts as applied once more.
 
-        Each counts as applied once more; there are 1,000 at most. Raises LedgerError.
+        Raises:
+            LedgerError: the ledger cannot be read or written.
         """
-        wanted, hashed = quote(task_type, _LONGEST), _context_hash(context)
-        found = [one for one in self.book() if one.task == wanted and one.is_kept]
-        found.sort(
-            key=lambda one: (
-                one.data.get("context_hash") != hashed,
-                -one.effectiveness,
-                one.created_at,
-                one.id,
-            )
-        )
-        told = [
-            one.id for one in found[: MOST_TOLD if limit is None else min(max(limit, 0), MOST_TOLD)]
-        ]
-        record_told(
-            self.journal, told, via="retrieval", actor=_ACTOR, session_id=self.task, task=wanted
-        )
+        task = quote(task_type, _MAX_TASK_CHARACTERS)
+        context_hash = _context_hash(context)
+
+        def rank(lesson: Lesson) -> tuple[bool, float, str, str]:
+            is_elsewhere = lesson.data.get("context_hash") != context_hash
+            return is_elsewhere, -lesson.effectiveness, lesson.created_at, lesson.id
+
+        most = MOST_TOLD if limit is None else min(max(limit, 0), MOST_TOLD)
+        bank = [lesson for lesson in self.book() if lesson.is_kept]
+        of_type = sorted((lesson for lesson in bank if lesson.task == task), key=rank)
+        ids = [lesson.id for lesson in of_type[:most]]
+        place = {"actor": _ACTOR, "session_id": self.task, "task": task}
+        record_told(self.journal, ids, via="retrieval", **place)
         lessons = self.book().lessons
-        return [_public(lessons[id_]) for id_ in told]
+        return [_public(lessons[id_]) for id_ in ids]
 
     def record_lesson_outcome(self, lesson_id: str, success: bool, why: str = "") -> float:
-        """Record whether a lesson helped, and return its effectiveness. Raises ValueError for a
-        lesson that is not there and for a success that is not a boolean, and LedgerError.
+        """Record whether a lesson helped, and return its effectiveness.
+
+        Raises:
+            ValueError: there is no such lesson, or success is not a boolean.
+            LedgerError: the ledger cannot be read or written.
         """
         if success not in (True, False):  # a word such as "false" would be a success
             raise ValueError(f"success is {reprlib.repr(success)}; it must be True or False")
-        about = {"source": "api", "actor": _ACTOR, "session_id": self.task}
-        observe_outcome(
-            self.journal, lesson_id, "success" if success else "failure", kept(why), **about
-        )
+        kind = "success" if success else "failure"
+        place = {"source": "api", "actor": _ACTOR, "session_id": self.task}
+        observe_outcome(self.journal, lesson_id, kind, stored_text(why), **place)
         return self.book().lessons[lesson_id].effectiveness
 
     def get_stats(self) -> dict[str, float | int]:
-        """Return the seven figures of requirement E-12, over all tasks of the journal. Raises
-        LedgerError.
+        """Return the seven figures of requirement E-12, over all tasks of the journal.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
         """
-        begun = self._reflected()
-        verdicts = [
-            self._verdict(event) for event in self._answers([event.event_id for event in begun])
+        decisions = {event.event_id for event in self._reflected()}
+        verdicts = [self._verdict(answer) for answer in self._answers(decisions)]
+        revisions = [
+            revision
+            for revision in self.journal.events(types=[ev.REVISION_ATTEMPTED])
+            if revision.target_id in decisions
         ]
-        steps = {event.event_id for event in begun}
-        revisions = self.journal.events(types=[ev.REVISION_ATTEMPTED])
-        improved = sum(
-            (e.data or {}).get("improved") is True for e in revisions if e.target_id in steps
-        )
         return {
-            "total_reflections": len(begun),
+            "total_reflections": len(decisions),
             "retries_triggered": sum(verdict.should_retry for verdict in verdicts),
-            "improvements_made": improved,
+            "improvements_made": sum(
+                revision.facts.get("improved") is True for revision in revisions
+            ),
             **bank_figures(self.book()),
             "quality_threshold": self.gate.threshold,
         }
 
     def reset_step_counts(self, task: str = "") -> None:
-        """Begin another task, in which no step was reflected on yet; without a name it gets one
-        of its own.
+        """Begin another task, in which no step was reflected on yet.
+
+        task  its name; "" for a random one
         """
-        self.task = quote(task, _LONGEST) or uuid4().hex
+        self.task = quote(task, _MAX_TASK_CHARACTERS) or uuid4().hex
         self._asked = self._begun = None
         self._step = 0
 
     def book(self) -> LessonBook:
-        """Return all lessons with what became of them. Raises LedgerError."""
+        """Return all lessons with their worth.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
         return lesson_book(self.journal, self.lesson_policy)
 
     def _begin(self) -> str:
@@ -307,61 +339,74 @@ class ReflectionEngine:
         return self._begun
 
     def _record(self, signals: dict[str, Any], decision: Decision, *, reflects: bool) -> str:
-        about = {"reflects": reflects, "signals": signals, "task": self.task, "step": self._step}
-        data = {"policy": self.gate.id, **decision.facts, **about}
+        """Record the gate's decision about the step, and return its id."""
+        facts = {
+            "policy": self.gate.id,
+            **decision.facts,
+            "reflects": reflects,
+            "signals": signals,
+            "task": self.task,
+            "step": self._step,
+        }
 
-        def made(number: int) -> NewEvent:
-            return self._event(ev.GATE_DECIDED, data, self.task, self._step, number)
+        def numbered(number: int) -> NewEvent:
+            return self._event(ev.GATE_DECIDED, facts, self.task, self._step, number)
 
-        return append_next(self.journal, len(self._decisions(self._step)) + 1, made).event_id
+        return append_next(self.journal, len(self._decisions(self._step)) + 1, numbered).event_id
 
     def _event(
-        self, type_: str, data: dict[str, Any], *of: str | int, target: str | None = None
+        self, type_: str, facts: dict[str, Any], *parts: str | int, target: str | None = None
     ) -> NewEvent:
-        return NewEvent(
-            type_, identity(type_, *of), data, _ACTOR, session_id=self.task, target_id=target
-        )
+        """Return an event of the task, whose id follows from its parts."""
+        event_id = identity(type_, *parts)
+        return NewEvent(type_, event_id, facts, _ACTOR, session_id=self.task, target_id=target)
 
-    def _append(self, type_: str, data: dict[str, Any], *of: str | int, target: str) -> None:
-        self.journal.append([self._event(type_, data, *of, target=target)])
+    def _append(self, type_: str, facts: dict[str, Any], *parts: str | int, target: str) -> None:
+        self.journal.append([self._event(type_, facts, *parts, target=target)])
 
     def _decisions(self, step: int | None = None) -> list[Event]:
         """Return the decisions about a step of the task, or about all steps of all tasks."""
-        of_task = None if step is None else self.task
-        events = self.journal.events(types=[ev.GATE_DECIDED], session_id=of_task)
-        about = ((event, (event.data or {}).get("step")) for event in events)
-        return [event for event, of in about if of is not None and step in (None, of)]
+        task = None if step is None else self.task
+        decisions = self.journal.events(types=[ev.GATE_DECIDED], session_id=task)
+        about_steps = [event for event in decisions if event.facts.get("step") is not None]
+        return [event for event in about_steps if step in (None, event.facts["step"])]
 
     def _reflected(self, step: int | None = None) -> list[Event]:
-        """Return those of the decisions with which a reflection began."""
-        return [
-            event for event in self._decisions(step) if (event.data or {}).get("reflects") is True
-        ]
+        """Return the decisions with which a reflection began, of the same steps."""
+        return [event for event in self._decisions(step) if event.facts.get("reflects") is True]
 
-    def _answers(self, decision_ids: Iterable[str], task: str | None = None) -> list[Event]:
-        wanted = frozenset(decision_ids)
+    def _answers(self, decision_ids: Collection[str], task: str | None = None) -> list[Event]:
+        """Return the answers about the reflections that began with these decisions."""
         answers = self.journal.events(types=[ev.REFLECTION_ANSWERED], session_id=task)
-        return [event for event in answers if event.target_id in wanted]
+        return [answer for answer in answers if answer.target_id in decision_ids]
 
     def _verdict(self, answer: Event) -> ReflectionResult:
-        data = answer.data or {}
-        trigger = ReflectionTrigger(data.get("trigger", ReflectionTrigger.LOW_CONFIDENCE))
-        return _read_verdict(str(data.get("answer", "")), trigger, self.gate.threshold)
+        facts = answer.facts
+        trigger = ReflectionTrigger(facts.get("trigger", ReflectionTrigger.LOW_CONFIDENCE))
+        return _read_verdict(str(facts.get("answer", "")), trigger, self.gate.threshold)
 
-    def _compare(self, decision_id: str, result: ReflectionResult) -> None:
-        """Record a revision where the reflection before this one on the step asked for another
-        try.
-        """
-        begun = [event.event_id for event in self._reflected(self._step)]
-        before = begun[: begun.index(decision_id)][-1:] if decision_id in begun else []
-        verdicts = [self._verdict(event) for event in self._answers(before, self.task)]
-        if not verdicts or not verdicts[-1].should_retry or result.quality_score is None:
+    def _record_revision(self, decision_id: str, verdict: ReflectionResult) -> None:
+        """Record a revision if the reflection before this one on the step asked for another try."""
+        decisions = [event.event_id for event in self._reflected(self._step)]
+        if decision_id not in decisions[1:] or verdict.quality_score is None:
             return
-        initial, retried = verdicts[-1].quality_score or 0.0, result.quality_score
-        improved = score_improvement(initial, retried) >= MIN_REFLECTION_RETRY_DELTA
-        data = {"initial": initial, "retried": retried, "improved": improved, "mode": "step"}
-        if self.journal.event(identity(ev.REVISION_ATTEMPTED, before[0])) is None:
-            self._append(ev.REVISION_ATTEMPTED, data, before[0], target=before[0])
+        earlier_id = decisions[decisions.index(decision_id) - 1]
+        answers = self._answers([earlier_id], self.task)
+        if not answers:
+            return
+        earlier = self._verdict(answers[-1])
+        if not earlier.should_retry:
+            return
+        initial = earlier.quality_score or 0.0
+        improvement = score_improvement(initial, verdict.quality_score)
+        revision = {
+            "initial": initial,
+            "retried": verdict.quality_score,
+            "improved": improvement >= MIN_REFLECTION_RETRY_DELTA,
+            "mode": "step",
+        }
+        if self.journal.event(identity(ev.REVISION_ATTEMPTED, earlier_id)) is None:
+            self._append(ev.REVISION_ATTEMPTED, revision, earlier_id, target=earlier_id)
 
 
 def _context_hash(context: str) -> str:
@@ -369,48 +414,76 @@ def _context_hash(context: str) -> str:
     return sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _result(result: ToolResult) -> str:
+def _lesson_line(lesson: ReflectionLesson | str) -> str:
+    return lesson if isinstance(lesson, str) else f"{lesson.mistake}: {lesson.correction}"
+
+
+def _result_line(result: ToolResult) -> str:
     if isinstance(result, str):
         return result
-    said = result.get("error") or result.get("output") or result.get("result")
-    return f"{result.get('name')}: {result.get('status')}{f' ({said})' if said else ''}"
+    line = f"{result.get('name')}: {result.get('status')}"
+    output = result.get("error") or result.get("output") or result.get("result")
+    return f"{line} ({output})" if output else line
 
 
 def _public(lesson: Lesson) -> ReflectionLesson:
-    mistake, hashed = (str(lesson.data.get(name, "")) for name in ("mistake", "context_hash"))
-    created_at = datetime.fromisoformat(lesson.created_at).timestamp()
-    recorded = (lesson.id, lesson.task, mistake, lesson.text, hashed, created_at)
-    return ReflectionLesson(*recorded, lesson.times_applied, lesson.effectiveness)
+    return ReflectionLesson(
+        lesson_id=lesson.id,
+        task_type=lesson.task,
+        mistake=str(lesson.data.get("mistake", "")),
+        correction=lesson.text,
+        context_hash=str(lesson.data.get("context_hash", "")),
+        created_at=datetime.fromisoformat(lesson.created_at).timestamp(),
+        times_applied=lesson.times_applied,
+        effectiveness=lesson.effectiveness,
+    )
 
 
 def _read_verdict(
     llm_response: str, trigger: ReflectionTrigger, threshold: float
 ) -> ReflectionResult:
-    """Return what an answer says: by its JSON object, else by its words."""
+    """Return the verdict in an answer: of its JSON object, else of its words."""
     begun = time.perf_counter()
-    score, issues, fix = _said(llm_response[:_MOST])
-    took = (time.perf_counter() - begun) * 1000
-    if score is None:
-        return ReflectionResult(
-            trigger, None, None, issues, fix, reflection_time_ms=took, failure=_UNREADABLE
-        )
-    passes = rounded(score) >= rounded(threshold)
-    guidance = "" if passes else fix or "; ".join(issues)
-    return ReflectionResult(trigger, passes, score, issues, fix, not passes, guidance, took)
+    opinion = _opinion_in(llm_response[:_MAX_ANSWER_CHARACTERS])
+    milliseconds = (time.perf_counter() - begun) * 1000
+    verdict = ReflectionResult(
+        triggered_by=trigger,
+        passes_quality_gate=None,
+        quality_score=opinion.score,
+        issues_found=opinion.issues,
+        suggested_fix=opinion.fix,
+        reflection_time_ms=milliseconds,
+        failure=_UNREADABLE if opinion.score is None else "",
+    )
+    if opinion.score is None:
+        return verdict
+    passes = rounded(opinion.score) >= rounded(threshold)
+    guidance = "" if passes else opinion.fix or "; ".join(opinion.issues)
+    return replace(
+        verdict, passes_quality_gate=passes, should_retry=not passes, retry_guidance=guidance
+    )
 
 
-def _said(text: str) -> tuple[float | None, list[str], str | None]:
-    """(score, issues, fix) of an answer."""
-    objects = [found.value or {} for found in objects_in(text)]
-    chosen = next((one for one in objects if _score(one.get("quality_score")) is not None), None)
-    if chosen is not None:
-        return (
-            _score(chosen["quality_score"]),
-            _issues(chosen),
-            _text(chosen.get("suggested_fix")) or None,
-        )
-    issues = next((found for one in objects if (found := _issues(one))), [])
-    return score_in_words(text), issues, None
+class _Opinion(NamedTuple):
+    """What an answer holds: a score from 0 to 1, the issues and a fix."""
+
+    score: float | None
+    issues: list[str]
+    fix: str | None
+
+
+def _opinion_in(text: str) -> _Opinion:
+    """Return the opinion of the first JSON object with a score, else that of the words, with the
+    issues of the first object that has some.
+    """
+    objects = [parsed.value or {} for parsed in objects_in(text)]
+    for candidate in objects:
+        score = _score(candidate.get("quality_score"))
+        if score is not None:
+            fix = _text(candidate.get("suggested_fix")) or None
+            return _Opinion(score, _issues(candidate), fix)
+    issues = next(filter(None, map(_issues, objects)), [])
+    return _Opinion(score_in_words(text), issues, None)
 
 
 def _score(value: Any) -> float | None:
@@ -421,13 +494,12 @@ def _score(value: Any) -> float | None:
         score = float(value)
     except (ValueError, OverflowError):
         return None
-    return None if not math.isfinite(score) else rounded(min(max(score, 0.0), 1.0))
+    return rounded(min(max(score, 0.0), 1.0)) if math.isfinite(score) else None
 
 
 def _issues(value: Mapping[str, Any]) -> list[str]:
-    given = value.get("issues")
-    several = given if isinstance(given, list) else [given]
-    return [text for text in map(_text, several) if text]
+    issues = value.get("issues")
+    return list(filter(None, map(_text, issues if isinstance(issues, list) else [issues])))
 
 
 def _text(value: Any) -> str:

@@ -1,15 +1,15 @@
 """Learning from experience: one bounded revision of a turn, with the names of part D that other
-rooms have.
+rooms have. Programs import it as `reflector.experience`.
 
-A turn passes a gate, is reflected on, gets one more answer, and what came of it is recorded
+A turn passes a gate, is reflected on, gets one more answer, and the result is recorded
 (requirements D-07, D-20).
 
 Invariant: a turn is revised once at most, by the caller's own agent, and the first answer is never
 lost: a revision is appended to it, and only if it is better. Whatever the agent does, the turn goes
 on. Each decision, reflection and revision is an event; its id follows from the session, the turn
-and the answer, so the same turn given again asks nobody. A reflection is complete or not there:
-without an attempt, an issue and a strategy there is none. A response is read in linear time, and no
-more of it than `_MOST` characters.
+and the answer, so the same turn given again asks no model. A reflection has an attempt, an issue
+and a strategy, or is refused. A response is read in linear time, and no more of it than
+`_MAX_RESPONSE_CHARACTERS`.
 """
 
 from __future__ import annotations
@@ -22,73 +22,71 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from reflector.embed.lessons.book import (
+    Lesson,
     LessonBook,
+    OutcomeSignal,
     label_of,
+    merge_outcome_signals,
     promotion_confidence,
     score_improvement,
 )
-from reflector.embed.lessons.book import OutcomeSignal as OutcomeSignal
-from reflector.embed.lessons.book import merge_outcome_signals as merge_outcome_signals
-from reflector.embed.lessons.recording import kept, record_lesson
+from reflector.embed.lessons.recording import record_lesson, stored_text
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity, written
+from reflector.events.event import NewEvent, identity, written
 from reflector.judges.prompts import find_template, listed
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import Ledger
 from reflector.mistakes import check_share, check_whole
-from reflector.quality.signals import PRESETS as PRESETS
-from reflector.quality.signals import Decision as Decision
-from reflector.quality.signals import GatePolicy as GatePolicy
-from reflector.quality.signals import QualitySignals as QualitySignals
-from reflector.quality.signals import Signs as Signs
-from reflector.quality.signals import detect_assertive_uncertainty as detect_assertive_uncertainty
-from reflector.quality.signals import detect_failure_patterns as detect_failure_patterns
 from reflector.quality.signals import (
-    detect_missing_debug_structure as detect_missing_debug_structure,
+    Decision,
+    GatePolicy,
+    QualitySignals,
+    Signs,
+    has_any,
+    quality_signals_for_response,
 )
-from reflector.quality.signals import has_any
-from reflector.quality.signals import quality_signals_for_response as quality_signals_for_response
 from reflector.text.secrets import quote
 
-_PREVIEW = 300
-_MOST: Final = 200_000
+_PREVIEW_CHARACTERS: Final = 300
+_MAX_RESPONSE_CHARACTERS: Final = 200_000
+_MAX_TAGS: Final = 100
 
-#: What a label may be called, in its normal form.
-_LABELS: Final = {
-    **dict.fromkeys(("attempt", "attempt_summary", "summary", "what_was_attempted"), "attempt"),
-    **dict.fromkeys(
-        ("issue", "failure", "failure_analysis", "problem", "analysis", "what_went_wrong"), "issue"
-    ),
-    **dict.fromkeys(
-        (
-            "strategy",
-            "corrective_strategy",
-            "correction",
-            "fix",
-            "improvement_strategy",
-            "next_time",
-        ),
-        "strategy",
-    ),
-    **dict.fromkeys(("tags", "labels"), "tags"),
+#: The labels that a response may have for a part, in their normal form.
+_LABELS_OF: Final = {
+    "attempt": "attempt attempt_summary summary what_was_attempted",
+    "issue": "issue failure failure_analysis problem analysis what_went_wrong",
+    "strategy": "strategy corrective_strategy correction fix improvement_strategy next_time",
+    "tags": "tags labels",
 }
-#: The keys of the one-line JSON that some models write instead.
-_KEYS: Final = (
-    ("attempt_summary", "attempt"),
-    ("failure_analysis", "issue"),
-    ("corrective_strategy", "strategy"),
-)
+_PART_OF: Final = {label: part for part, labels in _LABELS_OF.items() for label in labels.split()}
+#: The keys of the one-line JSON that some models write instead, by part.
+_KEYS_OF: Final = {
+    "attempt": ("attempt_summary", "attempt"),
+    "issue": ("failure_analysis", "issue"),
+    "strategy": ("corrective_strategy", "strategy"),
+}
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _PREFIX = re.compile(r"\s*+(?:(?:>|[-*•]\s|\d{1,9}[.)]\s)\s*+)*+")
-#: A line that is only the frame of a JSON object or list.
-_FRAME = re.compile(r"[\s{}\[\],]++")
+#: A line that is empty, or only the frame of a JSON object or list.
+_FRAME = re.compile(r"[\s{}\[\],]*+")
 _LABEL_ENDS = "*_`[]()# \t"
 _VALUE_ENDS = "*_`\"' \t"
-#: Attempt, issue and strategy of a response, none of them empty, and its tags, each once.
-_Fields = tuple[str, str, str, list[str]]
+
+
+class _Parts(NamedTuple):
+    """What a response consists of."""
+
+    attempt: str
+    issue: str
+    strategy: str
+    tags: list[str]
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.attempt and self.issue and self.strategy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +122,10 @@ class ReflectionConfig:
 
 @dataclass(slots=True)
 class AgentReflection:
-    """A reflection. `timestamp` is ISO 8601 in UTC, `improvement_score` what its retry gained,
-    None without one.
+    """A reflection.
+
+    improvement_score  what its retry gained, from 0 to 1; None without a retry
+    timestamp          ISO 8601 in UTC
     """
 
     reflection_id: str
@@ -144,16 +144,11 @@ class AgentReflection:
         cls, session_id: str, attempt_summary: str, failure_analysis: str, corrective_strategy: str
     ) -> AgentReflection:
         """Return a reflection of a session; its id follows from the session and the texts."""
-        of_session = "".join(char for char in session_id if char.isascii() and char.isalnum())[:12]
+        session = re.sub("[^0-9A-Za-z]", "", session_id)[:12]
         texts = (attempt_summary, failure_analysis, corrective_strategy)
-        digest = sha256(
-            "\0".join((session_id, *texts)).encode("utf-8", "surrogatepass")
-        ).hexdigest()[:12]
-        return cls(
-            "-".join(filter(None, ("reflection", of_session, digest))),
-            *texts,
-            session_id=session_id,
-        )
+        digest = _digest(session_id, *texts)[:12]
+        reflection_id = "-".join(filter(None, ("reflection", session, digest)))
+        return cls(reflection_id, *texts, session_id=session_id)
 
     def with_tags(self, tags: Iterable[str]) -> AgentReflection:
         """Return a copy with these tags, without duplicates."""
@@ -181,9 +176,9 @@ class AgentReflection:
 
     def to_prompt_section(self) -> str:
         """Return the reflection as an agent reads it."""
-        at = datetime.fromisoformat(self.timestamp).astimezone(UTC)
+        time = datetime.fromisoformat(self.timestamp).astimezone(UTC)
         lines = [
-            f"**Reflection** ({at:%Y-%m-%d %H:%M} UTC)",
+            f"**Reflection** ({time:%Y-%m-%d %H:%M} UTC)",
             f"- Attempted: {self.attempt_summary}",
             f"- Issue: {self.failure_analysis}",
             f"- Strategy: {self.corrective_strategy}",
@@ -197,40 +192,42 @@ class AgentReflection:
 
 
 def parse_reflection_response(response: str, session_id: str) -> AgentReflection | None:
-    """Return the reflection that a model wrote; None unless attempt, issue and strategy are
-    there.
+    """Return the reflection that a model wrote; None for a response without an attempt, an issue
+    or a strategy.
     """
-    text = _THINKING.sub("", response[:_MOST])
-    lines = [
-        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("```")
-    ]
-    found = _labelled(lines) or _one_line("\n".join(lines))
-    if found is None:
+    text = _THINKING.sub("", response[:_MAX_RESPONSE_CHARACTERS])
+    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.lstrip().startswith("```")]
+    parts = _parts_by_labels(lines)
+    if not parts.is_complete:
+        parts = _parts_of_json("\n".join(lines))
+    if not parts.is_complete:
         return None
-    attempt, issue, strategy, tags = found
-    return AgentReflection.new(session_id, attempt, issue, strategy).with_tags(tags)
+    texts = (parts.attempt, parts.issue, parts.strategy)
+    return AgentReflection.new(session_id, *texts).with_tags(filter(None, parts.tags))
 
 
 def reflections_of(book: LessonBook) -> list[AgentReflection]:
     """Return the reflections that an agent may be told, the most trusted first."""
-    return [
-        AgentReflection(
-            one.id,
-            str(one.data.get("attempt", "")),
-            str(one.data.get("issue", "")),
-            one.text,
-            improvement_score=one.improvement,
-            tags=list(one.tags),
-            outcome_signals=[
-                OutcomeSignal(said.kind, said.observed_at, said.why) for said in one.signals
-            ],
-            session_id=one.session_id or "",
-            task_id=one.task or None,
-            timestamp=one.created_at,
-        )
-        for one in book.best()
-        if one.kind == "reflection"
-    ]
+    return [_reflection_of(lesson) for lesson in book.best() if lesson.kind == "reflection"]
+
+
+def _reflection_of(lesson: Lesson) -> AgentReflection:
+    return AgentReflection(
+        lesson.id,
+        str(lesson.data.get("attempt", "")),
+        str(lesson.data.get("issue", "")),
+        lesson.text,
+        improvement_score=lesson.improvement,
+        tags=list(lesson.tags),
+        outcome_signals=[
+            OutcomeSignal(outcome.kind, outcome.observed_at, outcome.why)
+            for outcome in lesson.signals
+        ],
+        session_id=lesson.session_id or "",
+        task_id=lesson.task or None,
+        timestamp=lesson.created_at,
+    )
 
 
 def past_reflections(reflections: Iterable[AgentReflection], most: int | ReflectionConfig) -> str:
@@ -240,37 +237,39 @@ def past_reflections(reflections: Iterable[AgentReflection], most: int | Reflect
     most  how many, or the configuration whose `max_injected_reflections` it is
     """
     limit = most.max_injected_reflections if isinstance(most, ReflectionConfig) else max(most, 0)
-    sections = (
-        reflection.to_prompt_section()[:_PREVIEW] for reflection in islice(reflections, limit)
+    sections = [reflection.to_prompt_section() for reflection in islice(reflections, limit)]
+    return "\n\n".join(
+        f"### Past Reflection\n{section[:_PREVIEW_CHARACTERS]}" for section in sections
     )
-    return "\n\n".join(f"### Past Reflection\n{section}" for section in sections)
 
 
-def _labelled(lines: Iterable[str]) -> _Fields | None:
-    found: dict[str, list[str]] = {"attempt": [], "issue": [], "strategy": [], "tags": []}
-    current: list[str] | None = None
+def _parts_by_labels(lines: Iterable[str]) -> _Parts:
+    """Return the parts of a text, each after its label and a colon, over one line or several."""
+    values: dict[str, list[str]] = {part: [] for part in _LABELS_OF}
+    part = None
     for line in lines:
-        rest = line[_PREFIX.match(line).end() :]  # type: ignore[union-attr]  # it matches "" as well
-        label, colon, value = rest.partition(":")
-        if colon and (name := _LABELS.get(_normal(label))) is not None:
-            current = found[name]
-            current.append(value)
-        elif current is not None and rest.strip() and not _FRAME.fullmatch(rest):
-            # The numbers and marks of a list are a part of a text, and no part of a tag.
-            current.append(rest if current is found["tags"] else line)
-    attempt, issue, strategy = (_joined(found[name]) for name in ("attempt", "issue", "strategy"))
-    return _sound(
-        attempt, issue, strategy, (tag for value in found["tags"] for tag in _split(value))
-    )
+        content = _PREFIX.sub("", line, count=1)
+        label, colon, value = content.partition(":")
+        labelled = _PART_OF.get(_normal(label)) if colon else None
+        if labelled is not None:
+            part = labelled
+            values[part].append(value)
+        elif part is not None and not _FRAME.fullmatch(content):
+            # The numbers and marks of a list are a part of a text, but not of a tag.
+            values[part].append(content if part == "tags" else line)
+    tags = [tag for value in values.pop("tags") for tag in _split(value)]
+    return _Parts(**{part: _joined(texts) for part, texts in values.items()}, tags=tags)
 
 
-def _one_line(text: str) -> _Fields | None:
-    """Return the fields of a text in the form of JSON, which need not be JSON."""
-    attempt, issue, strategy = (
-        next(filter(None, (_json_text(text, key) for key in keys)), "") for keys in _KEYS
-    )
-    listed = re.search(r'"tags"\s*+:\s*+(?:\[([^\[\]]*+)\]|"([^"\\]*+)")', text)
-    return _sound(attempt, issue, strategy, _split(listed[1] or listed[2] or "") if listed else ())
+def _parts_of_json(text: str) -> _Parts:
+    """Return the parts of a text in the form of JSON, which need not be JSON."""
+    texts = {}
+    for part, keys in _KEYS_OF.items():
+        candidates = [_json_text(text, key) for key in keys]
+        texts[part] = next(filter(None, candidates), "")
+    tags = re.search(r'"tags"\s*+:\s*+(?:\[([^\[\]]*+)\]|"([^"\\]*+)")', text)
+    tag_list = tags[1] or tags[2] or "" if tags else ""
+    return _Parts(**texts, tags=_split(tag_list))
 
 
 def _json_text(text: str, key: str) -> str:
@@ -283,13 +282,8 @@ def _json_text(text: str, key: str) -> str:
         return ""
 
 
-def _sound(attempt: str, issue: str, strategy: str, tags: Iterable[str]) -> _Fields | None:
-    if not (attempt and issue and strategy):
-        return None
-    return attempt, issue, strategy, list(dict.fromkeys(filter(None, tags)))
-
-
 def _normal(label: str) -> str:
+    """Return a label in lower case with underscores; "" for one that is too long for a label."""
     if len(label) > 100:
         return ""
     spaced = re.sub("[ -]", "_", label.strip(_LABEL_ENDS))
@@ -297,15 +291,16 @@ def _normal(label: str) -> str:
 
 
 def _joined(values: Iterable[str]) -> str:
-    """Return the lines of a field as one. A comma at a line's end is the field's, behind a quote
-    it is JSON's.
+    """Return the lines of a part as one line.
+
+    A comma at a line's end belongs to the text; one after a quote belongs to JSON.
     """
-    cleaned = [
-        _cleaned(value)
-        + "," * (value.rstrip().endswith(",") and value.rstrip(", ")[-1:] not in _VALUE_ENDS)
-        for value in values
-    ]
-    return " ".join(filter(None, cleaned)).rstrip(",")
+    lines = []
+    for value in values:
+        last_character = value.rstrip(", ")[-1:]
+        has_comma = value.rstrip().endswith(",") and last_character not in _VALUE_ENDS
+        lines.append(_cleaned(value) + ("," if has_comma else ""))
+    return " ".join(filter(None, lines)).rstrip(",")
 
 
 def _cleaned(value: str) -> str:
@@ -313,12 +308,13 @@ def _cleaned(value: str) -> str:
 
 
 def _split(value: str) -> list[str]:
+    """Return the tags of a list."""
     return [_cleaned(tag.strip("[]{} \t\n")) for tag in value.strip().strip("[]{}").split(",")]
 
 
 reflection_promotion_confidence = promotion_confidence
 score_reflection_improvement = score_improvement
-#: The least improvement with which a revision is shown, behind the first answer.
+#: The least improvement with which a revision is shown after the first answer.
 MIN_REFLECTION_RETRY_DELTA: Final = 0.05
 _REVISED: Final = "Revised answer after reflection:"
 _REVISED_BEFORE: Final = "the turn was revised before"
@@ -352,9 +348,18 @@ class Answer:
     was_truncated: bool = False
 
     def signals(self) -> QualitySignals:
-        """Return its quality signals. Raises ValueError for a tool result without a status."""
-        how = (self.tool_results, self.iterations_used, self.max_iterations, self.was_truncated)
-        return quality_signals_for_response(self.content, *how)
+        """Return its quality signals.
+
+        Raises:
+            ValueError: a tool result has no status.
+        """
+        return quality_signals_for_response(
+            self.content,
+            self.tool_results,
+            self.iterations_used,
+            self.max_iterations,
+            self.was_truncated,
+        )
 
 
 #: The caller's agent: called with a prompt, to reflect, or to revise by text or with tools that
@@ -364,13 +369,13 @@ Agent = Callable[[str, Literal["reflect"] | Revision], str | Answer]
 
 @dataclass(frozen=True, slots=True)
 class RevisedTurn:
-    """What became of a turn.
+    """A turn after its reflection.
 
-    content      the answer to show: the first one, and the revised one behind it where that is
-                 better
-    retried      the signals of the revised answer; None where there was none
-    improvement  which share of the gap to a perfect score it closed
-    failure      what the agent did wrong; "" for nothing
+    content      the answer to show: the first one, followed by the revised one if that is better
+    signals      of the first answer
+    retried      the signals of the revised answer; None without one
+    improvement  which share of the gap to a perfect score the revised answer closed
+    failure      why there is no revised answer; "" if one was not asked for, or is there
     """
 
     content: str
@@ -396,97 +401,156 @@ def revise_turn(
     ledger: Ledger | None = None,
     task: str = "",
 ) -> RevisedTurn:
-    """Reflect on a turn where its quality asks for it, revise it once, and record what came of it.
+    """Reflect on a turn whose quality asks for it, revise it once, and record the result.
 
-    Without a `ledger` nothing is kept. `has_tools` says that the agent can carry the request out
-    again with tools that only read. Raises ValueError for a tool result without a status,
-    TemplateError and LedgerError.
+    has_tools  whether the agent can carry the request out again with tools that only read
+    ledger     where the result is recorded; None for nowhere
+
+    Raises:
+        ValueError: a tool result has no status.
+        TemplateError: a template of the user's cannot be filled.
+        LedgerError: the ledger cannot be read or written.
     """
     config, signals = config or ReflectionConfig(), answer.signals()
-    said = sha256(f"{request}\0{answer.content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    key = (session_id, turn, said)
-    signs = Signs.of(signals, sum(result["status"] == "error" for result in answer.tool_results))
-    decision, policy = config.gate.decide(signs), config.gate.id
-    about = {"signals": signs.facts, "task": quote(task, 200), "turn": turn}
-    decided_id = identity(ev.GATE_DECIDED, "turn", *key, policy, str(signs.facts), task)
-    decided = {"policy": policy, **decision.facts, **about}
-    result = RevisedTurn(answer.content, signals, decision)
     with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
-        journal.append(
-            [NewEvent(ev.GATE_DECIDED, decided_id, decided, "agent", session_id=session_id)]
-        )
-        if not decision.reflects:
+        current = _Turn(request, answer, signals, agent, session_id, turn, config, journal, task)
+        result = RevisedTurn(answer.content, signals, current.decide())
+        if not result.decision.reflects:
             return result
-        lesson_id = identity(ev.LESSON_RECORDED, "reflection", *key)
-        lesson = journal.event(lesson_id)
-        if lesson is None:
-            prompt = build_reflection_prompt(request, answer.content, signals, answer.tool_results)
-            try:
-                found = parse_reflection_response(
-                    _asked(agent, prompt, "reflect").content, session_id
-                )
-            except Exception as error:  # noqa: BLE001  a reflection is an extra: the turn has its answer
-                return replace(result, failure=_words(error))
-            if found is None:
-                return replace(result, failure="the reflection has no attempt, issue and strategy")
-            more = {"attempt": kept(found.attempt_summary), "issue": kept(found.failure_analysis)}
-            tags = [quote(tag, 100) for tag in found.tags[:100]]
-            of: Any = {
-                "key": ("reflection", *key),
-                "session_id": session_id,
-                "task": quote(task, 200),
-                "tags": tags,
-            }
-            of["promotion"] = config.promotion_confidence
-            # Where another process reflected on the same turn, its reflection stands.
-            record_lesson(
-                journal, "reflection", kept(found.corrective_strategy), actor="agent", **more, **of
-            )
-            lesson = journal.event(lesson_id)
-        if lesson is None or lesson.data is None:
-            return replace(result, failure="the reflection was redacted")
-        reflection = _reflection_of(lesson, lesson.data, session_id)
-        result = replace(result, reflection=reflection, lesson_id=lesson_id)
-        if config.max_retry_attempts == 0:
-            return result
-        if journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
-            return replace(result, failure=_REVISED_BEFORE)
-        mode: Revision = (
-            "read_only" if has_tools and _asks_for_tools(reflection, answer) else "text"
+        try:
+            reflection = current.reflect()
+            result = replace(result, reflection=reflection, lesson_id=reflection.reflection_id)
+            if config.max_retry_attempts > 0:
+                result = current.revise(result, reflection, has_tools=has_tools)
+        except _Stopped as reason:
+            return replace(result, failure=str(reason))
+        return result
+
+
+class _Stopped(Exception):
+    """Why a turn keeps its first answer. A reflection is an extra: the turn has its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn and its three steps, each of which is recorded."""
+
+    request: str
+    answer: Answer
+    signals: QualitySignals
+    agent: Agent
+    session_id: str
+    number: int
+    config: ReflectionConfig
+    journal: Ledger
+    task: str
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What tells the turn from all others, and is the same when it is given again."""
+        return self.session_id, self.number, _digest(self.request, self.answer.content)[:32]
+
+    def decide(self) -> Decision:
+        """Ask the gate, and record its decision."""
+        errors = sum(result["status"] == "error" for result in self.answer.tool_results)
+        signs = Signs.of(self.signals, errors)
+        gate = self.config.gate
+        decision = gate.decide(signs)
+        data = {
+            "policy": gate.id,
+            **decision.facts,
+            "signals": signs.facts,
+            "task": quote(self.task, 200),
+            "turn": self.number,
+        }
+        parts = ("turn", *self.key, gate.id, str(signs.facts), self.task)
+        event_id = identity(ev.GATE_DECIDED, *parts)
+        self.journal.append(
+            [NewEvent(ev.GATE_DECIDED, event_id, data, "agent", session_id=self.session_id)]
         )
-        given = {"user_request": request, "response": answer.content, "how": _HOW[mode]}
+        return decision
+
+    def reflect(self) -> AgentReflection:
+        """Return the turn's reflection, which is asked for once. Raises _Stopped."""
+        lesson_id = identity(ev.LESSON_RECORDED, "reflection", *self.key)
+        if self.journal.event(lesson_id) is None:
+            self._record_reflection()
+        recorded = self.journal.event(lesson_id)
+        if recorded is None or recorded.data is None:
+            raise _Stopped("the reflection was redacted")
+        return _reflection_of(Lesson.of(recorded)).with_task(None)
+
+    def _record_reflection(self) -> None:
+        content, errors = self.answer.content, self.answer.tool_results
+        prompt = build_reflection_prompt(self.request, content, self.signals, errors)
+        try:
+            response = _asked(self.agent, prompt, "reflect").content
+            reflection = parse_reflection_response(response, self.session_id)
+        except Exception as error:  # whatever the agent raises
+            raise _Stopped(_words(error)) from error
+        if reflection is None:
+            raise _Stopped("the reflection has no attempt, issue and strategy")
+        # If another process reflected on the same turn, its reflection stays.
+        record_lesson(
+            self.journal,
+            "reflection",
+            stored_text(reflection.corrective_strategy),
+            actor="agent",
+            key=("reflection", *self.key),
+            session_id=self.session_id,
+            task=quote(self.task, 200),
+            tags=[quote(tag, 100) for tag in reflection.tags[:_MAX_TAGS]],
+            attempt=stored_text(reflection.attempt_summary),
+            issue=stored_text(reflection.failure_analysis),
+            promotion=self.config.promotion_confidence,
+        )
+
+    def revise(
+        self, result: RevisedTurn, reflection: AgentReflection, *, has_tools: bool
+    ) -> RevisedTurn:
+        """Return the turn with the revised answer, which is asked for once. Raises _Stopped."""
+        lesson_id = reflection.reflection_id
+        if self.journal.event(identity(ev.REVISION_ATTEMPTED, lesson_id)) is not None:
+            raise _Stopped(_REVISED_BEFORE)
+        looks_again = has_tools and _asks_for_tools(reflection, self.answer)
+        mode: Revision = "read_only" if looks_again else "text"
         prompt = find_template("revision.txt").fill(
-            {**given, "reflection": reflection.to_prompt_section()}
+            {
+                "user_request": self.request,
+                "response": self.answer.content,
+                "how": _HOW[mode],
+                "reflection": reflection.to_prompt_section(),
+            }
         )
         try:
-            revised = _asked(agent, prompt, mode)
+            revised = _asked(self.agent, prompt, mode)
             if mode == "text":  # other words undo no failed call
                 revised = replace(
-                    answer, content=revised.content, was_truncated=revised.was_truncated
+                    self.answer, content=revised.content, was_truncated=revised.was_truncated
                 )
             scored = _scored(result, revised.content, revised.signals())
-        except Exception as error:  # noqa: BLE001  as above
-            return replace(result, failure=_words(error))
+        except Exception as error:  # whatever the agent raises
+            raise _Stopped(_words(error)) from error
         try:
-            journal.append(_revision(scored, lesson_id, mode, session_id))
+            self.journal.append(_revision(scored, lesson_id, mode, self.session_id))
         except Conflict:  # another process revised it meanwhile
-            return replace(result, failure=_REVISED_BEFORE)
+            raise _Stopped(_REVISED_BEFORE) from None
         return scored
 
 
 def _asked(agent: Agent, prompt: str, how: Literal["reflect"] | Revision) -> Answer:
-    """Return the agent's answer. Raises whatever the agent raises, and TypeError where it gives
-    no text.
+    """Return the agent's answer. Raises whatever the agent raises, and TypeError for an answer
+    that is not text.
     """
-    given = agent(prompt, how)
-    answer = given if isinstance(given, Answer) else Answer(given)
+    reply = agent(prompt, how)
+    answer = reply if isinstance(reply, Answer) else Answer(reply)
     if not isinstance(answer.content, str):
         raise TypeError(f"the agent answered with {type(answer.content).__name__}, not with a text")
     return answer
 
 
 def _scored(result: RevisedTurn, revised: str, retried: QualitySignals) -> RevisedTurn:
-    """Return the turn with its revision, which is shown where it is better."""
+    """Return the turn with its revision, which is shown if it is better."""
     improvement = score_improvement(result.signals.score(), retried.score())
     improved = not retried.is_empty_response and improvement >= MIN_REFLECTION_RETRY_DELTA
     content = (
@@ -501,22 +565,23 @@ def _revision(
     result: RevisedTurn, lesson_id: str, mode: Revision, session_id: str
 ) -> list[NewEvent]:
     """Return the events of a revision and of its outcome."""
-    before, after = result.signals.score(), result.retried.score() if result.retried else 0.0
-    data = {"initial": before, "retried": after, "improved": result.improved, "mode": mode}
+    initial = result.signals.score()
+    retried = result.retried.score() if result.retried else 0.0
+    revision = {
+        "initial": initial,
+        "retried": retried,
+        "improved": result.improved,
+        "mode": mode,
+        "reason": result.decision.reason,
+    }
     kind = "retry_improved" if result.improved else "retry_did_not_improve"
-    outcome = {"kind": kind, "source": "retry", "why": f"from {before:.2f} to {after:.2f}"}
-    about: Any = {"actor": "agent", "session_id": session_id, "target_id": lesson_id}
-    reason = {"reason": result.decision.reason}
+    outcome = {"kind": kind, "source": "retry", "why": f"from {initial:.2f} to {retried:.2f}"}
+    place: Any = {"actor": "agent", "session_id": session_id, "target_id": lesson_id}
+    revision_id = identity(ev.REVISION_ATTEMPTED, lesson_id)
+    outcome_id = identity(ev.OUTCOME_OBSERVED, lesson_id, "retry")
     return [
-        NewEvent(
-            ev.REVISION_ATTEMPTED,
-            identity(ev.REVISION_ATTEMPTED, lesson_id),
-            data | reason,
-            **about,
-        ),
-        NewEvent(
-            ev.OUTCOME_OBSERVED, identity(ev.OUTCOME_OBSERVED, lesson_id, "retry"), outcome, **about
-        ),
+        NewEvent(ev.REVISION_ATTEMPTED, revision_id, revision, **place),
+        NewEvent(ev.OUTCOME_OBSERVED, outcome_id, outcome, **place),
     ]
 
 
@@ -528,14 +593,19 @@ def build_reflection_prompt(
 ) -> str:
     """Return the prompt that asks for attempt, issue, strategy and tags of a turn.
 
-    `tool_errors` are texts, or tool results, whose errors are listed as `name: error`. The text is
-    the embedder's, for the embedder's own model: it is not redacted. Raises TemplateError.
+    The text is the embedder's, for the embedder's own model: it is not redacted.
+
+    tool_errors  texts, or tool results, whose errors are listed as `name: error`
+
+    Raises:
+        TemplateError: the template of the user's cannot be filled.
     """
-    errors = [
-        error if isinstance(error, str) else f"{error.get('name')}: {error.get('error')}"
-        for error in tool_errors
-        if isinstance(error, str) or error.get("status", "error") == "error"
-    ]
+    errors = []
+    for error in tool_errors:
+        if isinstance(error, str):
+            errors.append(error)
+        elif error.get("status", "error") == "error":
+            errors.append(f"{error.get('name')}: {error.get('error')}")
     return find_template("turn.txt").fill(
         {
             "user_request": user_request,
@@ -547,23 +617,18 @@ def build_reflection_prompt(
 
 
 def _asks_for_tools(reflection: AgentReflection, answer: Answer) -> bool:
-    """Return whether the agent should look again: the reflection says so, or its tools failed or
-    were not called.
+    """Return whether the agent should look again: its tools failed or were not called, or the
+    reflection asks for it.
     """
-    said = f"{reflection.corrective_strategy} {reflection.failure_analysis}"
-    failed = any(result["status"] != "success" for result in answer.tool_results)
-    return failed or not answer.tool_results or has_any(said, "looking")
+    if not answer.tool_results:
+        return True
+    if any(result["status"] != "success" for result in answer.tool_results):
+        return True
+    return has_any(f"{reflection.corrective_strategy} {reflection.failure_analysis}", "looking")
 
 
-def _reflection_of(lesson: Event, data: Mapping[str, Any], session_id: str) -> AgentReflection:
-    texts = (data["attempt"], data["issue"], data["text"])
-    return AgentReflection(
-        lesson.event_id,
-        *texts,
-        tags=list(data["tags"]),
-        session_id=session_id,
-        timestamp=lesson.occurred_at,
-    )
+def _digest(*texts: str) -> str:
+    return sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _words(error: Exception) -> str:

@@ -17,7 +17,7 @@ from reflector.events.effects import (
     TagsBullet,
     UndoesMerge,
 )
-from reflector.events.kinds import EventType, Merge, Target, said
+from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.state import REDACTED, Data, Entry
 from reflector.playbook.change import Kind
 from reflector.playbook.names import section_slug
@@ -111,15 +111,15 @@ def _merger(data: Any) -> str:
 
 
 def _tag(data: Any) -> str:
-    how = (
-        "" if data.get("disposition") in ("counted", "neutral") else f" ({data.get('disposition')})"
-    )
-    return f"{data.get('name')} {data.get('tag')}{how}{unquoted_words(data)}"
+    disposition = data.get("disposition")
+    is_plain = disposition in ("counted", "neutral")
+    reason = "" if is_plain else f" ({disposition})"
+    return f"{data.get('name')} {data.get('tag')}{reason}{unquoted_words(data)}"
 
 
 def unquoted_words(tag: Any) -> str:
-    """Return what every screen adds to a verdict that counts without a quote, from its data; ""
-    for another.
+    """Return the words that every screen adds to a verdict that counts without a quote, from its
+    data; "" for another verdict.
     """
     return f" {WITHOUT_A_QUOTE}" if tag.get("unquoted") is True else ""
 
@@ -158,7 +158,7 @@ TYPES: Final = (
         meaning="The agent proposed a bullet, before there were proposals of every change.",
         fields={**_SECTION, **_ADVICE, "reason": f.needed(f.PROSE)},
         effect=ChangesNothing("its approval appends a `bullet.added` that points to it"),
-        summary=said("in {section}: {text}"),
+        summary=as_line("in {section}: {text}"),
         no_retraction="decide on it with `reflector proposals`",
         target=Target("the lesson that it is made of"),
         all_prose=True,
@@ -169,7 +169,7 @@ TYPES: Final = (
         meaning="A bullet was added, by a person or by the approval of a proposal.",
         fields={**_BULLET, "watched": f.FLAG},  # judged, but neither in the playbook nor told
         effect=AddsBullets(lambda data: [data] if "name" in data else []),
-        summary=said("{name} in {section}: {text}"),
+        summary=as_line("{name} in {section}: {text}"),
         id_is_name=True,
     ),
     _changed(
@@ -177,7 +177,7 @@ TYPES: Final = (
         meaning="A bullet has another text.",
         fields={**_NAMED, **_ADVICE},
         effect=ChangesBullet(lambda _, __, data: {"text": data.get("text", REDACTED)}),
-        summary=said("{name}: {text}"),
+        summary=as_line("{name}: {text}"),
     ),
     _changed(
         name=ev.BULLET_MOVED,
@@ -186,7 +186,7 @@ TYPES: Final = (
         effect=ChangesBullet(
             lambda _, __, data: {"section": section_slug(data.get("section", ""))}
         ),
-        summary=said("{name} to {section}"),
+        summary=as_line("{name} to {section}"),
     ),
     _changed(
         name=ev.BULLET_REMOVED,
@@ -210,7 +210,7 @@ TYPES: Final = (
         since=6,
         fields={**_NAMED, "watched": f.FLAG},
         effect=ChangesBullet(_restored),
-        summary=said("{name}"),
+        summary=as_line("{name}"),
     ),
     _changed(
         name=ev.BULLET_MERGED,
@@ -229,7 +229,7 @@ TYPES: Final = (
         since=6,
         fields=_NAMED,
         effect=UndoesMerge(),
-        summary=said("{name}"),
+        summary=as_line("{name}"),
     ),
     _changed(
         name=ev.BULLET_RECOUNTED,
@@ -242,14 +242,14 @@ TYPES: Final = (
         # versions take the counters as they were then.
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
         effect=Recounts(),
-        summary=said("{name} helpful={helpful} harmful={harmful}"),
+        summary=as_line("{name} helpful={helpful} harmful={harmful}"),
     ),
     EventType(
         name=ev.BULLET_ASSERTED,
         meaning="A bullet's counters were pinned at their present values.",
         fields={**_NAMED, "helpful": f.needed(f.NUMBER), "harmful": f.needed(f.NUMBER)},
         effect=ChangesNothing("`verify` compares the events with it"),
-        summary=said("{name} helpful={helpful} harmful={harmful}"),
+        summary=as_line("{name} helpful={helpful} harmful={harmful}"),
         merge=Merge.LOCAL,
         no_retraction="name a session, a reflection, a tag or a retraction",
         checked=True,

@@ -1,4 +1,5 @@
-"""What an event of a type changes: a handful of effects, of which each type has one.
+"""What an event of a type changes in the playbook or in its window: a handful of effects, of which
+each type has one.
 
 Invariant: the fold, the tables, a moment of the past and `verify` all ask the effect, so they
 cannot disagree about a type. A new type takes an effect that exists; a new effect is a change to
@@ -12,30 +13,32 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from reflector.events.event import Event
-from reflector.events.state import Data, Entry, Playbook, verdict
+from reflector.events.state import Completion, Data, Entry, Playbook, counted_verdict
 from reflector.playbook.bullet import is_counting
 
 
 class Effect:
-    """The base of all effects; `changes` says whether a bullet or a count may differ afterwards:
-    `last_updated` is the time of the last such event.
+    """The base of all effects.
+
+    changes  whether a bullet or a count may differ afterwards: `last_updated` is the time of the
+             last such event
     """
 
     changes: ClassVar[bool] = True
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         """Fold the event into the playbook."""
 
 
 @dataclass(frozen=True)
 class AddsBullets(Effect):
-    """Adds the bullets that `bullets` finds in the data."""
+    """Adds the bullets that `bullets` returns from the data."""
 
     bullets: Callable[[Data], Sequence[Data]]
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         book.baselines_at[event.event_id] = event.position
-        book.add(event, self.bullets(data))
+        book.add(event, self.bullets(facts))
 
 
 class MergesBullets(AddsBullets):
@@ -43,20 +46,17 @@ class MergesBullets(AddsBullets):
     taken changes nothing.
     """
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         book.baselines_at[event.event_id] = event.position
-        entries = book.entries
-        for bullet in self.bullets(data):
-            if bullet["name"] in entries:
+        for bullet in self.bullets(facts):
+            name = bullet["name"]
+            if name in book.entries:
                 continue
-            live = [
-                entries[n]
-                for n in data.get("sources", ())
-                if n in entries and entries[n].status == "live"
-            ]
+            sources = [book.entries.get(source) for source in facts.get("sources", ())]
+            live = [source for source in sources if source and source.status == "live"]
             book.add(event, [bullet])
-            for entry in live:
-                book.put(replace(entry, status="merged", removed_into=bullet["name"], reason=None))
+            for source in live:
+                book.put(replace(source, status="merged", removed_into=name, reason=None))
 
 
 class UndoesMerge(Effect):
@@ -64,12 +64,11 @@ class UndoesMerge(Effect):
     if it is live.
     """
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
-        name = data.get("name", "")
-        for source in book.sources(name):
-            one = book.entries[source]
-            # A reason is that of a removal since.
-            book.put(replace(one, status="removed" if one.reason else "live", removed_into=None))
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+        name = facts.get("name", "")
+        for source in map(book.entries.__getitem__, book.sources(name)):
+            status = "removed" if source.reason else "live"  # the reason of a removal since
+            book.put(replace(source, status=status, removed_into=None))
         entry = book.entries.get(name)
         if entry is not None and entry.status == "live":
             book.put(replace(entry, status="removed", removed_into=None, reason="unmerged"))
@@ -77,16 +76,17 @@ class UndoesMerge(Effect):
 
 @dataclass(frozen=True)
 class ChangesBullet(Effect):
-    """Changes fields of the bullet that the data names; `values` returns them. A name without a
-    bullet changes nothing.
+    """Changes fields of the bullet that the data names, to those that `values` returns.
+
+    A name without a bullet changes nothing.
     """
 
     values: Callable[[Event, Entry, Data], dict[str, object]]
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
-        entry = book.entries.get(data.get("name", ""))
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+        entry = book.entries.get(facts.get("name", ""))
         if entry is not None:
-            book.put(replace(entry, **self.values(event, entry, data)))  # type: ignore[arg-type]
+            book.put(replace(entry, **self.values(event, entry, facts)))  # type: ignore[arg-type]
 
 
 class Recounts(Effect):
@@ -94,16 +94,23 @@ class Recounts(Effect):
     the event that an undoing names with `since`.
     """
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
-        at = book.baselines_at.get(data.get("since", ""), event.position)
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+        since = book.baselines_at.get(facts.get("since", ""), event.position)
         book.baselines_at[event.event_id] = event.position
-        entry = book.entries.get(data.get("name", ""))
-        if entry is not None:
-            of = "baseline_" if at < event.position else ""
-            counters = {
-                f"baseline_{key}": data.get(f"{of}{key}", 0) for key in ("helpful", "harmful")
-            }
-            book.put(replace(entry, **counters, recounted_at=min(at, event.position)))
+        entry = book.entries.get(facts.get("name", ""))
+        if entry is None:
+            return
+        # An undoing states the baseline of then beside the counters of then.
+        prefix = "baseline_" if since < event.position else ""
+        helpful, harmful = facts.get(f"{prefix}helpful", 0), facts.get(f"{prefix}harmful", 0)
+        book.put(
+            replace(
+                entry,
+                baseline_helpful=helpful,
+                baseline_harmful=harmful,
+                recounted_at=min(since, event.position),
+            )
+        )
 
 
 class TagsBullet(Effect):
@@ -111,17 +118,15 @@ class TagsBullet(Effect):
 
     changes: ClassVar[bool] = False
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
-        if judged := verdict(data):
-            tag = (
-                event.position,
-                event.event_id,
-                data["tag"],
-                event.session_id,
-                event.reflection_id,
-            )
-            book.tags.setdefault(judged[0], []).append(tag)
-            book.updated_at = event.recorded_at
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+        verdict = counted_verdict(facts)
+        if verdict is None:
+            return
+        name, _ = verdict
+        ids = (event.session_id, event.reflection_id)
+        tag = (event.position, event.event_id, facts["tag"], *ids)
+        book.tags.setdefault(name, []).append(tag)
+        book.updated_at = event.recorded_at
 
 
 class RecordsWindow(Effect):
@@ -132,8 +137,10 @@ class RecordsWindow(Effect):
 
 @dataclass(frozen=True)
 class MovesWindow(Effect):
-    """Brings the target window to a state: `final` where the data says that it is final. A
-    completed one stays so.
+    """Brings the target window to a state; a completed window stays completed.
+
+    final     the state that data with `final` brings the window to; "" if that is `state`, too
+    attempts  how many failed attempts the event adds
     """
 
     state: str
@@ -142,35 +149,39 @@ class MovesWindow(Effect):
 
     changes: ClassVar[bool] = False
 
-    def state_by(self, data: Data) -> str:
-        """Return the state that an event with this data brings its window to, "" where it leaves
-        the window alone.
+    def state_by(self, facts: Data) -> str:
+        """Return the state that an event with this data brings its window to, "" if it leaves the
+        window alone.
         """
-        return self.final if self.final and data.get("final") else self.state
+        return self.final if self.final and facts.get("final") else self.state
 
 
 class GivesAnswer(MovesWindow):
-    """Holds what a backend answered about the target window, and what that took. One that is
-    `beside` the window's own reflection leaves its state alone: it may turn out to be no answer.
+    """Holds a backend's answer about the target window, and what that took.
+
+    An answer that is `beside` the window's own reflection leaves its state alone, because it may
+    turn out to be unreadable.
     """
 
-    def state_by(self, data: Data) -> str:
+    def state_by(self, facts: Data) -> str:
         """Return the state that an event with this data brings its window to."""
-        return "" if data.get("beside") is True else self.state
+        return "" if facts.get("beside") is True else self.state
 
 
 class CompletesReflection(MovesWindow):
-    """Completes the target window, and binds the tags behind it to the reflection."""
+    """Completes the target window, and binds the tags after it to the reflection."""
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         if event.reflection_id:
-            book.completed[event.reflection_id] = (event.position, event.event_id, event.target_id)
+            book.completed[event.reflection_id] = Completion(
+                event.position, event.event_id, event.target_id
+            )
 
 
 class Retracts(Effect):
     """Takes the target out of the count, or puts back what a retraction took out."""
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
         if event.target_id:
             book.retracted_by.setdefault(event.target_id, event.event_id)
 
@@ -178,9 +189,9 @@ class Retracts(Effect):
 class AdoptsPolicy(Effect):
     """Puts a counting policy in force."""
 
-    def apply(self, book: Playbook, event: Event, data: Data) -> None:
-        if is_counting(data.get("counting")):
-            book.adopted = data["counting"]
+    def apply(self, book: Playbook, event: Event, facts: Data) -> None:
+        if is_counting(facts.get("counting")):
+            book.adopted = facts["counting"]
 
 
 @dataclass(frozen=True)

@@ -98,52 +98,62 @@ def tx_of(meta: Mapping[str, Any]) -> str | None:
 
     An event that an import brought belongs to the import here, whatever command appended it first.
     """
-    came = meta.get(MERGED)
-    tx = (came if isinstance(came, Mapping) else meta).get(TX)
+    passage = meta.get(MERGED)
+    tx = (passage if isinstance(passage, Mapping) else meta).get(TX)
     return tx if isinstance(tx, str) else None
 
 
 def time_of(text: Any) -> datetime | None:
-    """Return a time as an event has it, in UTC; None for none."""
+    """Return the time that a text of an event states (ISO 8601), in UTC; None for another text.
+
+    A time without a zone is one in UTC.
+    """
     try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
         return None
 
 
 def written(time: datetime) -> str:
-    """Return a time in UTC as the ledger writes it: with microseconds, so that texts are in the
-    order of time.
+    """Return a time in UTC as the ledger writes it: with microseconds, so that the order of texts
+    is that of times.
     """
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def as_written(text: str) -> str:
     """Return a time of an event as the ledger writes it; a text that is not a time as it is."""
-    return written(found) if (found := time_of(text)) else text
+    time = time_of(text)
+    return written(time) if time else text
 
 
 def came_through(meta: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what an event's meta says of each ledger through which it came, the last one first."""
-    came = meta.get(MERGED)
-    while isinstance(came, Mapping):
-        yield came
-        came = came.get(MERGED)
+    """Yield an event's passages: the parts of its meta about the ledgers through which it came,
+    the last one first.
+    """
+    passage = meta.get(MERGED)
+    while isinstance(passage, Mapping):
+        yield passage
+        passage = passage.get(MERGED)
 
 
-def is_place(came: Mapping[str, Any]) -> bool:
-    """Return whether what an event's meta says of another ledger names a place there."""
-    texts = (came.get("recorded_at"), came.get("moment", ""), came.get("origin"), came.get(TX, ""))
-    is_there = all(isinstance(text, str) for text in texts) and type(came.get("position")) is int
-    return is_there and isinstance(came.get("renamed", {}), dict)
+def is_place(passage: Mapping[str, Any]) -> bool:
+    """Return whether a passage names a place in its ledger: origin, position and time."""
+    texts = [passage.get("recorded_at"), passage.get("origin")]
+    texts += [passage.get("moment", ""), passage.get(TX, "")]
+    if not all(isinstance(text, str) for text in texts):
+        return False
+    return type(passage.get("position")) is int and isinstance(passage.get("renamed", {}), dict)
 
 
 def first_moment(meta: Mapping[str, Any], own: Moment) -> Moment:
     """Return when and where an event was first appended; `own` if it came from no other ledger."""
-    for came in came_through(meta):
-        own = (came.get("moment", came["recorded_at"]), came["origin"], came["position"])
-    return own
+    moment = own
+    for passage in came_through(meta):
+        time = passage.get("moment", passage["recorded_at"])
+        moment = (time, passage["origin"], passage["position"])
+    return moment
 
 
 def first_origin(meta: Mapping[str, Any]) -> str:

@@ -20,16 +20,16 @@ from reflector.playbook.admissible import MAX_COUNT, text_fault
 from reflector.playbook.bullet import is_counting
 from reflector.playbook.names import SECTIONS, is_name
 
-_LONGEST_WORD: Final = 200
+_MAX_WORD_CHARACTERS: Final = 200
 _ID: Final = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
 _UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
-#: Names of a list that a line of the log shows.
-_SHOWN: Final = 8
+#: The names of a list that a line of the log shows.
+_MAX_SHOWN: Final = 8
 
 
 def pack_keys(keys: Iterable[int]) -> str:
-    """Base64 of the keys as big-endian signed 64-bit integers, in order."""
+    """Return the keys in their order as Base64 of big-endian signed 64-bit integers."""
     packed = array("q", keys)
     if sys.byteorder == "little":
         packed.byteswap()
@@ -37,7 +37,11 @@ def pack_keys(keys: Iterable[int]) -> str:
 
 
 def unpack_keys(text: str) -> array[int]:
-    """Return the keys of `pack_keys`. Raises ValueError for a text that it did not make."""
+    """Return the keys that `pack_keys` packed.
+
+    Raises:
+        ValueError: `pack_keys` did not make the text.
+    """
     packed = array("q")
     packed.frombytes(b64decode(text, validate=True))
     if sys.byteorder == "little":
@@ -45,31 +49,31 @@ def unpack_keys(text: str) -> array[int]:
     return packed
 
 
-def _that(holds: Callable[[Any], object], what: str) -> Fault:
-    """Return the check that a value is what `what` says."""
-    return lambda value: None if holds(value) else f"must be {what}"
+def _must_be(description: str, holds: Callable[[Any], object]) -> Fault:
+    """Return the check that a value is as described: that `holds` is true of it."""
+    return lambda value: None if holds(value) else f"must be {description}"
 
 
 def _or_null(fault: Fault) -> Fault:
     return lambda value: None if value is None else fault(value)
 
 
-def list_of(fault: Fault, what: str) -> Fault:
+def list_of(fault: Fault, noun: str) -> Fault:
     """Return the check that a value is a list of values that pass a check."""
-    return _that(
-        lambda value: isinstance(value, list) and not any(map(fault, value)), f"a list of {what}"
+    return _must_be(
+        f"a list of {noun}", lambda value: isinstance(value, list) and not any(map(fault, value))
     )
 
 
 def _whole_number(most: int) -> Fault:
-    return _that(
-        lambda value: type(value) is int and 0 <= value <= most,
+    return _must_be(
         f"a whole number from 0 to {most:,}",
+        lambda value: type(value) is int and 0 <= value <= most,
     )
 
 
 def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
+    return isinstance(value, str) and len(value) <= _MAX_WORD_CHARACTERS and value.isprintable()
 
 
 def _is_unit(value: Any) -> bool:
@@ -78,27 +82,31 @@ def _is_unit(value: Any) -> bool:
     return type(value) is int and value in (0, 1)
 
 
-def _keys(value: Any) -> str | None:
+def _keys_fault(value: Any) -> str | None:
+    if value is None:
+        return None
     try:
-        unpack_keys(value) if value is not None else None
+        unpack_keys(value)
     except (ValueError, TypeError) as error:
         return f"must be packed record keys ({error})"
     return None
 
 
 def _is_merged(entry: Any) -> bool:
-    """Return whether an entry is (position, id, time); earlier versions appended the leaf of the
-    event.
+    """Return whether an entry is (position, id, time).
+
+    Earlier versions appended the leaf of the event.
     """
-    sound = isinstance(entry, list) and len(entry) in (3, 4) and type(entry[0]) is int
-    return sound and all(isinstance(text, str) for text in entry[1:])
+    if not isinstance(entry, list) or len(entry) not in (3, 4):
+        return False
+    position, *texts = entry
+    return type(position) is int and all(isinstance(text, str) for text in texts)
 
 
-def _renamed(value: Any) -> str | None:
-    sound = isinstance(value, dict) and all(
-        is_name(name) for pair in value.items() for name in pair
-    )
-    return None if sound else "must map names of bullets to names of bullets"
+def _renames_fault(value: Any) -> str | None:
+    if isinstance(value, dict) and all(map(is_name, (*value, *value.values()))):
+        return None
+    return "must map names of bullets to names of bullets"
 
 
 def _any(_: object) -> bool:
@@ -111,54 +119,54 @@ def _is_phrase(text: str) -> bool:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = [f"… and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
-    return ", ".join([*names[:_SHOWN], *more])
+    """Return the first eight names of a list, and how many more it has."""
+    hidden = len(names) - _MAX_SHOWN
+    rest = [f"… and {hidden} more"] if hidden > 0 else []
+    return ", ".join([*names[:_MAX_SHOWN], *rest])
 
 
 def one_of(*values: str | None) -> Field:
     """Return the field of a word that is one of these; a newer version may have written another
     one.
     """
-    return Field(
-        _that(lambda value: value in values, f"one of {', '.join(map(str, values))}"),
-        shape=_text_or_null,
-    )
+    fault = _must_be(f"one of {', '.join(map(str, values))}", lambda value: value in values)
+    return Field(fault, shape=_text_or_null)
 
 
 def bounded(most: int, *, null: bool = False) -> Field:
-    """Return the field of a text that somebody wrote, of so many characters at most; `null`
-    allows none.
+    """Return the field of a text that somebody wrote, of at most so many characters.
+
+    null  whether the value may be null
     """
-    fault = _that(
-        lambda value: isinstance(value, str) and len(value) <= most,
+    fault = _must_be(
         f"a text of at most {most:,} characters",
+        lambda value: isinstance(value, str) and len(value) <= most,
     )
-    return Field(
-        _or_null(fault) if null else fault, prose=_any, shape=_text_or_null if null else _text
+    if null:
+        return Field(_or_null(fault), prose=_any, shape=_text_or_null)
+    return Field(fault, prose=_any, shape=_text)
+
+
+def several(element: Field, most: int, noun: str) -> Field:
+    """Return the field of a list of at most so many values, each as `element` is."""
+    listed = list_of(element.fault, noun)
+    bound = _must_be(f"a list of at most {most:,} {noun}", lambda value: len(value) <= most)
+    return element._replace(
+        fault=lambda value: listed(value) or bound(value),
+        shape=list_of(element.shape or element.fault, noun),
     )
 
 
-def several(one: Field, most: int, what: str) -> Field:
-    """Return the field of a list of so many values at most, each as `one` is."""
-    of_list = list_of(one.fault, what)
-    bound = _that(lambda value: len(value) <= most, f"a list of at most {most:,} {what}")
-    return one._replace(
-        fault=lambda value: of_list(value) or bound(value),
-        shape=list_of(one.shape or one.fault, what),
-    )
-
-
-def loose(one: Field) -> Field:
+def loose(field: Field) -> Field:
     """Return the field as one that is read whatever it holds: a model's word for it was kept as
     it came.
     """
-    return one._replace(shape=_that(_any, ""))
+    return field._replace(shape=_must_be("", _any))
 
 
-def needed(one: Field) -> Field:
+def needed(field: Field) -> Field:
     """Return the field as one without which an object is refused."""
-    return one._replace(needed=True)
+    return field._replace(needed=True)
 
 
 def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
@@ -166,16 +174,18 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
     return Field(list_of(_object, "objects") if several else _object, within=fields)
 
 
-_text: Final = _that(lambda value: isinstance(value, str), "a text")
-_stored: Final = _that(
-    lambda value: isinstance(value, str) and "\0" not in value, "a text without NUL"
+_text: Final = _must_be("a text", lambda value: isinstance(value, str))
+_stored: Final = _must_be(
+    "a text without NUL", lambda value: isinstance(value, str) and "\0" not in value
 )
-_text_or_null: Final = _that(
-    lambda value: value is None or isinstance(value, str), "a text or null"
+_text_or_null: Final = _must_be(
+    "a text or null", lambda value: value is None or isinstance(value, str)
 )
-_object: Final = _that(lambda value: isinstance(value, dict), "an object")
-_name: Final = _that(is_name, "the name of a bullet, such as pat-001")
-_word: Final = _or_null(_that(_is_word, f"null or at most {_LONGEST_WORD} printable characters"))
+_object: Final = _must_be("an object", lambda value: isinstance(value, dict))
+_name: Final = _must_be("the name of a bullet, such as pat-001", is_name)
+_word: Final = _or_null(
+    _must_be(f"null or at most {_MAX_WORD_CHARACTERS} printable characters", _is_word)
+)
 
 TEXT: Final = Field(_text)
 TEXT_OR_NULL: Final = Field(_text_or_null)
@@ -198,17 +208,17 @@ NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_or_null(_stored)
 NAMES: Final = Field(
     list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names"))
 )
-COUNTING: Final = Field(_that(is_counting, "a counting policy"), shape=_text)
-RECORD_KEYS: Final = Field(_keys)
-MERGED_EVENTS: Final = Field(list_of(_that(_is_merged, ""), "merged events"))
-RENAMED: Final = Field(_renamed, shape=_object)
+COUNTING: Final = Field(_must_be("a counting policy", is_counting), shape=_text)
+RECORD_KEYS: Final = Field(_keys_fault)
+MERGED_EVENTS: Final = Field(list_of(_must_be("", _is_merged), "merged events"))
+RENAMED: Final = Field(_renames_fault, shape=_object)
 EVENT_ID: Final = Field(
-    _that(
-        lambda value: isinstance(value, str) and _ID.fullmatch(value),
+    _must_be(
         "the id of an event, 32 hex digits",
+        lambda value: isinstance(value, str) and _ID.fullmatch(value),
     ),
     shape=_text,
 )
 #: A score or a share: not an integer is stored as text with six decimals.
-UNIT: Final = Field(_that(_is_unit, "a number from 0 to 1"))
-FLAG: Final = Field(_that(lambda value: isinstance(value, bool), "true or false"))
+UNIT: Final = Field(_must_be("a number from 0 to 1", _is_unit))
+FLAG: Final = Field(_must_be("true or false", lambda value: isinstance(value, bool)))

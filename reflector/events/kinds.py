@@ -1,26 +1,31 @@
 """An event type as one value: everything that the program knows of a type, and of its data,
 field by field.
+
+The modules beside this one list the types, and `registry` collects them. Append, reader, redaction
+and merge ask a type; no other list of types or fields exists.
 """
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reflector.events.effects import Effect
 from reflector.events.state import Data
 
+#: Returns a message for a value that is wrong, None for one that is right.
 Fault = Callable[[Any], str | None]
 
 
 class Field(NamedTuple):
     """One field of an object.
 
-    fault      returns a message for a value that is wrong, None for one that is right
+    fault      the check that admits a value
     needed     an object without the field is refused
     prose      returns whether a text of the field was written by somebody, so that a redaction
                erases it; the value may be a list of texts
@@ -41,11 +46,12 @@ class Field(NamedTuple):
     shape: Fault | None = None
 
 
-def all_fields(fields: Mapping[str, Field]) -> Iterator[Field]:
-    """Yield the fields of an object, and those of the objects within."""
-    for one in fields.values():
-        yield one
-        yield from all_fields(one.within)
+def all_fields(fields: Mapping[str, Field]) -> list[Field]:
+    """Return the fields of an object, and those of the objects within."""
+    flat = list(fields.values())
+    for field in flat:
+        flat += field.within.values()  # the loop comes to them, too
+    return flat
 
 
 class Target(NamedTuple):
@@ -76,12 +82,12 @@ class _Known(dict[str, Any]):
         return None
 
 
-def said(form: str) -> Callable[[Data], str]:
-    """Return the summary of data in a form that names its fields, such as `{name}: {text}`."""
-    return lambda data: form.format_map(_Known(data))
+def as_line(form: str) -> Callable[[Data], str]:
+    """Return a function from data to one line in a form of its fields, such as `{name}: {text}`."""
+    return lambda facts: form.format_map(_Known(facts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EventType:
     """One type of event.
 
@@ -114,47 +120,57 @@ class EventType:
     checked: bool = False
     id_is_name: bool = False
 
-    @property
+    @cached_property
     def holds_prose(self) -> bool:
         """Whether a redaction has something to erase."""
-        return any(one.prose is not None for one in all_fields(self.fields))
+        return any(field.prose for field in all_fields(self.fields))
 
-    def fault(self, data: Data) -> str | None:
-        """Return the first thing that is wrong with an event's data, None where nothing is."""
-        return _fault(self.fields, data, "")
+    def fault(self, facts: Data) -> str | None:
+        """Return the first fault of an event's data; None for data that is admitted."""
+        return _first_fault(self.fields, facts, "")
 
-    def unreadable(self, data: Data) -> str | None:
-        """Return why data cannot be read as this type's, None where it can: the one check of an
-        event that is read.
+    def unreadable(self, facts: Data) -> str | None:
+        """Return why data cannot be read as this type's; None for data that can.
+
+        It is the one check of an event that is read.
         """
-        return _fault(self.fields, data, "", reads=True, has_needed=self.checked)
+        return _first_fault(self.fields, facts, "", reads=True, has_needed=self.checked)
 
 
-def _fault(
+def _first_fault(
     fields: Mapping[str, Field],
-    value: Data,
-    where: str,
+    facts: Data,
+    path: str,
     *,
     reads: bool = False,
     has_needed: bool = True,
 ) -> str | None:
-    for name, one in fields.items():
-        if name not in value:
-            if one.needed and has_needed:
-                return f"{where}{name} is missing"
+    """Return the first fault of an object whose own place in the data is `path`.
+
+    reads       check the shape of a field that has one, not its admission
+    has_needed  an object that lacks a needed field is at fault
+    """
+    for name, field in fields.items():
+        if name not in facts:
+            if field.needed and has_needed:
+                return f"{path}{name} is missing"
             continue
-        found = value[name]
-        if what := (one.shape if reads and one.shape is not None else one.fault)(found):
-            return f"{where}{name} is {_show.repr(found)}: {what}"
-        if not one.within:
+        value = facts[name]
+        check = field.fault
+        if reads and field.shape is not None:
+            check = field.shape
+        if fault := check(value):
+            return f"{path}{name} is {_shortener.repr(value)}: {fault}"
+        if not field.within:
             continue
-        # Of an import, people count the bullets from 1.
-        for number, inner in enumerate(found, start=1) if isinstance(found, list) else [(0, found)]:
-            place = f"{name} {number}: " if number else f"{name}."
-            if fault := _fault(one.within, inner, place, reads=reads, has_needed=has_needed):
+        objects = value if isinstance(value, list) else [value]
+        for number, inner in enumerate(objects, start=1):  # people count the bullets from 1
+            place = f"{name} {number}: " if objects is value else f"{name}."
+            fault = _first_fault(field.within, inner, place, reads=reads, has_needed=has_needed)
+            if fault:
                 return fault
     return None
 
 
-_show = reprlib.Repr()
-_show.maxstring = _show.maxother = _show.maxlong = 60
+_shortener = reprlib.Repr()
+_shortener.maxstring = _shortener.maxother = _shortener.maxlong = 60

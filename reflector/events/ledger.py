@@ -7,7 +7,7 @@ from typing import Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import AdoptsPolicy, ChangesNothing
-from reflector.events.kinds import EventType, Merge, Target, said
+from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.sessions import reason
 
 TYPES: Final = (
@@ -30,7 +30,7 @@ TYPES: Final = (
             "reason": f.PROSE_OR_NULL,
         },
         effect=AdoptsPolicy(),
-        summary=said("counting {counting}"),
+        summary=as_line("counting {counting}"),
         no_retraction="go back with `reflector ledger policy`",
         target=Target("the adoption that it takes back"),
     ),
@@ -49,9 +49,9 @@ TYPES: Final = (
             "renamed": f.needed(f.RENAMED),
         },
         effect=ChangesNothing("it says where the events before it come from"),
-        summary=lambda data: (
-            f"{data.get('playbook')} of {str(data.get('origin'))[:8]}, up to its position "
-            f"{data.get('position')}"
+        summary=lambda facts: (
+            f"{facts.get('playbook')} of {str(facts.get('origin'))[:8]}, up to its position "
+            f"{facts.get('position')}"
         ),
         no_retraction="name a session, a reflection, a tag or a retraction",
         checked=True,
@@ -65,7 +65,7 @@ TYPES: Final = (
         since=7,
         fields={"to": f.needed(f.TEXT)},
         effect=ChangesNothing("the database refuses every event behind it but `ledger.arrived`"),
-        summary=said("to {to}"),
+        summary=as_line("to {to}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on elsewhere",
         checked=True,
@@ -76,7 +76,7 @@ TYPES: Final = (
         since=7,
         fields={"at": f.needed(f.TEXT)},
         effect=ChangesNothing("it opens the history behind its target"),
-        summary=said("at {at}"),
+        summary=as_line("at {at}"),
         merge=Merge.LOCAL,
         no_retraction="the playbook went on here",
         target=Target("the `ledger.moved` before it", required=True),

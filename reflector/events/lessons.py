@@ -18,7 +18,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
-from reflector.events.kinds import EventType, Target, said
+from reflector.events.kinds import EventType, Target, as_line
 
 #: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what
 #: it adds to the confidence.
@@ -58,24 +58,25 @@ _NEEDED_EVIDENCE: Final = f.needed(_EVIDENCE)
 _WHY: Final = f.bounded(MAX_LESSON)
 
 
-def _outcome(data: Any) -> str:
-    why = f": {data['why']}" if data.get("why") else ""
-    return f"{data.get('kind')}, by {data.get('source')}{why}"
+def _outcome(facts: Any) -> str:
+    why = f": {facts['why']}" if facts.get("why") else ""
+    return f"{facts.get('kind')}, by {facts.get('source')}{why}"
 
 
-def _told(data: Any) -> str:
-    told = [*data.get("bullets", ()), *(lesson[:12] for lesson in data.get("lessons", ()))]
-    return f"{f.first_of(told) or 'nothing'}, by {data.get('via')}"
+def _told(facts: Any) -> str:
+    advice = [*facts.get("bullets", ()), *(lesson[:12] for lesson in facts.get("lessons", ()))]
+    return f"{f.first_of(advice) or 'nothing'}, by {facts.get('via')}"
 
 
-def _decision(data: Any) -> str:
-    because = data.get("trigger") or data.get("reason")
-    return f"{'reflects' if data.get('reflects') else 'passes'}{f': {because}' if because else ''}"
+def _decision(facts: Any) -> str:
+    verb = "reflects" if facts.get("reflects") else "passes"
+    reason = facts.get("trigger") or facts.get("reason")
+    return f"{verb}: {reason}" if reason else verb
 
 
-def _revision(data: Any) -> str:
-    how = "improved" if data.get("improved") else "did not improve"
-    return f"{how}, from {data.get('initial')} to {data.get('retried')}"
+def _revision(facts: Any) -> str:
+    change = "improved" if facts.get("improved") else "did not improve"
+    return f"{change}, from {facts.get('initial')} to {facts.get('retried')}"
 
 
 #: The type of an event about lessons, which can be retracted where it does not say why not.
@@ -99,7 +100,7 @@ TYPES: Final = (
             "test_report": _EVIDENCE,
         },
         effect=RecordsWindow(),
-        summary=said("{dataset}, {status}: {query}"),
+        summary=as_line("{dataset}, {status}: {query}"),
     ),
     _type(
         name=ev.LESSON_RECORDED,
@@ -137,7 +138,7 @@ TYPES: Final = (
             "embed": f.FLAG,
         },
         effect=ChangesNothing("what it is worth follows from its outcomes"),
-        summary=said("{kind}: {text}"),
+        summary=as_line("{kind}: {text}"),
         target=Target("the window that it was learned from"),
     ),
     _type(

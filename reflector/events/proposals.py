@@ -14,7 +14,7 @@ from typing import Any, Final
 from reflector.events import event as ev
 from reflector.events import fields as f
 from reflector.events.effects import ChangesNothing
-from reflector.events.kinds import EventType, Target, said
+from reflector.events.kinds import EventType, Target, as_line
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
@@ -48,6 +48,11 @@ CHANGE: Final = {
 
 def _change(data: Any) -> str:
     return Change.from_data(data["change"]).line
+
+
+def _rejection(data: Any) -> str:
+    verb, reason = str(data.get("how")), data.get("reason")
+    return f"{verb}: {reason}" if reason else verb
 
 
 _type: Final = partial(EventType, since=6, checked=True)
@@ -95,9 +100,7 @@ TYPES: Final = (
             "keep": f.NAMES,
         },
         effect=ChangesNothing("a rejected change is not applied"),
-        summary=lambda data: (
-            (f"{data.get('how')}: {data['reason']}") if data.get("reason") else str(data.get("how"))
-        ),
+        summary=_rejection,
         no_retraction="propose the change again, or make it by hand",
         target=Target("the proposal", required=True, once=True),
     ),
@@ -111,7 +114,7 @@ TYPES: Final = (
             "reason": f.PROSE,
         },
         effect=ChangesNothing("a change that did harm gets a proposal to revert it"),
-        summary=said("{verdict} after {told} sessions that were told it"),
+        summary=as_line("{verdict} after {told} sessions that were told it"),
         no_retraction="a measurement counts nothing",
         target=Target("the approval, or the change by hand", required=True, once=True),
     ),
@@ -127,7 +130,7 @@ TYPES: Final = (
             "quote": f.needed(f.bounded(MAX_QUOTE)),
         },
         effect=ChangesNothing("a person decides on the proposal that follows from it"),
-        summary=said("{kind}: {text}"),
+        summary=as_line("{kind}: {text}"),
         no_retraction="a wish counts nothing; decide on its proposal with `reflector proposals`",
         target=Target("the window", required=True),
     ),

@@ -1,8 +1,8 @@
 """Events about sessions and their reflections: windows, what became of them, evidence that was
-taken back, and trials.
+taken back, and trials; and the readers of their data.
 
-Invariant: an outcome knows no arm, and a trial's opening says everything that decides one, before
-the first session.
+Invariant: an outcome knows no arm, and a trial's opening states everything that decides an arm,
+before the first session. Models and agents word some of the data, so a reader takes any type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reflector.events.effects import (
     RecordsWindow,
     Retracts,
 )
-from reflector.events.kinds import EventType, Target, said
+from reflector.events.kinds import EventType, Target, as_line
 
 _WINDOW: Final = Target("the window")
 _NAME_IT: Final = "name its reflection, or the session"
@@ -35,68 +35,81 @@ _ENDING: Final = f.one_of("passes", "fails", None)
 _ARM: Final = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
 
 
-def _window(data: Any) -> str:
-    parts = [f"{data.get('window', {}).get('records')} records by {data.get('trigger')}"]
-    parts += [
-        f"{key} {f.first_of(data[key])}" for key in ("cited", "retired", "unknown") if data.get(key)
-    ]
+def _window(facts: Any) -> str:
+    parts = [f"{facts.get('window', {}).get('records')} records by {facts.get('trigger')}"]
+    for key in ("cited", "retired", "unknown"):
+        if facts.get(key):
+            parts.append(f"{key} {f.first_of(facts[key])}")
     return "; ".join(parts)
 
 
-def _came(data: Any) -> str:
-    ran = [f"{what} {data[what]}" for what in ("tests", "build") if data.get(what)]
-    return "; ".join([f"{data.get('corrections')} of {data.get('turns')} turns corrected", *ran])
+def _outcome(facts: Any) -> str:
+    parts = [f"{facts.get('corrections')} of {facts.get('turns')} turns corrected"]
+    parts += [f"{key} {facts[key]}" for key in ("tests", "build") if facts.get(key)]
+    return "; ".join(parts)
 
 
-def reason(data: Any) -> str:
+def _trial_line(facts: Any) -> str:
+    withheld = f.first_of(facts.get("bullets") or ["the playbook"])
+    return f"without {withheld} until {facts.get('until')}"
+
+
+def reason(facts: Any) -> str:
     """Return the reason that an event states."""
-    return str(data.get("reason") or "")
+    return str(facts.get("reason") or "")
 
 
 def said_wrong(recorded: Any, name: Any) -> str | None:
-    """Return why the agent called a bullet wrong in a window, from the window's data; None where
-    it did not.
+    """Return the agent's reason to call a bullet wrong in a window, from the window's data; None if
+    the agent did not.
     """
-    return next(
-        (str(one.get("why", "")) for one in recorded.get("said", ()) if one.get("name") == name),
-        None,
-    )
+    for remark in recorded.get("said", ()):
+        if remark.get("name") == name:
+            return str(remark.get("why", ""))
+    return None
 
 
 def unknown_speakers(recorded: Any) -> dict[str, int]:
     """Return how many messages of a window have an unknown speaker, from its data: by the tag
-    that they stand in.
+    around them.
     """
     unread = recorded.get("unread")
     tags = unread.get("unknown_tags") if isinstance(unread, dict) else None
-    found = tags.items() if isinstance(tags, dict) else ()
-    return {
-        tag if tag == QUEUED else f"<{tag}>": count for tag, count in found if type(count) is int
-    }
+    if not isinstance(tags, dict):
+        return {}
+    counts = {tag: count for tag, count in tags.items() if type(count) is int}
+    return {tag if tag == QUEUED else f"<{tag}>": count for tag, count in counts.items()}
 
 
 def rationale_of(completed: Any, tag: Any) -> str | None:
-    """Return why a tag was given, from its data and that of its reflection's completion; None where
-    nobody says it.
-
-    An entry may lack its parts, and an index be of any type.
+    """Return the reason for a tag, from its data and that of its reflection's completion; None if
+    the judge gave none.
     """
-    rationale: str | None = _said_of(completed, tag).get("rationale")
+    rationale: str | None = _entry_of(completed, tag).get("rationale")
     return rationale
 
 
 def quoted_in(completed: Any, tag: Any) -> dict[str, Any]:
-    """Return what a tag rests on, from the same data: whose `words`, the `quote`, its `turn`,
-    how `sure` it is.
+    """Return the evidence of a tag, from the same data: whose `words`, the `quote`, its `turn`,
+    how `sure` the judge is.
     """
-    said = _said_of(completed, tag)
-    texts = {key: said[key] for key in ("words", "quote", "sure") if isinstance(said.get(key), str)}
-    return texts | ({"turn": said["turn"]} if type(said.get("turn")) is int else {})
+    entry = _entry_of(completed, tag)
+    evidence = {key: entry[key] for key in ("words", "quote", "sure") if _is_text(entry.get(key))}
+    if type(entry.get("turn")) is int:
+        evidence["turn"] = entry["turn"]
+    return evidence
 
 
-def _said_of(completed: Any, tag: Any) -> Any:
-    said = completed.get("rationales", ())
-    return next((one for one in said if "index" in one and one["index"] == tag.get("index")), {})
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _entry_of(completed: Any, tag: Any) -> Any:
+    """Return the part of an answer that gave a tag: the one with its index."""
+    for entry in completed.get("rationales", ()):
+        if "index" in entry and entry["index"] == tag.get("index"):
+            return entry
+    return {}
 
 
 TYPES: Final = (
@@ -157,7 +170,7 @@ TYPES: Final = (
             "unasked": f.NAMES,  # those for which a check had no room
         },
         effect=GivesAnswer("answered"),
-        summary=said("{backend} ({model}), {mode}"),
+        summary=as_line("{backend} ({model}), {mode}"),
         no_retraction=_NAME_IT,
         target=_WINDOW,
         all_prose=True,
@@ -175,7 +188,7 @@ TYPES: Final = (
             ),
         },
         effect=CompletesReflection("completed"),
-        summary=lambda data: str(data.get("analysis") or ""),
+        summary=lambda facts: str(facts.get("analysis") or ""),
         no_retraction="",
         target=Target("the window", required=True),
         all_prose=True,
@@ -185,7 +198,7 @@ TYPES: Final = (
         meaning="A reflection failed, for now or finally.",
         fields={"stage": f.needed(f.TEXT), "message": f.needed(f.PROSE), "attempts": f.NUMBER},
         effect=MovesWindow("failed", final="given_up", attempts=1),
-        summary=said("{stage}: {message}"),
+        summary=as_line("{stage}: {message}"),
         no_retraction=_NAME_IT,
         target=_WINDOW,
     ),
@@ -211,7 +224,7 @@ TYPES: Final = (
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
         effect=ChangesNothing("`double-counts` lists which sessions begin with copies"),
-        summary=said("{records} records are copies of session {of}"),
+        summary=as_line("{records} records are copies of session {of}"),
         no_retraction="it counts nothing",
         target=Target("the first window of the other session", required=True),
         checked=True,
@@ -235,7 +248,7 @@ TYPES: Final = (
             "rules": f.needed(f.WORD),
         },
         effect=ChangesNothing("`trial status` compares sessions by it"),
-        summary=_came,
+        summary=_outcome,
         no_retraction="an outcome is a fact; retract the session's verdicts",
         target=Target("the window", required=True),
     ),
@@ -254,10 +267,7 @@ TYPES: Final = (
             "key": f.needed(f.WORD),
         },
         effect=ChangesNothing("the hook withholds by it, and no count changes"),
-        summary=lambda data: (
-            f"without {f.first_of(data.get('bullets') or ['the playbook'])} "
-            f"until {data.get('until')}"
-        ),
+        summary=_trial_line,
         no_retraction="end it with `reflector trial stop`",
     ),
     _trial(
@@ -273,7 +283,7 @@ TYPES: Final = (
             "sessions": f.needed(f.WORD),
         },
         effect=ChangesNothing("every session is told the playbook again"),
-        summary=said("{verdict}"),
+        summary=as_line("{verdict}"),
         no_retraction="open another trial with `reflector trial start`",
         target=Target("the trial", required=True),
     ),

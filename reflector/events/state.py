@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from reflector.events.event import Event
 from reflector.playbook.bullet import DEFAULT, MAX_TAGS, Bullet, Counting, member
@@ -70,6 +70,14 @@ class Entry:
 CountedTag = tuple[int, str, str, str | None, str | None]
 
 
+class Completion(NamedTuple):
+    """The event that completed a reflection, and the window that it is about."""
+
+    position: int
+    event_id: str
+    window_id: str | None
+
+
 @dataclass(slots=True)
 class Playbook:
     """The state after some events. Read it through `bullets` and `entries`; only effects of
@@ -82,8 +90,8 @@ class Playbook:
     entries: dict[str, Entry] = field(default_factory=dict)
     last_ordinal: int = 0
     tags: dict[str, list[CountedTag]] = field(default_factory=dict)
-    #: Position, id and window of each reflection's completion, by the reflection.
-    completed: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
+    #: By the id of the reflection.
+    completed: dict[str, Completion] = field(default_factory=dict)
     #: The retraction of each event that has one, by its id.
     retracted_by: dict[str, str] = field(default_factory=dict)
     #: The positions of the events that may set baselines, by their ids.
@@ -96,11 +104,14 @@ class Playbook:
             self.put(entry)
 
     def put(self, entry: Entry) -> None:
-        """Set what a bullet is. A text that a file brought before may hold NUL, which no server
-        stores.
+        """Set a bullet's entry, without the NUL of its texts.
+
+        Files brought NUL into the events of earlier versions, and no server stores it.
         """
-        if odd := [name for name in ("text", "reason") if "\0" in str(getattr(entry, name))]:
-            entry = replace(entry, **{name: getattr(entry, name).replace("\0", "") for name in odd})
+        for name in ("text", "reason"):
+            text = getattr(entry, name)
+            if text and "\0" in text:
+                entry = replace(entry, **{name: text.replace("\0", "")})
         before = self.entries.get(entry.name)
         self.entries[entry.name] = entry
         if before is not None and before.heir is not None:
@@ -115,77 +126,89 @@ class Playbook:
         """
         first = self.last_ordinal + 1
         for ordinal, bullet in enumerate(bullets, start=first):
-            name, baseline = bullet["name"], (bullet.get("helpful", 0), bullet.get("harmful", 0))
+            name = bullet["name"]
+            status = "watched" if bullet.get("watched") else "live"
+            counts: dict[str, Any] = {
+                "recounted_at": event.position,
+                "baseline_helpful": bullet.get("helpful", 0),
+                "baseline_harmful": bullet.get("harmful", 0),
+                "status": status,
+            }
             if name not in self.entries:
                 section = section_slug(bullet["section"])
-                at = event.position
-                status = "watched" if bullet.get("watched") else "live"
-                self.put(
-                    Entry(name, section, bullet["text"], at, ordinal, at, *baseline, status=status)
-                )
+                place = (event.position, ordinal)
+                self.put(Entry(name, section, bullet["text"], *place, **counts))
                 self.last_ordinal = ordinal
-            elif self.entries[name].status == "watched" and not bullet.get("watched"):
-                up, down = baseline
-                entry = replace(self.entries[name], status="live", recounted_at=event.position)
-                self.put(replace(entry, baseline_helpful=up, baseline_harmful=down))
+            elif self.entries[name].status == "watched" and status == "live":
+                self.put(replace(self.entries[name], **counts))
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one: itself and all that lead to it. Of each
-        only what is behind the position counts, at which the counters of one that it leads to were
-        set.
+        """Return the bullets whose evidence counts for one, each with the position after which its
+        evidence does: itself and all that lead to it.
+
+        Counters that were set by hand hold the evidence of the sources up to then.
         """
-        found = {name: 0}
-        names = [name]
-        for one in names:
-            entry = self.entries[one]
-            after = max(
-                found[one], entry.recounted_at if entry.recounted_at > entry.position else 0
-            )
+        family = {name: 0}
+        to_visit = [name]
+        for member_name in to_visit:
+            entry = self.entries[member_name]
+            after = family[member_name]
+            if entry.recounted_at > entry.position:
+                after = max(after, entry.recounted_at)
             # A forged ledger may hold a circle.
-            sources = [source for source in self.sources(one) if source not in found]
-            names += sources
-            found |= dict.fromkeys(sources, after)
-        return found
+            sources = [source for source in self.sources(member_name) if source not in family]
+            to_visit += sources  # the loop comes to them, too
+            family |= dict.fromkeys(sources, after)
+        return family
 
     def sources(self, name: str) -> tuple[str, ...]:
         """Return the bullets that were merged into one and point to it."""
         return tuple(self._sources.get(name, ()))
 
     def baseline(self, family: Mapping[str, int]) -> tuple[int, int]:
-        """Return the baselines of a family added up; one that a later count of the whole holds
-        is left out.
+        """Return the baselines of a family added up, without those that a later count of the whole
+        holds.
         """
-        entries = ((self.entries[name], after) for name, after in family.items())
-        counts = [entry.baseline for entry, after in entries if entry.recounted_at > after]
-        return sum(helpful for helpful, _ in counts), sum(harmful for _, harmful in counts)
+        entries = [
+            self.entries[name]
+            for name, after in family.items()
+            if self.entries[name].recounted_at > after
+        ]
+        helpful = sum(entry.baseline_helpful for entry in entries)
+        return helpful, sum(entry.baseline_harmful for entry in entries)
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
         """Return the bullets for which the evidence of one counts besides itself, the nearest
-        first; of evidence at a position, those whose counters were not set behind it.
+        first.
+
+        position  of the evidence: the bullets whose counters were set after it do not count it
         """
-        found: list[str] = []
-        entry = self.entries.get(name)
-        while entry is not None and entry.heir in self.entries and entry.heir not in (name, *found):
-            entry = self.entries[entry.heir]
-            if (
-                position is not None
-                and entry.position < entry.recounted_at
-                and position <= entry.recounted_at
-            ):
+        heirs: list[str] = []
+        heir = self._heir_of(name)
+        while heir is not None and heir.name not in (name, *heirs):  # a circle, if forged
+            is_recounted = heir.position < heir.recounted_at
+            if position is not None and is_recounted and position <= heir.recounted_at:
                 break
-            found.append(entry.name)
-        return found
+            heirs.append(heir.name)
+            heir = self._heir_of(heir.name)
+        return heirs
+
+    def _heir_of(self, name: str) -> Entry | None:
+        entry = self.entries.get(name)
+        if entry is None or entry.heir is None:
+            return None
+        return self.entries.get(entry.heir)
 
     def active(self, event_id: str) -> bool:
         """Return whether no active retraction covers the event."""
         # Each event is retracted at most once, so the retractions of retractions are a line.
         active = True
-        by = self.retracted_by.get(event_id)
-        met: set[str] = set()
-        while by is not None and by not in met:
-            met.add(by)  # a forged ledger may hold a circle
+        retraction = self.retracted_by.get(event_id)
+        visited: set[str] = set()
+        while retraction is not None and retraction not in visited:
+            visited.add(retraction)  # a forged ledger may hold a circle
             active = not active
-            by = self.retracted_by.get(by)
+            retraction = self.retracted_by.get(retraction)
         return active
 
     def counted(self, name: str) -> Sequence[CountedTag]:
@@ -194,14 +217,21 @@ class Playbook:
         entry = self.entries.get(name)
         if entry is not None and tags and tags[0][0] <= entry.recounted_at:
             tags = [tag for tag in tags if tag[0] > entry.recounted_at]
-        return [tag for tag in tags if self._is_uncovered(tag)] if self.retracted_by else tags
+        if not self.retracted_by:
+            return tags
+        return [tag for tag in tags if self._is_uncovered(tag)]
 
     def _is_uncovered(self, tag: CountedTag) -> bool:
         position, event_id, _, _, reflection_id = tag
-        completed = self.completed.get(reflection_id or "")
-        if completed is None or not completed[0] < position <= completed[0] + MAX_TAGS:
-            return self.active(event_id)
-        return all(self.active(on) for on in (event_id, *completed[1:]) if on)
+        if not self.active(event_id):
+            return False
+        completion = self.completed.get(reflection_id or "")
+        if completion is None:
+            return True
+        if not completion.position < position <= completion.position + MAX_TAGS:
+            return True
+        window_counts = completion.window_id is None or self.active(completion.window_id)
+        return window_counts and self.active(completion.event_id)
 
     def counters(self, name: str, counting: Counting | None = None) -> tuple[int, int]:
         """Return (helpful, harmful) of a bullet under a policy: `counting`, else the adopted
@@ -211,13 +241,13 @@ class Playbook:
         helpful: set[str] = set()
         harmful: set[str] = set()
         family = self.family(name)
-        for one, after in family.items():
-            for position, event_id, tag, session_id, reflection_id in self.counted(one):
+        for source, after in family.items():
+            for position, event_id, tag, session_id, reflection_id in self.counted(source):
                 if position > after:
                     members = helpful if tag == "helpful" else harmful
                     members.add(member(policy, event_id, reflection_id, session_id))
-        up, down = self.baseline(family)
-        return up + len(helpful), down + len(harmful)
+        helpful_before, harmful_before = self.baseline(family)
+        return helpful_before + len(helpful), harmful_before + len(harmful)
 
     def bullets(self) -> tuple[Bullet, ...]:
         """Return the live bullets with their counters, in order of creation."""
@@ -225,16 +255,18 @@ class Playbook:
         return tuple(Bullet(e.name, e.section, e.text, *self.counters(e.name)) for e in live)
 
 
-def verdict(data: Data) -> tuple[str, int] | None:
-    """Return (name, 1 or -1) of a tag that counts; None for one that never does, malformed ones
-    included.
+_SIGN_OF: Final = {"helpful": 1, "harmful": -1}
+
+
+def counted_verdict(data: Data) -> tuple[str, int] | None:
+    """Return the bullet's name and 1 or -1 of a tag that counts; None for a tag that never does.
+
+    A model words a tag, so its data may be of any type.
     """
-    name, tag = data.get("name"), data.get("tag")
-    if (
-        data.get("disposition") != "counted"
-        or not isinstance(name, str)
-        or not name
-        or "\0" in name
-    ):
+    if data.get("disposition") != "counted":
         return None
-    return (name, 1) if tag == "helpful" else (name, -1) if tag == "harmful" else None
+    name = data.get("name")
+    if not isinstance(name, str) or not name or "\0" in name:
+        return None
+    sign = _SIGN_OF.get(str(data.get("tag")))
+    return (name, sign) if sign else None

@@ -36,7 +36,14 @@ from reflector.events.event import (
     identity,
 )
 from reflector.events.kinds import Field
-from reflector.events.registry import EVENT_TYPES, fields_of, fold, mapped, names_in, new_bullets
+from reflector.events.registry import (
+    EVENT_TYPES,
+    bullets_brought,
+    fields_of,
+    fold,
+    mapped,
+    names_in,
+)
 from reflector.events.state import REDACTED, Data, Playbook
 from reflector.ledger.append import just_after
 from reflector.ledger.counters import Counters
@@ -156,7 +163,7 @@ def _under_later_names(
         names = {
             name: _later_name(left, origin, name, position) for name in names_in(event.type, data)
         }
-        for bullet in new_bullets(event.type, data):
+        for bullet in bullets_brought(event.type, data):
             texts[origin, bullet["name"]] = bullet["text"]
         if _renamed_into(event):
             name = data["name"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reflector.events import event as ev
-from reflector.events.registry import WORDING_TYPES, new_bullets
+from reflector.events.registry import WORDING_TYPES, bullets_brought
 from reflector.events.state import REDACTED
 from reflector.exchange.matching import Birth, birth_of
 from reflector.ledger.reader import between
@@ -47,7 +47,7 @@ class Bullets:
 
     def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
         """Add the next event of the history that words a bullet."""
-        for index, bullet in enumerate(new_bullets(type_, data)):
+        for index, bullet in enumerate(bullets_brought(type_, data)):
             self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
             self.births.setdefault(bullet["name"], []).append(
                 (birth.event_id, birth.data_hash, index)

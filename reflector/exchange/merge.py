@@ -24,8 +24,7 @@ from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, TX, Event, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
-from reflector.events.registry import ADVICE, EVENT_TYPES, WORDING_TYPES, names_in
-from reflector.events.registry import apply as fold_in
+from reflector.events.registry import ADVICE, EVENT_TYPES, WORDING_TYPES, fold_in, names_in
 from reflector.events.state import Playbook
 from reflector.exchange import agreement
 from reflector.exchange.bullets import Bullets, bullets_of

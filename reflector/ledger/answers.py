@@ -1,10 +1,12 @@
-"""Windows and answers: how many windows there are, what answers took, and the tags that were read
-from them.
+"""Windows and answers: how many windows there are, the tokens and the cost of answers, and the tags
+that were read from them.
 
 Invariant: each answer, each reflection and each tag is in one group. A reflection is in the group
-of the last answer before its completion, and so are the tags behind it; a tag of none is in no
-group. Which group something is in follows from what came before it, so a count goes on from an
-earlier one. An answer that was erased is in its backend's.
+of the last answer before its completion, and so are the tags after it; a tag without a reflection
+is in the group `_STRAY`. Which group something is in follows from earlier events, so a count goes
+on from an earlier one. An answer that was erased is in its backend's.
+
+`usage` caches these counts beside its own; `stats` and the report print them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
@@ -24,20 +26,48 @@ if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.ledger.statements import Statements
 
-#: A group: model, template and day.
-Key = tuple[str, str, str]
-#: Where tags of no reflection are.
-_STRAY: Final = ("", "", "")
-_BETWEEN = "position > ? AND position <= ?"
-_TAGS = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
+
+class GroupKey(NamedTuple):
+    """What the answers of a group have in common; the day is ISO 8601, in UTC."""
+
+    model: str
+    template: str
+    day: str
+
+
+#: The group of tags of no reflection.
+_STRAY: Final = GroupKey("", "", "")
+_BETWEEN: Final = "position > ? AND position <= ?"
+_TAGS: Final = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
+_TAGS_BY_REFLECTION: Final = (
+    "SELECT reflection_id, tag, count(*), min(position), max(position)"
+    f" {_TAGS} GROUP BY reflection_id, tag"
+)
+_TAGS_OF_REFLECTION: Final = f"SELECT count(*) {_TAGS} AND reflection_id = ? AND tag = ?"
+_WINDOWS: Final = (
+    "SELECT event_id, session_id FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND {of_types(WINDOW_TYPES)} AND {_BETWEEN}"
+)
+_SESSIONS: Final = (
+    "SELECT count(DISTINCT session_id) FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND session_id IN ? AND position <= ? AND {whose(WINDOW_TYPES)}"
+)
+
+
+class _Home(NamedTuple):
+    """Where the tags of a reflection belong if they come after the position of its completion."""
+
+    position: int
+    key: GroupKey
 
 
 @dataclass(slots=True)
 class Group:
-    """Answers, what they took, and the tags that were read from them; `undecided` are neutral or
-    could not be used.
+    """Answers, their tokens and cost in dollars, and the tags that were read from them.
 
-    key  what the answers have in common
+    key        what the answers have in common, for a screen; "" of one that is not shown
+    unpriced   answers of a model without a known price
+    undecided  tags that are neutral or could not be used
     """
 
     key: str = ""
@@ -56,27 +86,28 @@ class Group:
         decided = self.helpful + self.harmful
         return self.helpful / decided if decided else None
 
-    def add(self, more: Group) -> None:
-        """Count what another group counts."""
-        for one in fields(self)[1:]:
-            setattr(self, one.name, getattr(self, one.name) + getattr(more, one.name))
+    def add(self, other: Group) -> None:
+        """Add the counts of another group."""
+        _, *counts = fields(self)
+        for count in counts:
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def read(self, tag: int, count: int) -> None:
-        """Count tags."""
+        """Add tags: 1 is helpful, -1 harmful, 0 undecided."""
         name = ("undecided", "helpful", "harmful")[tag]
         setattr(self, name, getattr(self, name) + count)
 
 
 @dataclass(slots=True)
 class Answers:
-    """Windows, their sessions, and answers by group."""
+    """The numbers of windows and of their sessions, and the answers by group."""
 
     windows: int = 0
     sessions: int = 0
-    groups: dict[Key, Group] = field(default_factory=lambda: defaultdict(Group))
+    groups: dict[GroupKey, Group] = field(default_factory=lambda: defaultdict(Group))
 
     def dump(self) -> list[Any]:
-        """Return the counts as lists, as JSON holds them, but for costs."""
+        """Return the counts as JSON holds them, but for the costs, which are decimals."""
         groups = [
             [*key, *astuple(group)[1:]]
             for key, group in sorted(self.groups.items())
@@ -87,149 +118,134 @@ class Answers:
     @classmethod
     def load(cls, state: Any) -> Answers:
         """Return the counts that `dump` gave."""
-        found = cls(*state[:2])
-        for model, template, day, answers, reflections, tokens, cost, *more in state[2]:
-            found.groups[model, template, day] = Group(
-                "", answers, reflections, tokens, Decimal(cost), *more
-            )
-        return found
+        windows, sessions, groups = state
+        answers = cls(windows, sessions)
+        for row in groups:
+            group = Group("", *row[3:])
+            group.cost = Decimal(group.cost)  # JSON holds it as text
+            answers.groups[GroupKey(*row[:3])] = group
+        return answers
 
 
-def answers(sql: Statements, upto: int, since: tuple[int, Answers] | None = None) -> Answers:
-    """Return what the events up to a position say; `since` is an earlier position, and what the
-    events said there.
+def count_answers(sql: Statements, upto: int, after: int = 0, state: Any = (0, 0, ())) -> Answers:
+    """Return the answers by the events up to a position.
+
+    state  the dump of the answers up to the position `after`, to count on from
     """
-    after, known = since or (0, Answers())
-    found = Answers.load(known.dump())
+    answers = Answers.load(state)
     for begin in range(after, upto, AT_ONCE):
-        _count(sql, begin, min(begin + AT_ONCE, upto), found)
-    return found
+        _count_page(sql, begin, min(begin + AT_ONCE, upto), answers)
+    return answers
 
 
-def _count(sql: Statements, after: int, upto: int, found: Answers) -> None:
-    """Count what the events behind one position and up to another say besides."""
-    _count_windows(sql, after, upto, found)
-    steps = [
-        step
-        for step in between(sql, (*ANSWER_TYPES, *COMPLETION_TYPES), after, upto)
-        if not step.fault
-    ]
-    tags = sql.run(
-        (
-            f"SELECT reflection_id, tag, count(*), min(position), max(position) {_TAGS} GROUP BY "
-            "reflection_id, tag"
-        ),
-        *(after, upto),
-    ).fetchall()
+def _count_page(sql: Statements, after: int, upto: int, answers: Answers) -> None:
+    """Add the events after one position and up to another to the answers up to the first."""
+    _count_windows(sql, after, upto, answers)
+    types = (*ANSWER_TYPES, *COMPLETION_TYPES)
+    steps = [step for step in between(sql, types, after, upto) if not step.fault]
+    tags = sql.run(_TAGS_BY_REFLECTION, after, upto).fetchall()
     homes = _homes(steps)
     if after:
-        completed = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
-        completed |= {_completion(row[0]) for row in tags}
-        homes |= _homes(_behind(sql, completed - _answered(steps), upto))
+        completions = {step.event_id for step in steps if step.type in COMPLETION_TYPES}
+        completions |= {_completion(reflection) for reflection, *_ in tags}
+        homes |= _homes(_earlier_steps(sql, completions - _answered(steps), upto))
     for step in steps:
         if step.type in COMPLETION_TYPES:
-            found.groups[homes[step.event_id][1]].reflections += 1
+            answers.groups[homes[step.event_id].key].reflections += 1
             continue
-        group, took = found.groups[_key(step)], spent_on(step.meta, _said(step, "model") or "")
+        group = answers.groups[_key(step)]
+        spent = spent_on(step.meta, _text(step, "model") or "")
         group.answers += 1
-        group.tokens += took.tokens
-        group.cost += took.cost
-        group.unpriced += took.unpriced
+        group.tokens += spent.tokens
+        group.cost += spent.cost
+        group.unpriced += spent.unpriced
     for reflection, tag, count, first, last in tags:
-        behind, home = homes.get(_completion(reflection), (last, _STRAY))
-        stray = count if last <= behind else 0
-        if first <= behind < last:
-            query = f"SELECT count(*) {_TAGS} AND reflection_id = ? AND tag = ?"
-            (stray,) = sql.run(query, after, behind, reflection, tag).fetchone()
-        found.groups[_STRAY].read(tag, stray)
-        found.groups[home].read(tag, count - stray)
+        home = homes.get(_completion(reflection), _Home(last, _STRAY))
+        stray = count if last <= home.position else 0
+        if first <= home.position < last:
+            values = (after, home.position, reflection, tag)
+            (stray,) = sql.run(_TAGS_OF_REFLECTION, *values).fetchone()
+        answers.groups[_STRAY].read(tag, stray)
+        answers.groups[home.key].read(tag, count - stray)
 
 
-def take_out(sql: Statements, upto: int, covered: Collection[int], found: Answers) -> None:
-    """Count the tags at these positions out of what is counted up to a position: those that
-    retractions cover.
+def take_out(sql: Statements, upto: int, covered: Collection[int], answers: Answers) -> None:
+    """Subtract the tags at these positions, which retractions cover, from the answers up to a
+    position.
     """
     query = "SELECT position, tag, reflection_id FROM tag WHERE playbook_id = ? AND position IN ?"
     tags = sql.run(query, covered).fetchall()
-    homes = _homes(_behind(sql, {_completion(row[2]) for row in tags}, upto))
+    completions = {_completion(reflection) for _, _, reflection in tags}
+    homes = _homes(_earlier_steps(sql, completions, upto))
     for position, tag, reflection in tags:
-        behind, home = homes.get(_completion(reflection), (position, _STRAY))
-        found.groups[home if behind < position else _STRAY].read(tag, -1)
+        home = homes.get(_completion(reflection), _Home(position, _STRAY))
+        key = home.key if home.position < position else _STRAY
+        answers.groups[key].read(tag, -1)
 
 
 def _completion(reflection_id: str | None) -> str:
     return identity(REFLECTION_COMPLETED, reflection_id or "")
 
 
-def _behind(sql: Statements, completions: Collection[str], upto: int) -> list[Event]:
+def _earlier_steps(sql: Statements, completions: Collection[str], upto: int) -> list[Event]:
     """Return these completions and the answers about their windows, in order."""
     completed = events_where(sql, "event_id IN ? AND position <= ?", completions, upto)
+    windows = {step.target_id for step in completed}
     where = f"{whose(ANSWER_TYPES)} AND target_id IN ? AND position <= ?"
-    answered = events_where(sql, where, {one.target_id for one in completed}, upto)
-    return sorted(
-        (one for one in (*answered, *completed) if not one.fault), key=lambda one: one.position
-    )
+    steps = [*completed, *events_where(sql, where, windows, upto)]
+    return sorted((step for step in steps if not step.fault), key=lambda step: step.position)
+
+
+def _asked(step: Event) -> tuple[str | None, str | None]:
+    """Return what an answer and its completion have in common: reflection and window."""
+    return step.reflection_id, step.target_id
 
 
 def _answered(steps: Iterable[Event]) -> set[str]:
     """Return the completions among steps in order whose answer is among them as well."""
-    found: set[str] = set()
+    completions: set[str] = set()
     answered: set[tuple[str | None, str | None]] = set()
     for step in steps:
-        of = step.reflection_id, step.target_id
         if step.type in ANSWER_TYPES:
-            answered.add(of)
-        elif of in answered:
-            found.add(step.event_id)
-    return found
+            answered.add(_asked(step))
+        elif _asked(step) in answered:
+            completions.add(step.event_id)
+    return completions
 
 
-def _homes(steps: Iterable[Event]) -> dict[str, tuple[int, Key]]:
-    """Return the position and the group of each completion among answers and completions in
-    order, by its id.
-    """
-    last: dict[tuple[str | None, str | None], Event] = {}
-    found = {}
+def _homes(steps: Iterable[Event]) -> dict[str, _Home]:
+    """Return the home of each completion among answers and completions in order, by its id."""
+    last_answers: dict[tuple[str | None, str | None], Event] = {}
+    homes = {}
     for step in steps:
-        if step.type in COMPLETION_TYPES:
-            found[step.event_id] = (
-                step.position,
-                _key(last.get((step.reflection_id, step.target_id), step)),
-            )
+        if step.type in ANSWER_TYPES:
+            last_answers[_asked(step)] = step
         else:
-            last[step.reflection_id, step.target_id] = step
-    return found
+            answer = last_answers.get(_asked(step), step)
+            homes[step.event_id] = _Home(step.position, _key(answer))
+    return homes
 
 
-def _count_windows(sql: Statements, after: int, upto: int, found: Answers) -> None:
-    query = (
-        "SELECT event_id, session_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
-        f"{of_types(WINDOW_TYPES)} AND {_BETWEEN}"
-    )
-    rows = sql.run(query, after, upto).fetchall()
+def _count_windows(sql: Statements, after: int, upto: int, answers: Answers) -> None:
+    rows = sql.run(_WINDOWS, after, upto).fetchall()
     sessions = {session for _, session in rows if session}
-    query = (
-        "SELECT count(DISTINCT session_id) FROM event WHERE playbook_id = ? AND session_id IN "
-        "? AND position <= ?"
-    )
-    (again,) = (
-        sql.run((f"{query} AND {whose(WINDOW_TYPES)}"), sessions, after).fetchone()
-        if after
-        else (0,)
-    )
-    found.windows += len(rows)
-    found.sessions += len(sessions) - again + sum(session is None for _, session in rows)
+    known_sessions = 0
+    if after:
+        (known_sessions,) = sql.run(_SESSIONS, sessions, after).fetchone()
+    answers.windows += len(rows)
+    answers.sessions += len(sessions) - known_sessions
+    answers.sessions += sum(session is None for _, session in rows)
 
 
-def _said(event: Event, what: str) -> str | None:
-    said = (event.data or {}).get(what)
-    return said if isinstance(said, str) else None
+def _text(event: Event, key: str) -> str | None:
+    text = event.facts.get(key)
+    return text if isinstance(text, str) else None
 
 
-def _key(event: Event) -> Key:
+def _key(event: Event) -> GroupKey:
     """Return the group of an answer, or of a completion without one."""
-    return (
-        _said(event, "model") or event.actor,
-        (_said(event, "template_sha256") or "none")[:12],
-        event.recorded_at[:10],
+    return GroupKey(
+        model=_text(event, "model") or event.actor,
+        template=(_text(event, "template_sha256") or "none")[:12],
+        day=event.recorded_at[:10],
     )

@@ -28,7 +28,7 @@ from reflector.events.event import (
     identity,
     written,
 )
-from reflector.events.registry import EVENT_TYPES, new_bullets
+from reflector.events.registry import EVENT_TYPES, bullets_brought
 from reflector.ledger.canonical import CHAIN, next_chain, plain, sealed
 from reflector.ledger.counters import IN_FORCE, IN_FORCE_COLUMNS, InForce
 from reflector.ledger.engines import Engine, patience
@@ -331,7 +331,7 @@ def assert_counters(
 def _refuse_taken_names(sql: Statements, events: list[Event]) -> None:
     new = []
     for event in events:
-        new += [(event, bullet["name"]) for bullet in new_bullets(event.type, event.data or {})]
+        new += [(event, bullet["name"]) for bullet in bullets_brought(event.type, event.data or {})]
     if not new:
         return
     query = "SELECT name, position FROM bullet WHERE playbook_id = ? AND name IN ?"

@@ -5,7 +5,7 @@ compares the two. Only the rare events (bullets, retractions, policies) are fold
 are most of a history, are counted as ranges of the index that orders them by bullet.
 
 A tag counts at a position if it comes after its bullet's baseline and no retraction in force then
-covers it.
+covers it. Every question with `--as-of` is answered here, and so is what `undo` compares.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
@@ -26,6 +26,21 @@ if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
     from reflector.ledger.statements import Statements
     from reflector.playbook.bullet import MAX_TAGS, Bullet, Counting
+
+
+_LAST_TAG: Final = (
+    "SELECT recorded_at FROM event WHERE playbook_id = ? AND position ="
+    " (SELECT max(position) FROM tag WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
+)
+_FACTS: Final = (
+    "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
+)
+_BY_ID: Final = f"{_FACTS} AND event_id IN ?"
+_BY_TARGET: Final = f"{_FACTS} AND target_id IN ? AND position <= ?"
+_TAGS_OF_REFLECTION: Final = (
+    "SELECT position FROM tag"
+    " WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
+)
 
 
 class Past:
@@ -52,21 +67,17 @@ class Past:
     @cached_property
     def updated_at(self) -> str | None:
         """When a bullet or a count had last changed."""
-        query = (
-            "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = (SELECT "
-            "max(position) FROM tag"
-            " WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
-        )
         with self.ledger.asking() as sql:
-            row = sql.run(query, self.ledger.playbook_id, self.position).fetchone()
-        times = [
-            time for time in (row[0] if row else None, self._book.updated_at) if time is not None
-        ]
+            row = sql.run(_LAST_TAG, self.ledger.playbook_id, self.position).fetchone()
+        of_last_tag = row[0] if row else None
+        times = filter(None, (of_last_tag, self._book.updated_at))
         return max(times, default=None)
 
     def family(self, name: str) -> dict[str, int]:
-        """Return the bullets whose evidence counts for one, and the position behind which it does.
-        Raises LedgerCorrupt for a bullet that a table alone has.
+        """Return the bullets whose evidence counts for one, and the position after which it does.
+
+        Raises:
+            LedgerCorrupt: a table has the bullet, and no event brought it.
         """
         if name not in self.entries:
             raise LedgerCorrupt(
@@ -77,13 +88,15 @@ class Past:
         return self._book.family(name)
 
     def baseline(self, name: str) -> tuple[int, int]:
-        """Return (helpful, harmful) of a bullet before any verdict that counts. Raises
-        LedgerCorrupt as `family`.
+        """Return (helpful, harmful) of a bullet before any verdict that counts.
+
+        Raises:
+            LedgerCorrupt: as `family`.
         """
         return self._book.baseline(self.family(name))
 
     def heirs(self, name: str, position: int | None = None) -> list[str]:
-        """Return the bullets for which the evidence of one counts besides itself, or its
+        """Return the bullets for which the evidence of one counts besides itself, or only its
         evidence at a position.
         """
         return self._book.heirs(name, position)
@@ -96,7 +109,7 @@ class Past:
         return [_row(entry, *totals[entry.name]) for entry in self.entries.values()]
 
     def row(self, name: str) -> BulletRow | None:
-        """One bullet, a tombstone too; None for a name that had not been given."""
+        """Return one bullet, a tombstone too; None for a name that no bullet had."""
         entry = self.entries.get(name)
         return _row(entry, *self.counters([name])[name]) if entry is not None else None
 
@@ -116,83 +129,101 @@ class Past:
         """Return (helpful, harmful) of these bullets as if they were one: a tag of two of them
         counts once.
         """
-        family = {one: after for name in names for one, after in self.family(name).items()}
-        return self._counted({"": family})[""]
+        together: dict[str, int] = {}
+        for name in names:
+            together |= self.family(name)
+        return self._counted({"": together})[""]
 
     def is_active(self, event_id: str | None) -> bool:
         """Return whether no retraction in force covers the event itself."""
         return event_id is None or self._book.active(event_id)
 
     def covered(self) -> dict[int, str]:
-        """The id of a retraction that takes a tag out of the count, by the position of the tag. Of
-        one that was undone and done again it is the last, which is in force.
+        """Return the id of the retraction in force that takes a tag out of the count, by the tag's
+        position.
         """
         if self._covered is None:
-            by = self._book.retracted_by
-            gone = {target: _in_force(by, target) for target in by if not self._book.active(target)}
+            retracted_by = self._book.retracted_by
+            retractions = {
+                target: _in_force(retracted_by, target)
+                for target in retracted_by
+                if not self._book.active(target)
+            }
             with self.ledger.asking() as sql:
-                self._covered = _covered(sql, gone, self.position) if gone else {}
+                self._covered = _covered_tags(sql, retractions, self.position)
         return self._covered
 
     def _counted(
         self, families: Mapping[str, Mapping[str, int]], counting: Counting | None = None
     ) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) of each family."""
-        behind = {
+        tags_after = {
             heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
             for heir, family in families.items()
         }
         covered = self.covered()
         with self.ledger.asking() as sql:
-            more = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
-            counts = tallied(sql, behind, counting or self.counting, more, self.position, covered)
-        found = {}
+            where = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
+            policy = counting or self.counting
+            counts = tallied(sql, tags_after, policy, where, self.position, covered)
+        totals = {}
         for heir, family in families.items():
             helpful, harmful = self._book.baseline(family)
-            found[heir] = helpful + counts.get((heir, 1), 0), harmful + counts.get((heir, -1), 0)
-        return found
+            helpful += counts.get((heir, 1), 0)
+            harmful += counts.get((heir, -1), 0)
+            totals[heir] = (helpful, harmful)
+        return totals
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:
-    kept = {
-        one.name: getattr(entry, one.name)
-        for one in fields(BulletRow)
-        if one.name not in ("helpful", "harmful")
-    }
-    return BulletRow(**kept, helpful=helpful, harmful=harmful)
+    row: dict[str, Any] = {field.name: getattr(entry, field.name, 0) for field in fields(BulletRow)}
+    return BulletRow(**row | {"helpful": helpful, "harmful": harmful})
 
 
-def _in_force(by: Mapping[str, str], target: str) -> str:
-    """The last of the retractions that follow from one another: of a target that is out, the one
+def _in_force(retracted_by: Mapping[str, str], target: str) -> str:
+    """Return the last of the retractions that follow from one another: if a target is out, the one
     that took it out.
     """
-    met: set[str] = set()
-    while target in by and target not in met:
-        met.add(target)  # a forged ledger may hold a circle
-        target = by[target]
+    visited: set[str] = set()
+    while target in retracted_by and target not in visited:
+        visited.add(target)  # a forged ledger may hold a circle
+        target = retracted_by[target]
     return target
 
 
-def _covered(sql: Statements, gone: dict[str, str], upto: int) -> dict[int, str]:
-    """The retraction by the position of each tag that these retracted events (id -> retraction)
-    cover.
+class _Event(NamedTuple):
+    """The part of an event that decides which tags it covers."""
+
+    type: str
+    position: int
+    event_id: str
+    reflection_id: str | None
+    target_id: str | None
+
+
+def _covered_tags(sql: Statements, retractions: Mapping[str, str], upto: int) -> dict[int, str]:
+    """Return the retraction of each tag that retracted events cover, by the tag's position.
+
+    retractions  the retraction in force of each retracted event, by the event's id
     """
-    fields = (
-        "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
-    )
-    found = sql.run(f"{fields} AND event_id IN ?", gone).fetchall()
-    covered = {row[1]: gone[row[2]] for row in found if row[0] == ev.BULLET_TAGGED}
-    found += sql.run(f"{fields} AND target_id IN ? AND position <= ?", gone, upto).fetchall()
-    completed = {
-        reflection_id: (position, gone.get(event_id) or gone[target_id])
-        for type_, position, event_id, reflection_id, target_id in found
-        if type_ == ev.REFLECTION_COMPLETED and reflection_id
+    if not retractions:
+        return {}
+    retracted = [_Event(*row) for row in sql.run(_BY_ID, retractions).fetchall()]
+    covered = {
+        event.position: retractions[event.event_id]
+        for event in retracted
+        if event.type == ev.BULLET_TAGGED
     }
-    query = (
-        "SELECT position FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? "
-        "AND reflection_id = ?"
-    )
-    for reflection_id, (start, retraction) in completed.items():
-        tags = sql.run(query, start, min(start + MAX_TAGS, upto), reflection_id).fetchall()
-        covered.update(dict.fromkeys((position for (position,) in tags), retraction))
+    pointing = [_Event(*row) for row in sql.run(_BY_TARGET, retractions, upto).fetchall()]
+    completions = [
+        event for event in (*retracted, *pointing) if event.type == ev.REFLECTION_COMPLETED
+    ]
+    for completion in completions:
+        retraction = retractions.get(completion.event_id)
+        retraction = retraction or retractions[completion.target_id or ""]
+        after = completion.position
+        values = (after, min(after + MAX_TAGS, upto), completion.reflection_id)
+        if completion.reflection_id:
+            tags = sql.run(_TAGS_OF_REFLECTION, *values).fetchall()
+            covered |= dict.fromkeys((position for (position,) in tags), retraction)
     return covered

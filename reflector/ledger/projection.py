@@ -29,7 +29,7 @@ from reflector.events.effects import (
 )
 from reflector.events.fields import unpack_keys
 from reflector.events.registry import ADVICE, BASELINE_TYPES, WINDOW_TYPES, effect_of, names_in
-from reflector.events.state import Entry, Playbook, verdict
+from reflector.events.state import Entry, Playbook, counted_verdict
 from reflector.ledger.counters import ENTRIES, ENTRY_COLUMNS, Counters, InForce
 from reflector.ledger.reader import history_page, of_types
 from reflector.ledger.statements import CODE_VERSION, TABLES, set_checkpoint
@@ -148,7 +148,7 @@ class Projector:
 
     def _tag(self, event: Event, data: Mapping[str, Any]) -> bool:
         """Add a tag; return whether it counts."""
-        name_and_tag = verdict(data)
+        name_and_tag = counted_verdict(data)
         waiting = self._waiting
         if name_and_tag is None:
             name = storable(data.get("name"))

@@ -1,4 +1,4 @@
-"""How many sessions were told, cited and judged each bullet, and what was last said of it.
+"""How many sessions were told, cited and judged each bullet, and its last verdicts.
 
 Invariant: sessions are counted, not windows or texts, each once for a bullet however many events
 say the same. A session without an id is known by the id of its only window, and an event whose text
@@ -7,21 +7,23 @@ position say, so a count goes on from an earlier one: what a session does again 
 bullet that others were merged into has their sessions, each once, so a merge or its undoing is what
 no count goes on behind.
 
-One row a playbook holds these counts and those of answers, to count on from. An answer is the same
-with the row and without it: it is what `counted` returns for its position and this `_VERSION`, as
-`verify` proves, and one of another version or behind the head counts for nothing. A rebuild, which
-every redaction brings, removes it. Asking writes it again once `_STEP` events came, if whoever asks
-may write and nobody else is writing.
+One row a playbook holds these counts and those of answers, to count on from. A result is the same
+with the row and without it: the row is what `count_state` returns for its position and this
+`_VERSION`, as `verify` proves, and one of another version or after the head is not used. A rebuild,
+which every redaction brings, removes it. A question writes it again after `_STEP` events, if its
+connection may write and nothing else is writing.
+
+The counts are SQL because a history has many tags; `UsageFold` of the tests is their definition.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from reflector.events.event import (
     BULLET_MERGED,
@@ -43,33 +45,36 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
 _VERSION: Final = 6
-#: So many events are counted at each question sooner than the row is written for them.
+#: After so many events the row is written again; fewer are counted at each question.
 _STEP: Final = 1000
-_ROW: Final = "SELECT position, state FROM cached_usage WHERE playbook_id = ? AND code_version = ?"
 _HEAD_AND_ROW: Final = (
     "SELECT playbook.position, cached_usage.position, state FROM playbook"
     " LEFT JOIN cached_usage ON playbook_id = id AND code_version = ? WHERE id = ?"
 )
 _HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
+_WRITE_ROW: Final = (
+    "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
+    " position = excluded.position, state = excluded.state"
+)
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
 TREND: Final = 8
 MARKS: Final = ".+-"
-_TAGS = (
-    "SELECT position, name, tag, session_id, reflection_id FROM tag WHERE playbook_id = ? AND "
-    "position > ?"
-    " AND position <= ? ORDER BY position"
+_TAGS: Final = (
+    "SELECT position, name, tag, session_id, reflection_id FROM tag"
+    " WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"
 )
-_WINDOWS_OF = (
-    "SELECT done.reflection_id, done.position, seen.occurred_at FROM event done JOIN event seen "
-    "USING (playbook_id)"
-    " WHERE playbook_id = ? AND seen.event_id = done.target_id AND done.event_id IN ? AND "
-    "done.position <= ?"
+#: The completions of some reflections, with the time of their windows.
+_COMPLETIONS: Final = (
+    "SELECT done.reflection_id, done.position, seen.occurred_at"
+    " FROM event done JOIN event seen USING (playbook_id)"
+    " WHERE playbook_id = ? AND seen.event_id = done.target_id"
+    " AND done.event_id IN ? AND done.position <= ?"
 )
-_BROKEN = (
-    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ? AND EXISTS "
-    "(SELECT 1 FROM event"
-    " WHERE event.playbook_id = tag.playbook_id AND event.position = tag.position AND event.data "
-    "LIKE ?)"
+_BROKEN: Final = (
+    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
+    " AND EXISTS (SELECT 1 FROM event WHERE event.playbook_id = tag.playbook_id"
+    " AND event.position = tag.position AND event.data LIKE ?)"
 )
 #: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
 #: say that the evidence `follows`. An erased removal may have said so.
@@ -78,24 +83,33 @@ _MERGES = (
     f" AND position <= ? AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
 _TAGS_OF_SESSIONS = (
-    "SELECT position, tag.name, tag.tag, event.session_id FROM event JOIN tag USING (playbook_id, "
-    "position)"
+    "SELECT position, tag.name, tag.tag, event.session_id, event.reflection_id"
+    " FROM event JOIN tag USING (playbook_id, position)"
     " WHERE playbook_id = ? AND event.session_id IN ? AND position <= ?"
 )
+#: (position, name, 1 or 0 or -1, session, reflection) of a tag. Most of a history, so not a class
+#: of its own.
+_Tag = tuple[int, str, int, str | None, str | None]
+#: (told, cited, judged or decided; the bullet's name; the session).
+_Deed = tuple[str, str, str]
+#: The bullets that have the evidence of a merged one besides themselves, by its name.
+_Heirs = Mapping[str, Collection[str]]
 
 
 @dataclass(slots=True)
 class Used:
     """A bullet's counts, in sessions.
 
-    told, cited, judged  were told it, cited it, gave it a verdict, neutral included; `decided` a
-                         helpful or harmful one
-    last    when the latest session that gave it a verdict was, as the ledger writes time: whoever
-            judged it, and when
-    helped  the position of its last helpful verdict, retracted or not; `told_then` had been told it
-            by then
-    trend   the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
-    broken  how many judgements, of whatever verdict, say that it was not followed
+    told       sessions that were told it
+    cited      sessions that cited it
+    judged     sessions with a verdict on it, neutral included
+    decided    sessions with a helpful or harmful verdict on it
+    last       when the latest session with a verdict on it was, as the ledger writes time, however
+               late it was judged
+    helped     the position of its last helpful verdict, retracted or not
+    told_then  sessions that had been told it by that position
+    trend      the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
+    broken     verdicts of any kind with the statement that it was not followed
     """
 
     told: int = 0
@@ -130,7 +144,7 @@ class Usage:
 
     @property
     def idle(self) -> dict[str, int]:
-        """How many of them were told it since a verdict last said that it helped, or ever."""
+        """How many of them were told it since its last helpful verdict; without one, all."""
         return {
             name: used.told - used.told_then for name, used in self.bullets.items() if used.told
         }
@@ -138,128 +152,125 @@ class Usage:
     @classmethod
     def load(cls, state: Any) -> Usage:
         """Return the counts that `dump` gave."""
-        found = cls(state[0])
-        found.bullets.update({name: Used(*counts) for name, counts in state[1].items()})
-        return found
+        texts, bullets = state
+        usage = cls(texts)
+        usage.bullets.update({name: Used(*counts) for name, counts in bullets.items()})
+        return usage
 
 
-#: What a session did with a bullet: told, cited, judged or decided; the bullet's name; the session.
-_Did = tuple[str, str, str]
+class _FirstDeeds(dict[_Deed, int]):
+    """The position at which each session first did each deed; events are added oldest first."""
+
+    def __init__(self, heirs: _Heirs) -> None:
+        self.heirs = heirs
+
+    def add(self, verb: str, names: Iterable[str], session: str, position: int) -> None:
+        for name in names:
+            for bullet in (name, *self.heirs.get(name, ())):
+                self.setdefault((verb, bullet, session), position)
+
+    def add_windows(self, windows: Iterable[Event]) -> None:
+        for window in windows:
+            if not window.fault:
+                session = window.session_id or window.event_id
+                self.add("cited", window.facts.get("cited") or (), session, window.position)
+
+    def add_tellings(self, tellings: Iterable[Event]) -> None:
+        for telling in tellings:
+            session = telling.session_id or telling.target_id
+            if session is not None:  # else it told a task of an embedder
+                self.add("told", telling.facts.get("bullets", ()), session, telling.position)
+
+    def add_tags(self, tags: Iterable[_Tag]) -> None:
+        for position, name, sign, session, _ in tags:
+            if session is None:
+                continue
+            self.add("judged", (name,), session, position)
+            if sign:
+                self.add("decided", (name,), session, position)
 
 
-def _first(
-    heirs: Mapping[str, Collection[str]],
-    windows: Iterable[Event],
-    tellings: Iterable[Event],
-    tags: Iterable[tuple[int, str, int, str]],
-) -> dict[_Did, int]:
-    """Return the position at which each session first did what; each of these is given oldest
-    first.
+def count_usage(sql: Statements, upto: int, after: int = 0, state: Any = (0, {})) -> Usage:
+    """Return the usage by the events up to a position.
+
+    state  the dump of the usage up to the position `after`, to count on from
     """
-    found: dict[_Did, int] = {}
-
-    def take(did: str, names: Iterable[str], session: str, position: int) -> None:
-        for given in names:
-            for name in (given, *heirs.get(given, ())):
-                found.setdefault((did, name, session), position)
-
-    for window in windows:
-        if not window.fault:
-            take(
-                "cited",
-                (window.data or {}).get("cited") or (),
-                window.session_id or window.event_id,
-                window.position,
-            )
-    for one in tellings:
-        by = one.session_id or one.target_id  # None: a task of an embedder
-        if by is not None and one.data is not None:
-            take("told", one.data.get("bullets", ()), by, one.position)
-    for position, given, tag, session in tags:
-        for name in (given, *heirs.get(given, ())):
-            found.setdefault(("judged", name, session), position)
-            if tag:
-                found.setdefault(("decided", name, session), position)
-    return found
-
-
-def usage(sql: Statements, upto: int, since: tuple[int, Usage] | None = None) -> Usage:
-    """Return what the events up to a position say; `since` is an earlier position, and what the
-    events said there.
-    """
-    after, known = since or (0, Usage())
-    found, heirs = Usage.load(known.dump()), heirs_at(sql, upto)
+    usage = Usage.load(state)
+    heirs = heirs_at(sql, upto)
     for begin in range(after, upto, AT_ONCE):
-        _count(sql, begin, min(begin + AT_ONCE, upto), found, heirs)
-    return found
+        _count_page(sql, begin, min(begin + AT_ONCE, upto), usage, heirs)
+    return usage
 
 
-def _count(
-    sql: Statements, after: int, upto: int, found: Usage, heirs: Mapping[str, Collection[str]]
-) -> None:
-    """Count what the events behind one position and up to another say besides."""
+def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _Heirs) -> None:
+    """Add the events after one position and up to another to the usage up to the first."""
+    events = between(sql, TELLING_TYPES, after, upto)
+    tellings = [telling for telling in events if telling.data is not None]
+    tags = sql.run(_TAGS, after, upto).fetchall()
+    usage.texts += len(tellings)
+    helped = _add_verdicts(sql, upto, tags, usage, heirs)
+    deeds = _FirstDeeds(heirs)
+    deeds.add_windows(between(sql, WINDOW_TYPES, after, upto))
+    deeds.add_tellings(tellings)
+    deeds.add_tags(tags)
+    earlier = _earlier_deeds(sql, deeds, after)
+    for bullet in helped:
+        usage.bullets[bullet].told_then = usage.bullets[bullet].told
+    for deed, position in deeds.items():
+        if deed in earlier:
+            continue
+        verb, bullet, _ = deed
+        used = usage.bullets[bullet]
+        setattr(used, verb, getattr(used, verb) + 1)
+        if verb == "told" and bullet in helped and position <= used.helped:
+            used.told_then += 1
+    for (name,) in sql.run(_BROKEN, after, upto, '%"followed":"no"%').fetchall():
+        for bullet in (name, *heirs.get(name, ())):
+            usage.bullets[bullet].broken += 1
+
+
+def _add_verdicts(
+    sql: Statements, upto: int, tags: Sequence[_Tag], usage: Usage, heirs: _Heirs
+) -> set[str]:
+    """Add tags to the trends and the last verdicts; return the bullets that a tag calls helpful."""
+    reflections = {reflection for *_, reflection in tags if reflection}
+    ids = [identity(REFLECTION_COMPLETED, reflection) for reflection in reflections]
+    completions = {
+        reflection: (position, as_written(time))
+        for reflection, position, time in sql.run(_COMPLETIONS, ids, upto).fetchall()
+    }
     helped: set[str] = set()
-
-    def tags() -> Iterator[tuple[int, str, int, str]]:
-        rows = sql.run(_TAGS, after, upto).fetchall()
-        ids = [identity(REFLECTION_COMPLETED, one) for one in {row[4] for row in rows} if one]
-        seen = {
-            one: (at, as_written(time))
-            for one, at, time in sql.run(_WINDOWS_OF, ids, upto).fetchall()
-        }
-        for position, given, tag, session, reflection in rows:
-            done, time = seen.get(reflection, (0, ""))
-            # nothing that comes behind a tag changes what it says
-            time = time if done < position else ""
-            for name in (given, *heirs.get(given, ())):
-                used = found.bullets[name]
-                used.trend = (used.trend + MARKS[tag])[-TREND:]
-                used.last = max(used.last, time)
-                if tag > 0:
-                    used.helped = position
-                    helped.add(name)
-            if session is not None:
-                yield position, given, tag, session
-
-    shown = [one for one in between(sql, TELLING_TYPES, after, upto) if one.data is not None]
-    found.texts += len(shown)
-    new = _first(heirs, between(sql, WINDOW_TYPES, after, upto), shown, tags())
-    before = (
-        _first(heirs, *_of_sessions(sql, {session for _, _, session in new}, after))
-        if after and new
-        else {}
-    )
-    for name in helped:
-        found.bullets[name].told_then = found.bullets[name].told
-    for did, position in new.items():
-        if did not in before:
-            used = found.bullets[did[1]]
-            setattr(used, did[0], getattr(used, did[0]) + 1)
-            used.told_then += did[0] == "told" and did[1] in helped and position <= used.helped
-    for (given,) in sql.run(_BROKEN, after, upto, '%"followed":"no"%').fetchall():
-        for name in (given, *heirs.get(given, ())):
-            found.bullets[name].broken += 1
+    for position, name, sign, _, reflection in tags:
+        completed_at, time = completions.get(reflection, (0, ""))
+        if completed_at > position:
+            time = ""  # later events change nothing of what a tag says
+        for bullet in (name, *heirs.get(name, ())):
+            used = usage.bullets[bullet]
+            used.trend = (used.trend + MARKS[sign])[-TREND:]
+            used.last = max(used.last, time)
+            if sign > 0:
+                used.helped = position
+                helped.add(bullet)
+    return helped
 
 
-def _of_sessions(
-    sql: Statements, sessions: Collection[str], upto: int
-) -> tuple[list[Event], list[Event], list[tuple[int, str, int, str]]]:
-    """Return the windows, the tellings and the tags of some sessions up to a position."""
+def _earlier_deeds(sql: Statements, deeds: _FirstDeeds, upto: int) -> _FirstDeeds:
+    """Return what the sessions of these deeds had done up to an earlier position."""
+    earlier = _FirstDeeds(deeds.heirs)
+    sessions = {session for _, _, session in deeds}
+    if upto == 0 or not sessions:
+        return earlier
 
     def events(types: Sequence[str], column: str, more: str = "") -> list[Event]:
-        return events_where(
-            sql, (f"{whose(types)} AND {column} IN ? AND position <= ?{more}"), sessions, upto
-        )
+        where = f"{whose(types)} AND {column} IN ? AND position <= ?{more}"
+        return events_where(sql, where, sessions, upto)
 
+    earlier.add_windows(events(WINDOW_TYPES, "session_id"))
+    earlier.add_tellings(events(TELLING_TYPES, "session_id"))
     # A telling without a session is known by its window.
-    told = events(TELLING_TYPES, "session_id") + events(
-        TELLING_TYPES, "target_id", " AND session_id IS NULL"
-    )
-    return (
-        events(WINDOW_TYPES, "session_id"),
-        told,
-        sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall(),
-    )
+    earlier.add_tellings(events(TELLING_TYPES, "target_id", " AND session_id IS NULL"))
+    earlier.add_tags(sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall())
+    return earlier
 
 
 def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
@@ -269,89 +280,112 @@ def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:
     if sql.run(_MERGES, upto, '%"follows":true%').fetchone() is None:
         return {}
     book = fold(between(sql, RARE_TYPES, 0, upto))
-    return {name: heirs for name in book.entries if (heirs := frozenset(book.heirs(name)))}
+    heirs = {name: frozenset(book.heirs(name)) for name in book.entries}
+    return {name: of_name for name, of_name in heirs.items() if of_name}
 
 
 def usage_at(ledger: Reader, upto: int | None = None) -> Usage:
-    """Return how bullets were used up to a position, None for now. Raises LedgerError."""
-    return _at(ledger, upto, 0, Usage.load, usage)
+    """Return the usage of bullets up to a position, None for now.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    return _counted_at(ledger, upto, 0, Usage.load, count_usage)
 
 
 def answers_at(ledger: Reader, upto: int | None = None) -> Answers:
-    """Return how many windows there are and what answers took up to a position, None for now.
-    Raises LedgerError.
+    """Return the numbers of windows and the cost of answers up to a position, None for now.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    from reflector.ledger.answers import Answers, answers
+    from reflector.ledger.answers import Answers, count_answers
 
-    return _at(ledger, upto, 1, Answers.load, answers)
+    return _counted_at(ledger, upto, 1, Answers.load, count_answers)
 
 
-def _at(
+def _counted_at(
     ledger: Reader,
     upto: int | None,
-    number: int,
+    part: int,
     load: Callable[[Any], _T],
-    count: Callable[[Statements, int, tuple[int, _T]], _T],
+    count: Callable[[Statements, int, int, Any], _T],
 ) -> _T:
-    """Return one of the two states, counted on from the row where that counts."""
+    """Return one part of the state at a position: now, counted on from the row."""
     with ledger.asking() as sql:
-        head, position, state = _known(sql) if upto is None else (upto, 0, EMPTY)
-        if upto is not None or head - position < _STEP:
-            return count(sql, head, (position, load(state[number])))
-        state = counted(sql, head, (position, state))
-    _keep(ledger, head, state)
-    return load(state[number])
+        if upto is not None:
+            return count(sql, upto, 0, EMPTY[part])
+        head, row = _head_and_row(sql)
+        if head - row.position < _STEP:
+            return count(sql, head, row.position, row.state[part])
+        state = count_state(sql, head, *row)
+    _write_row(ledger, head, state)
+    return load(state[part])
 
 
 def told_texts(ledger: Reader) -> int:
-    """Return how many texts were told, each resume and compaction with its own. Raises
-    LedgerError.
+    """Return how many texts were told, each resume and compaction with its own.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {of_types(TELLING_TYPES)}"  # noqa: S608
+    where = of_types(TELLING_TYPES)
     with ledger.asking() as sql:
+        query = f"SELECT count(*) FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
         return int(sql.run(query).fetchone()[0])
-
-
-def counted(sql: Statements, upto: int, since: tuple[int, Any]) -> list[Any]:
-    """Return the state of the row for a position, counted on from that of an earlier one."""
-    from reflector.ledger.answers import Answers, answers
-
-    after, state = since
-    used = usage(sql, upto, (after, Usage.load(state[0])))
-    given = answers(sql, upto, (after, Answers.load(state[1])))
-    return [used.dump(), given.dump()]
 
 
 #: The state before the first event.
 EMPTY: Final[list[Any]] = [[0, {}], [0, 0, []]]
 
 
-def is_sound(sql: Statements) -> bool:
-    """Return whether the row, where there is one of this version, is what the events say."""
-    row = sql.run(_ROW, _VERSION).fetchone()
-    (head,) = sql.run(_HEAD).fetchone()
-    return row is None or (
-        0 < row[0] <= head and json.loads(row[1]) == _json(counted(sql, row[0], (0, EMPTY)))
-    )
+class Row(NamedTuple):
+    """The cached counts: [usage, answers] as JSON, up to a position."""
+
+    position: int
+    state: list[Any]
 
 
-def _json(state: list[Any]) -> Any:
-    return json.loads(json.dumps(state, default=str))
+def count_state(
+    sql: Statements, upto: int, after: int = 0, state: Sequence[Any] = EMPTY
+) -> list[Any]:
+    """Return the state of the row for a position, counted on from that of an earlier one."""
+    from reflector.ledger.answers import count_answers
+
+    usage = count_usage(sql, upto, after, state[0])
+    answers = count_answers(sql, upto, after, state[1])
+    return [usage.dump(), answers.dump()]
 
 
-def _known(sql: Statements) -> tuple[int, int, list[Any]]:
-    """Return the head's position, and the row's position and state; 0 and the empty state for no
-    row that counts.
+def is_row_sound(sql: Statements) -> bool:
+    """Return whether the row equals a count from the first event; a playbook may have none of this
+    version.
     """
     head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
-    # Counting on costs more than counting where most of the events are new.
+    if position is None:
+        return True
+    if not 0 < position <= head:
+        return False
+    return bool(json.loads(state) == json.loads(_as_json(count_state(sql, position))))
+
+
+def _as_json(state: list[Any]) -> str:
+    return json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _head_and_row(sql: Statements) -> tuple[int, Row]:
+    """Return the head, and the row if counting can go on from it, else one before the first
+    event.
+    """
+    head, position, state = sql.execute(_HEAD_AND_ROW, _VERSION, sql.id).fetchone()
+    # Counting on costs more than counting if most of the events are new.
     is_near = position is not None and head // 2 < position <= head
     if is_near and heirs_at(sql, position) == heirs_at(sql, head):
-        return head, position, json.loads(state)
-    return head, 0, EMPTY
+        return head, Row(position, json.loads(state))
+    return head, Row(0, EMPTY)
 
 
-def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
+def _write_row(ledger: Reader, head: int, state: list[Any]) -> None:
     """Write the row, if that can be done at once and no event came since the counts were made.
 
     A redaction removes the row, and a row that was counted before it would bring an erased text
@@ -362,18 +396,7 @@ def _keep(ledger: Reader, head: int, state: list[Any]) -> None:
         translated(ledger.engine.url.shown),
         write_transaction(ledger.engine, wait=False) as driver,
     ):
-        to = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
-        (present_head,) = to.run(_HEAD).fetchone()
-        if present_head != head:
-            return
-        to.run(
-            "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, "
-            "?, ?)"
-            " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
-            " position = excluded.position, state = excluded.state",
-            *(
-                _VERSION,
-                head,
-                json.dumps(state, ensure_ascii=False, separators=(",", ":"), default=str),
-            ),
-        )
+        sql = Statements(driver.cursor(), ledger.engine.dialect, ledger.playbook_id)
+        (present_head,) = sql.run(_HEAD).fetchone()
+        if present_head == head:
+            sql.run(_WRITE_ROW, _VERSION, head, _as_json(state))

@@ -24,7 +24,7 @@ from reflector.ledger.projection import REBUILDABLE, Projector, odd_checkpoints
 from reflector.ledger.reader import of_types
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.statements import TABLES, Statements, set_checkpoint
-from reflector.ledger.usage import is_sound
+from reflector.ledger.usage import is_row_sound
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import DEFAULT
 from reflector.proof.reading import REBUILD, stream
@@ -177,7 +177,7 @@ def _odd_checkpoints(sql: Statements) -> Iterator[Finding]:
             f"the checkpoint {name!r} is not one that reflector writes",
             REBUILD,
         )
-    if not is_sound(sql):
+    if not is_row_sound(sql):
         yield Finding(
             "projection", None, "the row of cached_usage is not what the events say", REBUILD
         )

@@ -29,7 +29,7 @@ from reflector.handover import STOPS
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import agent_folder
-from reflector.reflection.window import keys_of, last_line, window_names, transcript_of, twins_of
+from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of, window_names
 from reflector.sessions import answers
 from reflector.sessions.injection import is_fork, told_by_hook
 from reflector.sessions.opencode_store import is_export

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
+from reflector.events.folds import fold_ledger
 from reflector.files import write_durably
 from reflector.handover import MAX_TOLD, TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
 from reflector.ledger.append import append, prepare, utc_now
@@ -226,12 +227,28 @@ def trials(ledger: Reader, upto: int | None = None) -> list[Trial]:
     """Return the trials up to a position, in the order in which they were opened anywhere."""
     if not ledger.has(ev.TRIAL_OPENED):
         return []
-    events = [*ledger.events(types=(ev.TRIAL_OPENED, ev.TRIAL_CLOSED), upto=upto)]
-    closed = {event.target_id: event for event in events if event.type == ev.TRIAL_CLOSED}
-    opened = [event for event in events if event.type == ev.TRIAL_OPENED]
-    known = [Trial(event, closed.get(event.event_id)) for event in opened]
-    sound = [trial for trial in known if trial.is_sound]
-    return sorted(sound, key=lambda trial: (trial.began, trial.opened.event_id))
+    return fold_ledger(TrialFold(), ledger, upto)
+
+
+class TrialFold:
+    """The trials that this version can compare, in the order in which they were opened anywhere."""
+
+    types: Final = (ev.TRIAL_OPENED, ev.TRIAL_CLOSED)
+
+    def __init__(self) -> None:
+        self._opened: list[Event] = []
+        self._closed: dict[str | None, Event] = {}
+
+    def apply(self, event: Event) -> None:
+        if event.type == ev.TRIAL_OPENED:
+            self._opened.append(event)
+        elif event.type == ev.TRIAL_CLOSED:
+            self._closed[event.target_id] = event
+
+    def answer(self) -> list[Trial]:
+        trials = [Trial(event, self._closed.get(event.event_id)) for event in self._opened]
+        sound = [trial for trial in trials if trial.is_sound]
+        return sorted(sound, key=lambda trial: (trial.began, trial.opened.event_id))
 
 
 def trial_place(project: Project) -> Path | None:

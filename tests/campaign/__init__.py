@@ -18,7 +18,8 @@ call, the next command is killed.
 
 After each step, the machine is compared with `model`, which knows what people did and nothing of
 merges. After a full exchange, `checks` compares the machines with each other, and each with its
-proof, fold, past, file and rebuild.
+proof, past, file and rebuild. `folds` compares the six folds (playbook, windows, usage, lessons,
+proposals, trials) with the program's answers: now, at two positions, and after a rebuild.
 
 Not in it: clocks that differ between machines, two commands at once, models as judges, hooks, and
 PostgreSQL's roles.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
+from tests.campaign import folds
 from tests.campaign.machines import Machine, Ran, Row
 from tests.campaign.model import SECTIONS
 
@@ -16,7 +16,9 @@ __all__ = ["SECTIONS", "agrees", "equal", "rebuilds"]
 
 
 def agrees(machine: Machine, chance: random.Random, must: Must) -> None:
-    """A machine's tables, list, file, fold and past are one, and its proof is silent."""
+    """A machine's tables, list, file and past are one, each of the six folds answers by its
+    definition, and the proof is silent.
+    """
     rows, head = machine.rows(), machine.head()
     if not head:
         return
@@ -43,20 +45,22 @@ def agrees(machine: Machine, chance: random.Random, must: Must) -> None:
         f"{machine.name}: {rows}",
     )
     at = chance.randint(0, head)
-    differing = machine.asks(lambda: _folds(head, at))
-    must(not differing, "fold and tables", f"{machine.name} at {at}: {differing}")
+    differing = machine.asks(lambda: folds.differing(head, at))
+    must(not differing, "fold and answer", f"{machine.name}: {differing}")
 
 
 def rebuilds(machine: Machine, must: Must) -> None:
     """A rebuild changes nothing."""
     if machine.head():
-        before = machine.rows()
+        before, answers = machine.rows(), machine.asks(folds.answers)
         ran = machine.run("rebuild", quiet=True)
         must(
             ran.code == 0 and machine.rows() == before,
             "rebuild",
             f"{machine.name}: {ran.err} {before}",
         )
+        after = machine.asks(folds.answers)
+        must(after == answers, "answers after a rebuild", f"{machine.name}: {answers} {after}")
 
 
 def equal(machines: Sequence[Machine], must: Must) -> None:
@@ -98,25 +102,3 @@ def _file(machine: Machine) -> list[Row]:
         for section, bullets in sections.items()
         for one in bullets
     )
-
-
-def _folds(head: int, at: int) -> list[Any]:
-    """What differs between the fold, the tables and the past at two positions."""
-    from reflector.events.registry import fold
-    from reflector.ledger.as_of import Past
-    from reflector.project import Project
-
-    differing: list[Any] = []
-    with Project.at(Path.cwd()).open_ledger() as ledger:
-        rows = {row.name: [row.text, row.status, row.helpful, row.harmful] for row in ledger.rows()}
-        for position in (head, at):
-            book, past = fold(ledger.history(upto=position)), Past(ledger, position)
-            folded = {
-                e.name: [e.text, e.status, *book.counters(e.name)] for e in book.entries.values()
-            }
-            asked = {
-                row.name: [row.text, row.status, row.helpful, row.harmful] for row in past.rows()
-            }
-            differing += [[position, folded, asked]] * (folded != asked)
-            differing += [["tables", folded, rows]] * (position == head and folded != rows)
-    return differing

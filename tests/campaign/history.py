@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.campaign import checks
+from tests.campaign import checks, folds
 from tests.campaign.machines import Machine, Ran, Recorded, Row
 from tests.campaign.model import Act, Birth, Play, View
 from tests.road.sessions import Session
@@ -211,7 +211,22 @@ class History:
         self.figures["steps"] += 1
         self.figures[f"deed {deed}"] += 1
         work(person, chance)
+        self._learn(person)
         self._compare(person)
+
+    def _learn(self, person: Person) -> None:
+        """Now and then, record what no command of a history does: lessons, and a trial.
+
+        It draws by itself, so that a seed gives the same commands as before there was any.
+        """
+        seed = f"campaign {self.seed} step {self.number} learns"
+        chance = random.Random(seed)
+        if chance.random() < 0.3 and person.machine.head():
+            self.script.append(f"# {person.name} records a lesson by the API")
+            person.machine.asks(lambda: folds.learn(seed))
+        if chance.random() < 0.1 and self._live(person):
+            person.machine.run("trial", *chance.choice([("start", "--yes"), ("stop",)]))
+        self._catch_up(person)
 
     # One command
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import Field, Merge, all_fields
-from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, apply, fields_of, fold, names_in
-from reflector.events.state import REDACTED, Entry, verdict
+from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, fold, fold_in, names_in
+from reflector.events.state import REDACTED, Entry, counted_verdict
 from reflector.exchange.agreement import renamed
 from reflector.playbook.bullet import COUNTINGS, Bullet, member
 from tests.ledger import sql
@@ -138,7 +138,7 @@ _COUNTED = {"name": "pat-001", "tag": "helpful", "disposition": "counted"}
     ],
 )
 def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: object) -> None:
-    assert verdict(data) == expected
+    assert counted_verdict(data) == expected
     assert (fold(at(Event("bullet.tagged", data))).updated_at is not None) == (expected is not None)
     assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
 
@@ -212,7 +212,7 @@ def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(
     for name in book.entries:
         book.counters(name, "once_per_session")
     for event in events[cut:]:
-        apply(book, event)
+        fold_in(book, event)
     assert book == fold(events)
 
 

@@ -73,13 +73,13 @@ def test_counts_from_before_a_redaction_are_not_kept(
             *(added(f"oth-{number:03d}", f"text {number}") for number in range(1, 1100)),
         ]
     )
-    keep = usage._keep
+    keep = usage._write_row
 
     def redacted_first(*arguments: object) -> None:
         other.redact([answered.event_id], reason="a name", actor="human")
         keep(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(usage, "_keep", redacted_first)
+    monkeypatch.setattr(usage, "_write_row", redacted_first)
     usage.answers_at(one)
     assert list(verify(one)) == []
     assert b"secret name" not in b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))

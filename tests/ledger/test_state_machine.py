@@ -2,9 +2,8 @@
 the same.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -24,14 +23,14 @@ from hypothesis.stateful import (
 )
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, as_written, identity
+from reflector.events.event import Event, NewEvent, identity
+from reflector.events.folds import fold_events
 from reflector.events.registry import fold
-from reflector.events.state import verdict
-from reflector.ledger.answers import answers as ask_answers
+from reflector.ledger.answers import count_answers
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError
-from reflector.ledger.projection import REBUILDABLE, storable
+from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
-from reflector.ledger.usage import EMPTY, Used, counted, heirs_at, usage
+from reflector.ledger.usage import count_state, count_usage, heirs_at
 from reflector.playbook.bullet import COUNTINGS
 from reflector.proof.verify import verify
 
@@ -48,6 +47,7 @@ from .events import (
     tagged,
     window,
 )
+from .usage_fold import UsageFold
 
 #: Few names, so that bullets are judged before they exist, after they are gone, and twice.
 _NAMES = ["pat-001", "pat-002", "mis-001", "mis-002", "ctx-001", "oth-001"]
@@ -304,7 +304,7 @@ class LedgerMachine(RuleBasedStateMachine):
         ] == _windows(self.appended)
         moment = next(self.number) % (len(events) + 1)
         for upto in (len(events), moment):
-            assert told_by(self.ledger, upto) == used(events[:upto])
+            assert_usage(self.ledger, upto, events[:upto])
 
     def teardown(self) -> None:
         if not hasattr(self, "ledger"):
@@ -365,83 +365,13 @@ def test_tables_fold_rebuild_and_query_agree_after_any_long_history(ledger_url: 
     _run(ledger_url, *((150, 50) if ledger_url.startswith("sqlite") else (40, 40)))
 
 
-# `usage` by its definition, from all events at once
-
-_WINDOWS = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
-
-
-def used(events: Iterable[Event]) -> dict[str, dict[str, Any]]:
-    """What `usage` says of each name that it knows, by name."""
-    events = list(events)
-    book = fold(events)
-
-    def counted_for(name: str) -> list[str]:
-        return [name, *book.heirs(name)]
-
-    sets: dict[str, dict[str, set[str]]] = {
-        kind: defaultdict(set) for kind in ("told", "cited", "judged", "decided")
-    }
-    told, cited, judged, decided = sets.values()
-    happened = {event.event_id: as_written(event.occurred_at) for event in events}
-    done: dict[str | None, str] = {}
-    last: dict[str, str] = defaultdict(str)
-    helped: dict[str, tuple[int, int]] = {}
-    trends: dict[str, str] = defaultdict(str)
-    broken: dict[str, int] = defaultdict(int)
-    for event in events:
-        data = event.data or {}
-        if event.type in _WINDOWS:
-            session = event.session_id or event.event_id
-            for name in (one for given in data.get("cited", ()) for one in counted_for(given)):
-                cited[name].add(session)
-        elif event.type == ev.ADVICE_TOLD and event.data is not None:
-            by = event.session_id or event.target_id
-            if by is not None:
-                for name in (
-                    one for given in data.get("bullets", ()) for one in counted_for(given)
-                ):
-                    told[name].add(by)
-        elif event.type == ev.REFLECTION_COMPLETED:
-            done[event.reflection_id] = happened.get(event.target_id or "", "")
-        elif event.type == ev.BULLET_TAGGED:
-            given, tag = verdict(data) or (storable(data.get("name")), 0)
-            for name in counted_for(given):
-                last[name] = max(last[name], done.get(event.reflection_id, ""))
-                broken[name] += data.get("followed") == "no"
-                trends[name] = (trends[name] + ".+-"[tag])[-8:]
-                if tag > 0:
-                    helped[name] = (event.position, len(told[name]))
-                if event.session_id is not None:
-                    judged[name].add(event.session_id)
-                    decided[name] |= {event.session_id} if tag else set()
-    names = {
-        name for of in sets.values() for name, sessions in of.items() if sessions
-    } | last.keys()
-    return {
-        name: {
-            "told": len(told[name]),
-            "cited": len(cited[name]),
-            "judged": len(judged[name]),
-            "decided": len(decided[name]),
-            "last": last[name],
-            "helped": helped.get(name, (0, 0))[0],
-            "told_then": helped.get(name, (0, 0))[1],
-            "trend": trends[name],
-            "broken": broken[name],
-        }
-        for name in names
-    }
-
-
-def told_by(ledger: Ledger, upto: int) -> dict[str, Any]:
-    """What `usage` says at a position; from any earlier one with the same merges it and
-    `answers` come to the same.
+def assert_usage(ledger: Ledger, upto: int, events: Iterable[Event]) -> None:
+    """`count_usage` equals its definition; from any earlier position with the same merges it and
+    `count_answers` come to the same.
     """
     with ledger.asking() as asked:
-        bullets, answers = usage(asked, upto), ask_answers(asked, upto)
+        state = [count_usage(asked, upto).dump(), count_answers(asked, upto).dump()]
+        assert state[0] == fold_events(UsageFold(), events).dump()
         for since in {upto // 3, upto - 1} - {-1}:
-            if heirs_at(asked, since) != heirs_at(asked, upto):
-                continue
-            state = counted(asked, since, (0, EMPTY))
-            assert counted(asked, upto, (since, state)) == [bullets.dump(), answers.dump()]
-    return {name: asdict(one) for name, one in bullets.bullets.items() if one != Used()}
+            if heirs_at(asked, since) == heirs_at(asked, upto):
+                assert count_state(asked, upto, since, count_state(asked, since)) == state

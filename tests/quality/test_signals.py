@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.experience import (
+from reflector.experience import (
     QualitySignals,
     detect_assertive_uncertainty,
     detect_failure_patterns,

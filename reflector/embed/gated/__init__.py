@@ -23,23 +23,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.embed.gated.log import FILE_NAME as FILE_NAME
-from reflector.embed.gated.log import STAGE_ORDINAL as STAGE_ORDINAL
-from reflector.embed.gated.log import RecordLog as RecordLog
-from reflector.embed.gated.log import ReflectionLog as ReflectionLog
-from reflector.embed.gated.log import canonical_line as canonical_line
-from reflector.embed.gated.log import log_record as log_record
-from reflector.embed.gated.log import result_figures, shown_ms
-from reflector.embed.gated.settings import Fixtures as Fixtures
-from reflector.embed.gated.settings import GatedConfig as GatedConfig
-from reflector.embed.gated.settings import load_config as load_config
-from reflector.embed.gated.settings import read_config as read_config
-from reflector.embed.gated.turn import NO_TIME, asks
-from reflector.embed.gated.turn import ReflectionBundle as ReflectionBundle
-from reflector.embed.gated.turn import ReflectionResult as ReflectionResult
-from reflector.embed.gated.turn import plan_flag as plan_flag
-from reflector.embed.gated.turn import should_run as should_run
-from reflector.embed.lessons.book import embed as embed
+from reflector.embed.gated.log import (
+    RecordLog,
+    canonical_line,
+    log_record,
+    result_figures,
+    shown_ms,
+)
+from reflector.embed.gated.settings import GatedConfig
+from reflector.embed.gated.turn import (
+    NO_TIME,
+    ReflectionBundle,
+    ReflectionResult,
+    asks,
+    should_run,
+)
+from reflector.embed.lessons.book import embed
 from reflector.judges.fixtures import read_fixtures
 from reflector.judges.protocol import BackendError
 from reflector.text.secrets import quote, redact

@@ -1,10 +1,10 @@
-"""All lessons with what became of them, a pure fold over their events; and what outcomes say of a
-lesson, as numbers that anybody can compute again.
+"""All lessons and their outcomes, a pure fold over their events; and the worth of a lesson by its
+outcomes, as numbers that can be computed again from the events.
 
 Invariant: the book is a function of (events, policy). Nothing in it is stored, so another policy
-shows another book of the same events, and a larger bank brings evicted lessons back. Lessons and
-outcomes are taken in the order in which they happened, not in which they stand, so two ledgers that
-merged agree on every number.
+gives another book of the same events, and a larger bank brings evicted lessons back. Lessons and
+outcomes are taken in the order in which they happened, not by position, so two ledgers that merged
+agree on every number.
 
 Every number is rounded to 6 decimals before it is compared, so 32-bit and 64-bit arithmetic agree
 at every boundary. A vector depends on the text alone: SHAKE-256 gives 32 integers, IEEE division
@@ -26,10 +26,12 @@ from typing import Any, Final, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, Moment, as_written, identity, written
+from reflector.events.folds import fold_ledger
 from reflector.events.lessons import OUTCOMES, POLARITY
 from reflector.events.registry import fold
-from reflector.events.state import REDACTED, Playbook
+from reflector.events.state import REDACTED
 from reflector.ledger.as_of import Past
+from reflector.ledger.reader import Reader
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake, check_share, check_whole
 from reflector.quality.signals import rounded
@@ -59,10 +61,15 @@ _UNBANKED: Final = "summary"
 #: What each kind of outcome adds to the confidence.
 DELTAS: Final = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
-#: Confidence without a retry, from a retry that gained nothing, and from one that gained all; and
-#: its bounds.
-_UNTRIED, _LEAST_TRIED, _MOST_TRIED, _GAIN = 0.62, 0.55, 0.90, 0.35
-_LEAST, _MOST = 0.30, 0.97
+#: Confidence without a retry.
+_UNTRIED: Final = 0.62
+#: Confidence from a retry that gained nothing, from one that gained all, and the difference.
+_LEAST_TRIED: Final = 0.55
+_MOST_TRIED: Final = 0.90
+_GAIN: Final = 0.35
+#: Bounds of the confidence.
+_LEAST: Final = 0.30
+_MOST: Final = 0.97
 #: A lesson that failed twice, never succeeded and is trusted less than this is archived.
 _ARCHIVED_BELOW: Final = 0.40
 #: The confidence from which a lesson is due for promotion, unless it was recorded with another.
@@ -75,7 +82,7 @@ _DIMENSIONS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class LessonPolicy:
-    """How outcomes are read; a view, which changes no event.
+    """How outcomes are weighed; a view, which changes no event.
 
     alpha      weight of the newest outcome in the effectiveness, from 0 to 1
     threshold  the least confidence of a lesson that is told
@@ -148,10 +155,16 @@ class Lesson:
     @classmethod
     def of(cls, event: Event) -> Lesson:
         """Return the lesson of an event that recorded it."""
-        where = event.event_id, event.position, event.occurred_at, event.session_id
-        stated, promotion = event.facts.get("improvement"), event.facts.get("promotion", PROMOTION)
-        improvement = None if stated is None else float(stated)
-        return cls(*where, event.facts, improvement=improvement, promotion=float(promotion))
+        improvement = event.facts.get("improvement")
+        return cls(
+            id=event.event_id,
+            position=event.position,
+            created_at=event.occurred_at,
+            session_id=event.session_id,
+            data=event.facts,
+            improvement=None if improvement is None else float(improvement),
+            promotion=float(event.facts.get("promotion", PROMOTION)),
+        )
 
     @property
     def kind(self) -> str:
@@ -176,41 +189,47 @@ class Lesson:
         """Whether it may be told: in the bank, neither erased, retracted, archived nor
         contradicted.
         """
-        there = bool(self.text.strip()) and self.text != REDACTED
-        return there and self.banked and self.state in ("active", "decayed")
+        has_text = bool(self.text.strip()) and self.text != REDACTED
+        return has_text and self.banked and self.state in ("active", "decayed")
 
     @property
     def is_kept(self) -> bool:
-        """Whether the bank has it as a mistake. One that fails often sinks in it, and is the
-        first to go.
+        """Whether the bank has it as a mistake. A mistake that fails often sinks in the bank, and
+        is the first to go.
         """
-        there = self.banked and self.state != "retracted" and self.text != REDACTED
-        return there and self.kind == "mistake"
+        if not self.banked or self.state == "retracted":
+            return False
+        return self.text != REDACTED and self.kind == "mistake"
 
     def observe(self, event: Event, policy: LessonPolicy) -> None:
         """Take an outcome into account that came after the others."""
         kind = str(event.facts.get("kind"))
         if kind not in POLARITY:
             return  # of a newer version
-        source, why = str(event.facts.get("source")), str(event.facts.get("why") or "")
-        self.outcomes += (
-            Outcome(event.event_id, kind, event.occurred_at, source, why, event.arrived),
+        outcome = Outcome(
+            event_id=event.event_id,
+            kind=kind,
+            observed_at=event.occurred_at,
+            source=str(event.facts.get("source")),
+            why=str(event.facts.get("why") or ""),
+            arrived=event.arrived,
         )
+        self.outcomes += (outcome,)
         if POLARITY[kind]:
             self.effectiveness = ema(self.effectiveness, float(POLARITY[kind] > 0), policy.alpha)
             self.worth += (self.effectiveness,)
 
     def conclude(self) -> None:
         """Set what follows from all outcomes."""
+        is_reflection = self.kind == "reflection"
         self.signals = self.outcomes
-        if self.kind == "reflection":
-            self.signals = merge_outcome_signals(
-                (), sorted(self.outcomes, key=lambda one: one.arrived)
-            )
+        if is_reflection:
+            by_arrival = sorted(self.outcomes, key=lambda outcome: outcome.arrived)
+            self.signals = merge_outcome_signals((), by_arrival)
         self.confidence = promotion_confidence(self.improvement, self.signals)
         self.successes, self.failures = tally(self.signals)
-        lately = self.failures if self.kind == "reflection" else _failures_lately(self.signals)
-        self.state = state_of(self.confidence, self.successes, lately)
+        failures = self.failures if is_reflection else _failures_since_success(self.signals)
+        self.state = lesson_state(self.confidence, self.successes, failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,83 +243,156 @@ class LessonBook:
         return iter(self.lessons.values())
 
     def named(self, beginning: str) -> Lesson:
-        """Return the lesson of an id, or of the unique beginning of one. Raises Mistake."""
-        found = [
-            one
-            for id, one in self.lessons.items()
-            if beginning and id.startswith(beginning.strip().lower())
-        ]
-        if len(found) != 1:
-            what = f"{len(found)} lessons' ids begin" if found else "no lesson's id begins"
-            raise Mistake(f"{what} with {beginning[:80]!r}; see `reflector lessons`")
-        return found[0]
+        """Return the lesson of an id, or of the unique beginning of one.
+
+        Raises:
+            Mistake: no lesson or several have an id that begins so.
+        """
+        prefix = beginning.strip().lower()
+        ids = [id_ for id_ in self.lessons if beginning and id_.startswith(prefix)]
+        if len(ids) != 1:
+            count = f"{len(ids)} lessons' ids begin" if ids else "no lesson's id begins"
+            raise Mistake(f"{count} with {beginning[:80]!r}; see `reflector lessons`")
+        return self.lessons[ids[0]]
 
     def best(self) -> list[Lesson]:
         """Return the lessons that may be told and are trusted, the best first."""
-        trusted = [
-            one for one in self if one.is_tellable and one.confidence >= self.policy.threshold
-        ]
-        return sorted(trusted, key=lambda one: (-one.confidence, -one.effectiveness, one.position))
+        tellable = [lesson for lesson in self if lesson.is_tellable]
+        trusted = [lesson for lesson in tellable if lesson.confidence >= self.policy.threshold]
+        return sorted(trusted, key=lambda own: (-own.confidence, -own.effectiveness, own.position))
 
 
-def lesson_book(of: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book of a ledger, or of a moment of one. Raises LedgerError."""
-    return fold_lessons(_events(of, *BOOK_TYPES), policy)
+def lesson_book(source: Ledger | Past, policy: LessonPolicy | None = None) -> LessonBook:
+    """Return the book of a ledger, or of a moment of one.
 
-
-def _events(of: Ledger | Past, *types: str) -> Iterator[Event]:
-    ledger, upto = (of.ledger, of.position) if isinstance(of, Past) else (of, None)
-    return ledger.events(types=types, upto=upto)
-
-
-def fold_lessons(events: Iterable[Event], policy: LessonPolicy | None = None) -> LessonBook:
-    """Return the book that events make, in whatever order they stand; other types are passed
-    over.
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    policy = policy or LessonPolicy()
-    taken = sorted(events, key=lambda event: (event.occurred_at, event.arrived))
-    by_type: dict[str, list[Event]] = defaultdict(list)
-    for event in taken:
-        by_type[event.type].append(event)
-    covers = fold(by_type[ev.EVIDENCE_RETRACTED])
-    recorded = {event.event_id: event for event in by_type[ev.LESSON_RECORDED]}
-    lessons = {id: Lesson.of(event) for id, event in recorded.items()}
-    bank: dict[str, list[Lesson]] = defaultdict(list)
-    for event in taken:
-        one = lessons.get(
-            (event.event_id if event.type == ev.LESSON_RECORDED else event.target_id) or ""
-        )
-        window = event.facts.get("window") if event.type == ev.OUTCOME_OBSERVED else None
-        if one is None or not all(covers.active(id) for id in (event.event_id, window) if id):
-            continue
-        if event.type == ev.LESSON_RECORDED and _counts(event, covers):
-            _store(bank[one.kind], one, policy)
-        elif event.type == ev.OUTCOME_OBSERVED:
-            one.observe(event, policy)
-        elif event.type == ev.REVISION_ATTEMPTED and event.data:
-            one.improvement = score_improvement(
-                float(event.data["initial"]), float(event.data["retried"])
-            )
-        elif event.type in (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED):
-            one.proposal = event.event_id
-    for event in by_type[ev.ADVICE_TOLD]:
-        for id in lessons.keys() & event.facts.get("lessons", ()):
-            lessons[id].times_applied += 1
-    bullets = {event.target_id: str(event.facts.get("name")) for event in by_type[ev.BULLET_ADDED]}
-    for one in lessons.values():
-        one.conclude()
-        one.bullet = bullets.get(one.proposal) if one.proposal else None
-        if not _counts(recorded[one.id], covers):
-            one.state = "retracted"
-    _dispute(lessons.values())
-    for one in lessons.values():
-        is_trusted = one.confidence >= rounded(
-            one.promotion if policy.promotion is None else policy.promotion
-        )
-        one.due = is_trusted and one.proposal is None and one.state == "active" and one.is_tellable
-    return LessonBook(
-        policy, {one.id: one for one in sorted(lessons.values(), key=lambda one: one.position)}
-    )
+    ledger, upto = _history(source)
+    return fold_ledger(LessonFold(policy), ledger, upto)
+
+
+def _history(source: Ledger | Past) -> tuple[Reader, int | None]:
+    """Return the ledger that is meant, and the position of the moment, None for now."""
+    return (source.ledger, source.position) if isinstance(source, Past) else (source, None)
+
+
+class LessonFold:
+    """The lessons of a history, under a policy, whatever the order of its events."""
+
+    types: Final = BOOK_TYPES
+
+    def __init__(self, policy: LessonPolicy | None = None) -> None:
+        self._policy = policy or LessonPolicy()
+        self._events: list[Event] = []
+
+    def apply(self, event: Event) -> None:
+        if event.type in BOOK_TYPES:
+            self._events.append(event)
+
+    def answer(self) -> LessonBook:
+        in_time = sorted(self._events, key=lambda event: (event.occurred_at, event.arrived))
+        return _BookInMaking(in_time, self._policy).book()
+
+
+class _BookInMaking:
+    """A book while it takes the events in the order in which they happened.
+
+    Retractions come first, whenever they happened: they take the whole of their target out.
+    """
+
+    def __init__(self, events: Sequence[Event], policy: LessonPolicy) -> None:
+        self.policy = policy
+        self.retractions = fold(event for event in events if event.type == ev.EVIDENCE_RETRACTED)
+        self.recorded = {
+            event.event_id: event for event in events if event.type == ev.LESSON_RECORDED
+        }
+        self.lessons = {id_: Lesson.of(event) for id_, event in self.recorded.items()}
+        self.banks: dict[str, list[Lesson]] = defaultdict(list)
+        #: The name of the bullet that a proposal became, by the proposal's id.
+        self.bullets: dict[str | None, str] = {}
+        for event in events:
+            take = self._TAKING.get(event.type)
+            if take is not None:
+                take(self, event)
+
+    def book(self) -> LessonBook:
+        """Return the book, with what follows from all outcomes of each lesson."""
+        for lesson in self.lessons.values():
+            lesson.conclude()
+            if lesson.proposal:
+                lesson.bullet = self.bullets.get(lesson.proposal)
+            if not self._counts(self.recorded[lesson.id]):
+                lesson.state = "retracted"
+        _dispute(self.lessons.values())
+        for lesson in self.lessons.values():
+            lesson.due = self._is_due(lesson)
+        in_order = sorted(self.lessons.values(), key=lambda lesson: lesson.position)
+        return LessonBook(self.policy, {lesson.id: lesson for lesson in in_order})
+
+    def _take_lesson(self, event: Event) -> None:
+        if self._counts(event):
+            lesson = self.lessons[event.event_id]
+            _bank(self.banks[lesson.kind], lesson, self.policy)
+
+    def _take_outcome(self, event: Event) -> None:
+        window = event.facts.get("window")
+        lesson = self._lesson_of(event, window)
+        if lesson is not None:
+            lesson.observe(event, self.policy)
+
+    def _take_revision(self, event: Event) -> None:
+        lesson = self._lesson_of(event)
+        if lesson is not None and event.data:
+            initial, retried = float(event.data["initial"]), float(event.data["retried"])
+            lesson.improvement = score_improvement(initial, retried)
+
+    def _take_proposal(self, event: Event) -> None:
+        lesson = self._lesson_of(event)
+        if lesson is not None:
+            lesson.proposal = event.event_id
+
+    def _take_bullet(self, event: Event) -> None:
+        self.bullets[event.target_id] = str(event.facts.get("name"))
+
+    def _take_telling(self, event: Event) -> None:
+        for lesson_id in self.lessons.keys() & event.facts.get("lessons", ()):
+            self.lessons[lesson_id].times_applied += 1
+
+    _TAKING: Final = {
+        ev.LESSON_RECORDED: _take_lesson,
+        ev.OUTCOME_OBSERVED: _take_outcome,
+        ev.REVISION_ATTEMPTED: _take_revision,
+        ev.BULLET_PROPOSED: _take_proposal,
+        ev.CHANGE_PROPOSED: _take_proposal,
+        ev.BULLET_ADDED: _take_bullet,
+        ev.ADVICE_TOLD: _take_telling,
+    }
+
+    def _lesson_of(self, event: Event, window: str | None = None) -> Lesson | None:
+        """Return the lesson that an event is about; None if the event, or the window that it was
+        read from, is retracted.
+        """
+        if not self._active(event.event_id, window):
+            return None
+        return self.lessons.get(event.target_id or "")
+
+    def _counts(self, recorded: Event) -> bool:
+        """Return whether neither a lesson nor its reflection nor its window is retracted."""
+        reflection = None
+        if recorded.reflection_id:
+            reflection = identity(ev.REFLECTION_COMPLETED, recorded.reflection_id)
+        return self._active(recorded.event_id, reflection, recorded.target_id)
+
+    def _active(self, *event_ids: str | None) -> bool:
+        return all(self.retractions.active(event_id) for event_id in event_ids if event_id)
+
+    def _is_due(self, lesson: Lesson) -> bool:
+        """Return whether a lesson is trusted enough to be proposed as a bullet, and was not yet."""
+        least = lesson.promotion if self.policy.promotion is None else self.policy.promotion
+        if lesson.confidence < rounded(least) or lesson.proposal is not None:
+            return False
+        return lesson.state == "active" and lesson.is_tellable
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,22 +409,30 @@ class Figures:
     average_lesson_effectiveness: float
 
 
-def figures(of: Ledger | Past) -> Figures | None:
-    """Return how often a gate reflected, what retries gained, and what the bank keeps; None where
-    nothing did. Raises LedgerError.
+def figures(source: Ledger | Past) -> Figures | None:
+    """Return the numbers of reflections and retries, and the mistakes that the bank keeps; None
+    without any.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    reflected = sum(bool(event.facts.get("reflects")) for event in _events(of, ev.GATE_DECIDED))
-    retries = [bool(event.facts.get("improved")) for event in _events(of, ev.REVISION_ATTEMPTED)]
-    found = Figures(reflected, len(retries), sum(retries), **bank_figures(lesson_book(of)))
-    return found if reflected or retries or found.lessons_stored else None
+    ledger, upto = _history(source)
+    decisions = ledger.events(types=[ev.GATE_DECIDED], upto=upto)
+    reflections = sum(bool(decision.facts.get("reflects")) for decision in decisions)
+    revisions = ledger.events(types=[ev.REVISION_ATTEMPTED], upto=upto)
+    improved = [bool(revision.facts.get("improved")) for revision in revisions]
+    bank = bank_figures(lesson_book(source))
+    if not reflections and not improved and not bank["lessons_stored"]:
+        return None
+    return Figures(reflections, len(improved), sum(improved), **bank)
 
 
 def bank_figures(book: LessonBook) -> dict[str, Any]:
     """Return how many mistakes the bank keeps, how many it could, and their average
     effectiveness, 0.0 without one.
     """
-    bank = [one for one in book if one.is_kept]
-    average = sum(one.effectiveness for one in bank) / len(bank) if bank else 0.0
+    bank = [lesson for lesson in book if lesson.is_kept]
+    average = sum(lesson.effectiveness for lesson in bank) / len(bank) if bank else 0.0
     return {
         "lessons_stored": len(bank),
         "bank_capacity": book.policy.bank_size,
@@ -340,49 +440,49 @@ def bank_figures(book: LessonBook) -> dict[str, Any]:
     }
 
 
-def _failures_lately(outcomes: Iterable[Outcome]) -> int:
-    """Return the failures since the last success: of a lesson whose every outcome counts, a few
-    say nothing.
+def _failures_since_success(outcomes: Iterable[Outcome]) -> int:
+    """Return the failures since the last success.
+
+    A few earlier failures mean little for a lesson whose every outcome counts.
     """
     failures = 0
-    for one in outcomes:
-        failures = 0 if POLARITY[one.kind] > 0 else failures + (POLARITY[one.kind] < 0)
+    for outcome in outcomes:
+        polarity = POLARITY[outcome.kind]
+        if polarity > 0:
+            failures = 0
+        elif polarity < 0:
+            failures += 1
     return failures
 
 
-def _store(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
-    """Put a lesson into the bank of its kind, in the place of the worst where it is full (E-11)."""
+def _bank(bank: list[Lesson], lesson: Lesson, policy: LessonPolicy) -> None:
+    """Put a lesson into the bank of its kind, in the place of the worst if it is full (E-11)."""
     if lesson.kind == _UNBANKED:
         return
     if len(bank) == policy.bank_size:
-        worst = min(bank, key=lambda one: (one.effectiveness, one.created_at, one.id))
+        worst = min(bank, key=lambda banked: (banked.effectiveness, banked.created_at, banked.id))
         worst.banked = False
         bank.remove(worst)
     bank.append(lesson)
 
 
-def _counts(event: Event, covers: Playbook) -> bool:
-    """Return whether neither a lesson nor its reflection nor its window was retracted."""
-    reflection = (
-        identity(ev.REFLECTION_COMPLETED, event.reflection_id) if event.reflection_id else None
-    )
-    return all(covers.active(id) for id in (event.event_id, reflection, event.target_id) if id)
-
-
 def _dispute(lessons: Iterable[Lesson]) -> None:
-    """Lessons of one kind and key of which some only succeeded and some only failed need a
-    review.
+    """Mark for review the lessons of one kind and key that contradict each other: some only
+    succeeded, some only failed.
     """
     one_sided: dict[tuple[str, str], list[Lesson]] = defaultdict(list)
-    for one in lessons:
-        if one.state != "retracted" and (one.successes == 0) != (one.failures == 0):
-            # A strategy key is made of ASCII: of a script without spaces it holds nothing.
-            key = " ".join(words_of(one.text)) if is_unspaced(one.text) else strategy_key(one.text)
-            one_sided[one.kind, key].append(one)
+    for lesson in lessons:
+        is_one_sided = (lesson.successes == 0) != (lesson.failures == 0)
+        if lesson.state == "retracted" or not is_one_sided:
+            continue
+        key = strategy_key(lesson.text)
+        if is_unspaced(lesson.text):  # a strategy key is ASCII, and would be empty
+            key = " ".join(words_of(lesson.text))
+        one_sided[lesson.kind, key].append(lesson)
     for group in one_sided.values():
-        if len({one.successes > 0 for one in group}) == 2:
-            for one in group:
-                one.state = "needs_review"
+        if len({lesson.successes > 0 for lesson in group}) == 2:
+            for lesson in group:
+                lesson.state = "needs_review"
 
 
 def label_of(kind: str) -> str:
@@ -394,7 +494,8 @@ def label_of(kind: str) -> str:
 class OutcomeSignal:
     """An outcome that was observed at a time (ISO 8601; default: now).
 
-    Raises ValueError for a kind that does not exist.
+    Raises:
+        ValueError: the kind does not exist.
     """
 
     kind: str
@@ -409,9 +510,7 @@ class OutcomeSignal:
 
 
 def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tuple[Any, ...]:
-    """Return one signal of each kind, in order of `observed_at`: the last one to come stands
-    (D-15).
-    """
+    """Return one signal of each kind, the last one of it, in order of `observed_at` (D-15)."""
     by_kind: dict[str, Any] = {}
     for signal in (*stored, *incoming):
         by_kind[signal.kind] = signal
@@ -420,14 +519,15 @@ def merge_outcome_signals(stored: Iterable[Any], incoming: Iterable[Any]) -> tup
 
 def score_improvement(initial: float, retried: float) -> float:
     """Return the share of the gap to 1 that a retry closed, from 0 to 1 (D-12)."""
-    if not retried > initial:  # NaN as well
+    if not retried > initial:  # also for NaN
         return 0.0
     return rounded(min(1.0, (retried - initial) / max(1 - initial, 1e-9)))
 
 
 def promotion_confidence(improvement: float | None, signals: Iterable[Any]) -> float:
-    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13). `improvement` is that of its
-    retry, from 0 to 1.
+    """Return how far a lesson is trusted, from 0.30 to 0.97 (D-13).
+
+    improvement  of its retry, from 0 to 1; None without a retry
     """
     base = _UNTRIED
     if improvement is not None:
@@ -442,9 +542,10 @@ def tally(signals: Iterable[Any]) -> tuple[int, int]:
     return polarities.count(1), polarities.count(-1)
 
 
-def state_of(confidence: float, successes: int, failures: int) -> State:
-    """Return active, decayed or archived (D-17). The book decides whether two lessons contradict
-    each other.
+def lesson_state(confidence: float, successes: int, failures: int) -> State:
+    """Return active, decayed or archived (D-17).
+
+    Whether two lessons contradict each other is for the book to decide.
     """
     fails_only = failures >= 2 and successes == 0
     if failures >= 3 or (fails_only and rounded(confidence) < _ARCHIVED_BELOW):
@@ -468,8 +569,10 @@ def ema(effectiveness: float, outcome: float, alpha: float) -> float:
 
 
 def embed(text: str) -> list[float]:
-    """Return the text's vector: 32 floats of norm 1. Raises UnicodeEncodeError for a lone
-    surrogate.
+    """Return the text's vector: 32 floats of norm 1.
+
+    Raises:
+        UnicodeEncodeError: the text has a lone surrogate.
     """
     integers = struct.unpack(f"<{_DIMENSIONS}I", shake_256(text.encode()).digest(4 * _DIMENSIONS))
     vector = [integer / 0xFFFFFFFF * 2 - 1 for integer in integers]

@@ -1,9 +1,11 @@
-"""Finding again what was learned: bullets, lessons and summaries, by their words.
+"""Search in bullets, lessons and summaries, by their words.
 
-Invariant: the answer depends on the texts and the query alone, so both engines and every machine
-give the same one. The index is built in memory from the live texts of one state of the ledger:
-nothing to keep in step, nothing left behind by a redaction. Where nothing fits well enough, the
-answer is empty.
+Invariant: the result depends on the texts and the query alone, so both engines and every machine
+give the same one. The index is built in memory from the live texts of one state of the ledger, so
+that nothing has to be kept in step, and a redaction leaves nothing. If no text fits well enough,
+the result is empty.
+
+Programs ask `reflector.recall`; `lessons recall`, `list --search` and the MCP server use the parts.
 """
 
 from __future__ import annotations
@@ -24,13 +26,20 @@ from reflector.text.words import searchable, sought, words_of
 
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
 LEAST_WORDS: Final = 0.3
-_MAX_QUERY: Final = 2_000
+_MAX_QUERY_CHARACTERS: Final = 2_000
+_CREATE_INDEX: Final = (
+    "CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 remove_diacritics 2')"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A live text. `kind` is bullet or the lesson's kind; `id` a bullet's name or a lesson's id;
-    `text` is told, and `searched` holds its background too.
+    """A live text.
+
+    kind      bullet, or the lesson's kind
+    id        the bullet's name, or the lesson's id
+    text      the advice itself
+    searched  the text with its background
     """
 
     kind: str
@@ -41,9 +50,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document that fits, and how well, from 0 to 1: `words` is the share of the query's words,
-    None where it was not found so; `cosine` is 1 where it has these in their order and no other,
-    else None; `score` is the larger one.
+    """A document that fits a query.
+
+    score   how well it fits, from 0 to 1: the larger of the two others
+    words   the share of the query's words that it holds; None if it was not found by its words
+    cosine  1 if it has the query's words in their order and no other; else None
     """
 
     document: Document
@@ -53,11 +64,14 @@ class Found:
 
 
 def recall(query: str, k: int = 5, *, of: Ledger | Past | None = None) -> list[Found]:
-    """Return the `k` bullets and lessons that fit a query best, the best first; [] where none fits.
+    """Return the `k` bullets and lessons that fit a query best, the best first; [] if none fits.
 
-    of  the ledger, or a moment of one; None is the ledger of the project of the working folder, as
-        `lessons recall` finds it. A project without a ledger has nothing to find.
-    Raises LedgerError; ConfigError for a project's settings.
+    of  the ledger, or a moment of one; None for the ledger of the project of the working folder. A
+        project without a ledger has no texts.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+        ConfigError: the project's settings are wrong.
     """
     if of is not None:
         return search(documents(of), query, k)
@@ -68,18 +82,22 @@ def recall(query: str, k: int = 5, *, of: Ledger | Past | None = None) -> list[F
         return search(documents(ledger), query, k)
 
 
-def documents(of: Ledger | Past) -> list[Document]:
-    """Return the live texts: bullets, and lessons that may be told and are not bullets by now.
-    Raises LedgerError.
+def documents(source: Ledger | Past) -> list[Document]:
+    """Return the live texts of a ledger, or of a moment of one: bullets, and lessons that may be
+    told and are not bullets by now.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
     """
-    found = [Document("bullet", one.name, one.text, one.text) for one in of.bullets()]
-    live = {one.id for one in found}
-    for one in lesson_book(of):
-        if one.is_tellable and one.bullet not in live:
-            background = (str(one.data.get(name) or "") for name in BACKGROUND)
-            searched = "\n".join(filter(None, (one.text, *background, one.task, *one.tags)))
-            found.append(Document(one.kind, one.id, one.text, searched))
-    return found
+    bullets = source.bullets()
+    texts = [Document("bullet", bullet.name, bullet.text, bullet.text) for bullet in bullets]
+    live = {bullet.name for bullet in bullets}
+    for lesson in lesson_book(source):
+        if lesson.is_tellable and lesson.bullet not in live:
+            background = [str(lesson.data.get(name) or "") for name in BACKGROUND]
+            searched = filter(None, (lesson.text, *background, lesson.task, *lesson.tags))
+            texts.append(Document(lesson.kind, lesson.id, lesson.text, "\n".join(searched)))
+    return texts
 
 
 def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
@@ -89,57 +107,63 @@ def bullets_about(bullets: Iterable[Bullet], query: str) -> list[Bullet]:
     ranked = sorted(bullets, key=best_first)
     if not words_of(query):
         return ranked
-    among = [Document("bullet", one.name, one.text, f"{one.name} {one.text}") for one in ranked]
-    named = {one.name: one for one in ranked}
-    return [named[found.document.id] for found in search(among, query, len(among))]
+    texts = [
+        Document("bullet", bullet.name, bullet.text, f"{bullet.name} {bullet.text}")
+        for bullet in ranked
+    ]
+    by_name = {bullet.name: bullet for bullet in ranked}
+    return [by_name[found.document.id] for found in search(texts, query, len(texts))]
 
 
-def search(among: Sequence[Document], query: str, k: int = 5) -> list[Found]:
-    """Return the `k` documents that fit a query best, the best first; [] where none fits well
+def search(texts: Sequence[Document], query: str, k: int = 5) -> list[Found]:
+    """Return the `k` documents that fit a query best, the best first; [] if none fits well
     enough.
     """
-    query = query[:_MAX_QUERY].encode("utf-8", "replace").decode()
-    shares, said = _by_words(among, query), words_of(query)
-    equal = {n: 1.0 for n, one in enumerate(among) if said and words_of(one.text) == said}
-    found = [
-        Found(among[n], score, shares.get(n), equal.get(n))
-        for n, score in {**equal, **shares, **equal}.items()
+    query = query[:_MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+    query_words = words_of(query)
+    equal: dict[int, float] = {}
+    if query_words:
+        same = [index for index, text in enumerate(texts) if words_of(text.text) == query_words]
+        equal = dict.fromkeys(same, 1.0)
+    shares = _shares_of_words(texts, query)
+    scores = {**equal, **shares, **equal}  # equal ones first, whatever their share
+    fitting = [
+        Found(texts[index], score, shares.get(index), equal.get(index))
+        for index, score in scores.items()
     ]
-    return found[: max(0, k)]
+    return fitting[: max(0, k)]
 
 
-def _by_words(among: Sequence[Document], query: str) -> dict[int, float]:
+def _shares_of_words(texts: Sequence[Document], query: str) -> dict[int, float]:
     """Return the share of the query's words that each fitting document holds, the best by BM25
-    first.
+    first, by the document's index.
 
-    A word weighs as much as it is rare, and one that no document holds as much as the rarest.
+    A rare word weighs more; one that no document holds weighs as much as the rarest.
     """
-    asked = sought(query)
-    if not asked or not among:
+    terms = sought(query)
+    if not terms or not texts:
         return {}
     with closing(sqlite_module().connect(":memory:")) as index:
-        index.execute(
-            "CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 "
-            "remove_diacritics 2')"
-        )
-        rows = ((number, searchable(one.searched)) for number, one in enumerate(among, start=1))
+        index.execute(_CREATE_INDEX)
+        rows = ((number, searchable(text.searched)) for number, text in enumerate(texts))
         index.executemany("INSERT INTO text (rowid, body) VALUES (?, ?)", rows)
-        match = "SELECT rowid FROM text WHERE text MATCH ?"
-        holding = {
-            one: {row[0] for row in index.execute(match, (_either(one.any_of),))} for one in asked
-        }
-        weights = {
-            one: math.log(1 + len(among) / (len(held) or 1)) / one.parts
-            for one, held in holding.items()
-        }
-        either = _either(dict.fromkeys(word for one in asked for word in one.any_of))
-        ranked = index.execute(f"{match} ORDER BY bm25(text), rowid", (either,)).fetchall()
-    whole = math.fsum(weights.values())
-    shares = {
-        n: math.fsum(weights[one] for one in asked if n in holding[one]) / whole for (n,) in ranked
+
+        def matches(alternatives: Iterable[str]) -> list[int]:
+            match = " OR ".join(f'"{word}"' for word in alternatives)
+            best = "SELECT rowid FROM text WHERE text MATCH ? ORDER BY bm25(text), rowid"
+            return [number for (number,) in index.execute(best, (match,))]
+
+        holding = {term: set(matches(term.any_of)) for term in terms}
+        every_word = dict.fromkeys(word for term in terms for word in term.any_of)
+        ranked = matches(every_word)
+    weights = {
+        term: math.log(1 + len(texts) / (len(numbers) or 1)) / term.parts
+        for term, numbers in holding.items()
     }
-    return {number - 1: round(share, 6) for number, share in shares.items() if share >= LEAST_WORDS}
-
-
-def _either(words: Iterable[str]) -> str:
-    return " OR ".join(f'"{word}"' for word in words)
+    whole = math.fsum(weights.values())
+    shares = {}
+    for number in ranked:
+        weight = math.fsum(weights[term] for term in terms if number in holding[term])
+        if weight / whole >= LEAST_WORDS:
+            shares[number] = round(weight / whole, 6)
+    return shares

@@ -1,8 +1,11 @@
-"""Appending what was learned, what came of it and who was told.
+"""Appending lessons, their outcomes and the sessions that were told them.
 
 Invariant: an event's id comes from the identity of its input, so doing the same twice adds nothing.
-Where a caller has no identity to give (a person says "good" once more), the ledger's head is the
+If a caller has no identity to give (a person says "good" once more), the ledger's head is the
 identity: each call counts once, also when several processes call at the same moment.
+
+Programs record by these functions (docs/learning.md), and so do intake, `lessons outcome` and the
+engine.
 """
 
 from __future__ import annotations
@@ -39,21 +42,23 @@ def lesson_event(
 ) -> NewEvent:
     """Return the event that records a lesson, without secrets; its id is the lesson's.
 
-    key   what tells the lesson from others: a reflection and a number, say. Without it, what it
-          says does.
-    more  the other fields of `lesson.recorded`; those that are None are left out
+    key   the identity of the lesson, for example a reflection and a number; None for its own texts
+    more  the other fields of `lesson.recorded`; those that are None are omitted
     """
     data = _without_secrets({"kind": kind, "text": text, **more})
-    parts = key if key is not None else said(data)
+    parts = key if key is not None else identity_texts(data)
     event_id = identity(ev.LESSON_RECORDED, *parts)
     return NewEvent(ev.LESSON_RECORDED, event_id, data, actor, occurred_at, session_id=session_id)
 
 
 def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: Any) -> str:
-    """Record a lesson once and return its id; `more` is what `lesson_event` takes. Raises
-    LedgerError.
+    """Record a lesson once and return its id; one that was recorded with other words stays as it
+    is.
 
-    One that was recorded with other words stays as it is.
+    more  the other arguments of `lesson_event`
+
+    Raises:
+        LedgerError: the ledger cannot be written.
     """
     event = lesson_event(kind, text, actor=actor, **more)
     with suppress(Conflict):
@@ -61,11 +66,11 @@ def record_lesson(ledger: Ledger, kind: str, text: str, *, actor: str, **more: A
     return event.event_id
 
 
-def kept(text: str, most: int = MAX_LESSON) -> str:
-    """Return what is kept of a text: no secrets, no invisible characters, at most so many
+def stored_text(text: str, most: int = MAX_LESSON) -> str:
+    """Return a text as it is stored: without secrets and invisible characters, cut to `most`
     characters.
 
-    Of a text much longer than that, only the beginning is looked at.
+    Of a text of more than twice as many, only the beginning is read.
     """
     return redact(visible(text[: whole_end(text, 2 * most)]))[:most]
 
@@ -83,25 +88,36 @@ def observe_outcome(
     window_id: str | None = None,
     observed_at: str | None = None,
 ) -> Appended:
-    """Record what happened after a lesson was applied.
+    """Record an outcome of a lesson that was applied.
 
     source       tests, human, agent, api, retry …
-    key          what tells this observation from others of the lesson; without it each call is one
+    key          the identity of this observation among those of the lesson; None for a new one at
+                 each call
     window_id    the window that it was read from; if that is retracted, so is the outcome
-    observed_at  ISO 8601; now if None
-    Raises Mistake for an unknown lesson, kind or time, LedgerError.
+    observed_at  ISO 8601; None for now
+
+    Raises:
+        Mistake: the lesson, the kind or the time does not exist.
+        LedgerError: the ledger cannot be read or written.
     """
     if kind not in POLARITY:
         raise Mistake(f"{kind!r} is not a kind of outcome; the kinds are {', '.join(POLARITY)}")
     lesson = ledger.event(lesson_id)
     if lesson is None or lesson.type != ev.LESSON_RECORDED:
         raise Mistake(f"{lesson_id[:80]!r} is not the id of a lesson; see `reflector lessons`")
-    said = {"kind": kind, "source": source, "why": why, "window": window_id}
-    data = _without_secrets(said, ev.OUTCOME_OBSERVED)
-    if (at := time_of(observed_at)) is None and observed_at is not None:
+    time = time_of(observed_at)
+    if time is None and observed_at is not None:
         raise Mistake(f"{observed_at[:80]!r} is not a time; write it as 2026-11-22T08:00:00Z")
-    about = (data, actor or source, written(at) if at else None, session_id)
-    event = NewEvent(ev.OUTCOME_OBSERVED, "", *about, target_id=lesson_id)
+    outcome = {"kind": kind, "source": source, "why": why, "window": window_id}
+    event = NewEvent(
+        ev.OUTCOME_OBSERVED,
+        "",
+        _without_secrets(outcome, ev.OUTCOME_OBSERVED),
+        actor or source,
+        occurred_at=written(time) if time else None,
+        session_id=session_id,
+        target_id=lesson_id,
+    )
     return _append(ledger, event, (lesson_id, kind, source), key)
 
 
@@ -115,16 +131,17 @@ def record_told(
     session_id: str | None = None,
     task: str | None = None,
 ) -> Appended | None:
-    """Record the lessons that a session or a task was told; None where there is none. Raises
-    LedgerError.
+    """Record the lessons that a session or a task was told; return None for no lessons.
+
+    Raises:
+        LedgerError: the ledger cannot be read or written.
     """
-    told = list(dict.fromkeys(lessons))
-    if not told:
+    lesson_ids = list(dict.fromkeys(lessons))
+    if not lesson_ids:
         return None
-    said = {"via": via, "lessons": told, "bullets": [], "task": task}
-    event = NewEvent(
-        ev.ADVICE_TOLD, "", _without_secrets(said, ev.ADVICE_TOLD), actor, session_id=session_id
-    )
+    telling = {"via": via, "lessons": lesson_ids, "bullets": [], "task": task}
+    data = _without_secrets(telling, ev.ADVICE_TOLD)
+    event = NewEvent(ev.ADVICE_TOLD, "", data, actor, session_id=session_id)
     return _append(ledger, event, (via, session_id or "", task or ""), key)
 
 
@@ -137,24 +154,32 @@ def told_at_start(
     source: str,
     seed: str = "",
 ) -> NewEvent:
-    """Return the event that records what a text at a start told the session of a window.
+    """Return the event that records the advice in the text at a session's start.
 
+    window  the session's window that began with the text
     digest  SHA-256 of the text, in hex: a window is told a text once
-    source  transcript or hook: who says so
-    seed    of the draw that chose the bullets, "" where none was left out
+    source  the evidence: transcript or hook
+    seed    of the draw that chose the bullets; "" if all of them were shown
     """
     data: dict[str, Any] = {
         "via": "injection",
         "lessons": list(lessons),
         "bullets": list(bullets),
         "digest": digest,
+        "source": source,
     }
-    data |= {"source": source} | ({"seed": seed} if seed else {})
-    event_id = identity(
-        ev.ADVICE_TOLD, "injection", window.session_id or "", window.event_id, digest
+    if seed:
+        data["seed"] = seed
+    parts = ("injection", window.session_id or "", window.event_id, digest)
+    return NewEvent(
+        ev.ADVICE_TOLD,
+        identity(ev.ADVICE_TOLD, *parts),
+        data,
+        window.actor,
+        occurred_at=window.occurred_at,
+        session_id=window.session_id,
+        target_id=window.event_id,
     )
-    about = (window.actor, window.occurred_at, window.session_id)
-    return NewEvent(ev.ADVICE_TOLD, event_id, data, *about, target_id=window.event_id)
 
 
 def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
@@ -163,62 +188,67 @@ def lessons_beginning(ledger: Reader, beginnings: Sequence[str]) -> list[str]:
     """
     if not beginnings:
         return []
+    # The literal condition is that of an index without tags.
+    query = (
+        "SELECT event_id FROM event WHERE playbook_id = ?"  # noqa: S608
+        f" AND type = ? AND type <> '{ev.BULLET_TAGGED}'"
+        " AND substr(event_id, 1, 8) IN ? ORDER BY position"
+    )
     with ledger.asking() as sql:
-        # The literal condition is that of an index which leaves tags out.
-        found = (
-            "SELECT event_id FROM event WHERE playbook_id = ? AND type = ? AND type <> "  # noqa: S608
-            f"'{ev.BULLET_TAGGED}'"
-        )
-        found += " AND substr(event_id, 1, 8) IN ? ORDER BY position"
-        rows = sql.run(found, ev.LESSON_RECORDED, beginnings).fetchall()
-    return [row[0] for row in rows]
+        rows = sql.run(query, ev.LESSON_RECORDED, beginnings).fetchall()
+    return [event_id for (event_id,) in rows]
 
 
-def _append(ledger: Ledger, event: NewEvent, about: Key, key: Key | None) -> Appended:
-    """Append an event whose identity is what it is about and a key, or without one the next that
-    nobody took.
+def _append(ledger: Ledger, event: NewEvent, subject: Key, key: Key | None) -> Appended:
+    """Append an event whose identity is its subject with a key, or without one with the next
+    number.
     """
 
-    def made(*parts: str | int) -> NewEvent:
-        return replace(event, event_id=identity(event.type, *about, *parts))
+    def identified(*parts: str | int) -> NewEvent:
+        return replace(event, event_id=identity(event.type, *subject, *parts))
 
     if key is None:
         head = ledger.head()
-        return append_next(ledger, head.position, lambda number: made(head.origin, number))
+        return append_next(ledger, head.position, lambda number: identified(head.origin, number))
     try:
-        (answer,) = ledger.append([made(*key)])
+        (appended,) = ledger.append([identified(*key)])
     except Conflict as conflict:  # observed before, in other words
-        return Appended(made(*key).event_id, conflict.position, added=False)
-    return answer
+        return Appended(identified(*key).event_id, conflict.position, added=False)
+    return appended
 
 
-def append_next(ledger: Ledger, number: int, made: Callable[[int], NewEvent]) -> Appended:
+def append_next(ledger: Ledger, number: int, numbered: Callable[[int], NewEvent]) -> Appended:
     """Append the event of a number, or of the first one above it that no other process took.
-    Raises LedgerError.
+
+    Raises:
+        LedgerError: the ledger cannot be written.
     """
     while True:
         with suppress(Conflict):
-            (appended,) = ledger.append([made(number)])
+            (appended,) = ledger.append([numbered(number)])
             if appended.added:
                 return appended
         number += 1
 
 
-def said(data: Mapping[str, Any]) -> list[str]:
-    """Return what a lesson says: its identity where it has no other."""
-    return [
-        str(data.get(name) or "") for name in ("kind", "task", "mistake", "text", "context_hash")
-    ]
+def identity_texts(facts: Mapping[str, Any]) -> list[str]:
+    """Return the identity of a lesson that has no other: its own texts."""
+    fields = ("kind", "task", "mistake", "text", "context_hash")
+    return [str(facts.get(field) or "") for field in fields]
 
 
-def _without_secrets(data: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
-    """Return the fields that say something, their prose redacted."""
-    prose = {name for name, field in fields_of(type_).items() if field.prose}
-    given = {name: value for name, value in data.items() if value is not None}
-    return {name: _redacted(value) if name in prose else value for name, value in given.items()}
+def _without_secrets(facts: Mapping[str, Any], type_: str = ev.LESSON_RECORDED) -> dict[str, Any]:
+    """Return the fields of an event that are not None, their prose redacted."""
+    fields = fields_of(type_)
+    data = {}
+    for name, value in facts.items():
+        is_prose = name in fields and fields[name].prose is not None
+        if value is not None:
+            data[name] = _redacted(value) if is_prose else value
+    return data
 
 
 def _redacted(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_redacted(one) for one in value]
+        return [_redacted(element) for element in value]
     return redact(value) if isinstance(value, str) else value

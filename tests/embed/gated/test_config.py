@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.gated import Fixtures, GatedConfig, load_config
+from reflector.gated import Fixtures, GatedConfig, load_config
 
 
 def reflection(**settings: Any) -> dict[str, Any]:

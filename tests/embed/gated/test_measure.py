@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reflector.cli.app import run
-from reflector.embed.gated import Fixtures, GatedConfig, measure, read_config
 from reflector.embed.gated.settings import EXAMPLES
+from reflector.gated import Fixtures, GatedConfig, measure, read_config
 from tests.embed.gated import vectors
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.gated import (
+from reflector.gated import (
     Fixtures,
     FixturesAdapter,
     GatedConfig,

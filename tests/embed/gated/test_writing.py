@@ -16,7 +16,10 @@ from typing import Any
 
 import pytest
 
-from reflector.embed.gated import (
+from reflector.embed.gated import _record as record
+from reflector.embed.lessons.recall import recall
+from reflector.events.event import LESSON_RECORDED
+from reflector.gated import (
     FILE_NAME,
     STAGE_ORDINAL,
     GatedConfig,
@@ -30,9 +33,6 @@ from reflector.embed.gated import (
     log_record,
     write_entries,
 )
-from reflector.embed.gated import _record as record
-from reflector.embed.lessons.recall import recall
-from reflector.events.event import LESSON_RECORDED
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.embed.gated import vectors
@@ -130,7 +130,7 @@ def test_an_entry_that_is_refused_does_not_stop_the_others(ledger: Ledger) -> No
 #: Two turns, in a process of its own: what it prints depends on nothing but them.
 _TURNS = """
 import json
-from reflector.embed.gated import *
+from reflector.gated import *
 said = [
     "日本語のメモを残して。 It is naïve – and TZ matters!",
     "Which port does the staging database use?"]

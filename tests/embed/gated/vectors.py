@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reflector.embed.gated import ReflectionBundle
+from reflector.gated import ReflectionBundle
 
 WORLD, TABS = "Hello, World! This is a Test.", "don't_stop  café — naïve\n\ttabs"
 #: utterance, snippets, topk, tokens, summary, summary_len, used_topk

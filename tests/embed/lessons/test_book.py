@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.changes.undo import put_back, retract
-from reflector.embed.engine import ReflectionEngine
-from reflector.embed.lessons.book import Lesson, LessonPolicy, figures, fold_lessons, lesson_book
+from reflector.embed.lessons.book import Lesson, LessonFold, LessonPolicy, figures, lesson_book
 from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
+from reflector.engine import ReflectionEngine
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.events.folds import fold_events
 from reflector.events.lessons import POLARITY
 from reflector.exchange.merge import merge
 from reflector.exchange.transfer import exported
@@ -194,7 +195,7 @@ def test_the_book_is_the_same_in_any_order_of_events(
     ]
     shuffled = list(events)
     chance.shuffle(shuffled)
-    assert fold_lessons(shuffled) == fold_lessons(events)
+    assert fold_events(LessonFold(), shuffled) == fold_events(LessonFold(), events)
 
 
 def test_two_machines_that_merged_agree_on_every_number(ledger: Ledger, tmp_path: Path) -> None:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.experience import (
+from reflector.embed.lessons.book import (
+    DELTAS,
+    label_of,
+    lesson_book,
+    lesson_state,
+    strategy_key,
+    tally,
+)
+from reflector.events.lessons import POLARITY
+from reflector.experience import (
     AgentReflection,
     OutcomeSignal,
     QualitySignals,
@@ -21,15 +30,6 @@ from reflector.embed.experience import (
     reflections_of,
     score_reflection_improvement,
 )
-from reflector.embed.lessons.book import (
-    DELTAS,
-    label_of,
-    lesson_book,
-    state_of,
-    strategy_key,
-    tally,
-)
-from reflector.events.lessons import POLARITY
 from reflector.ledger.store import Ledger
 from reflector.quality.signals import Signs
 from tests.ledger.events import lesson, outcome
@@ -385,7 +385,7 @@ def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
 def test_a_lesson_that_fails_ends_archived(
     confidence: float, successes: int, failures: int, state: str
 ) -> None:
-    assert state_of(confidence, successes, failures) == state
+    assert lesson_state(confidence, successes, failures) == state
 
 
 def test_a_strategys_key_is_its_first_ten_words() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.embed.engine import (
-    _UNREADABLE,
+from reflector.embed.engine import _UNREADABLE
+from reflector.engine import (
     ReflectionEngine,
     ReflectionLesson,
     ReflectionResult,

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from reflector.embed.experience import (
+from reflector.embed.experience import _asks_for_tools
+from reflector.embed.lessons.book import LessonPolicy, lesson_book
+from reflector.events import event as ev
+from reflector.experience import (
     AgentReflection,
     Answer,
     ReflectionConfig,
     RevisedTurn,
-    _asks_for_tools,
     revise_turn,
 )
-from reflector.embed.lessons.book import LessonPolicy, lesson_book
-from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 
 REFLECTION = "ATTEMPT: guessed\nISSUE: no evidence\nSTRATEGY: {}\nTAGS: guess"

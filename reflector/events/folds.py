@@ -1,0 +1,56 @@
+"""The form that every fold has, and the two ways to ask one.
+
+A fold makes one answer of a history. The answer as of a position is that of the events up to it; a
+rebuild changes none. There are six: the playbook (`registry.PlaybookFold`), windows
+(`windows.WindowFold`), usage, lessons, proposals and trials. The ledger keeps the playbook, the
+windows and the usage as tables, which SQL moves on with each event: there the fold is the
+definition, and tests compare the two.
+
+Invariant: an answer depends on the events of `types` alone, so no other event is read for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from reflector.events.event import Event
+
+_Answer_co = TypeVar("_Answer_co", covariant=True)
+_Answer = TypeVar("_Answer")
+
+
+class Fold(Protocol[_Answer_co]):
+    """One answer, made of one event after another."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The event types that the answer follows from."""
+
+    def apply(self, event: Event) -> None:
+        """Take an event into account; one of another type changes nothing."""
+
+    def answer(self) -> _Answer_co:
+        """Return the answer after the events so far."""
+
+
+class History(Protocol):
+    """A ledger, as far as a fold reads it."""
+
+    def events(self, *, types: Sequence[str], upto: int | None) -> Iterable[Event]:
+        """Return the events of these types up to a position, None for all, in order."""
+
+
+def fold_events(fold: Fold[_Answer], events: Iterable[Event]) -> _Answer:
+    """Return a fold's answer after events, in order."""
+    for event in events:
+        fold.apply(event)
+    return fold.answer()
+
+
+def fold_ledger(fold: Fold[_Answer], ledger: History, upto: int | None = None) -> _Answer:
+    """Return a fold's answer at a position of a ledger, None for now.
+
+    It is read by the index of types.
+    """
+    return fold_events(fold, ledger.events(types=fold.types, upto=upto))

@@ -1,0 +1,76 @@
+"""How bullets were used, as a fold: the definition of the counts of `reflector.ledger.usage`."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from reflector.events import event as ev
+from reflector.events.event import Event, as_written
+from reflector.events.registry import PlaybookFold
+from reflector.events.state import counted_verdict
+from reflector.ledger.projection import storable
+from reflector.ledger.usage import MARKS, TREND, Usage
+
+_WINDOWS: Final = (ev.SESSION_RECORDED, ev.TRAJECTORY_RECORDED)
+
+
+class UsageFold:
+    """The usage of every bullet; which merges count is known at the end."""
+
+    types: Final = tuple({*PlaybookFold.types, *_WINDOWS, ev.ADVICE_TOLD})
+
+    def __init__(self) -> None:
+        self._playbook = PlaybookFold()
+        self._events: list[Event] = []
+        self._times: dict[str, str] = {}
+
+    def apply(self, event: Event) -> None:
+        if not event.fault:
+            self._playbook.apply(event)
+            self._events.append(event)
+            self._times[event.event_id] = as_written(event.occurred_at)
+
+    def answer(self) -> Usage:
+        usage = Usage()
+        #: When the window of a reflection was, once the reflection was completed.
+        self._time_of_reflection: dict[str | None, str] = {}
+        sessions: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for event in self._events:
+            facts = event.facts
+            if event.type in _WINDOWS:
+                for name in self._counted_for(facts.get("cited", ())):
+                    sessions["cited", name].add(event.session_id or event.event_id)
+            elif event.type == ev.ADVICE_TOLD and event.data is not None:
+                usage.texts += 1
+                session = event.session_id or event.target_id
+                if session is not None:
+                    for name in self._counted_for(facts.get("bullets", ())):
+                        sessions["told", name].add(session)
+            elif event.type == ev.REFLECTION_COMPLETED:
+                time = self._times.get(event.target_id or "", "")
+                self._time_of_reflection[event.reflection_id] = time
+            elif event.type == ev.BULLET_TAGGED:
+                self._judge(event, usage, sessions)
+        for (verb, name), members in sessions.items():
+            setattr(usage.bullets[name], verb, len(members))
+        return usage
+
+    def _judge(self, event: Event, usage: Usage, sessions: dict[tuple[str, str], set[str]]) -> None:
+        given, sign = counted_verdict(event.facts) or (storable(event.facts.get("name")), 0)
+        for name in self._counted_for([given]):
+            used = usage.bullets[name]
+            used.last = max(used.last, self._time_of_reflection.get(event.reflection_id, ""))
+            used.broken += event.facts.get("followed") == "no"
+            used.trend = (used.trend + MARKS[sign])[-TREND:]
+            if sign > 0:
+                used.helped = event.position
+                used.told_then = len(sessions["told", name])
+            if event.session_id is not None:
+                sessions["judged", name].add(event.session_id)
+                if sign:
+                    sessions["decided", name].add(event.session_id)
+
+    def _counted_for(self, names: Iterable[str]) -> list[str]:
+        """Return these bullets and those that have their evidence besides."""
+        book = self._playbook.answer()
+        return [bullet for name in names for bullet in (name, *book.heirs(name))]
