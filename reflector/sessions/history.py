@@ -38,7 +38,7 @@ from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, ask_model, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
-from reflector.transcripts.building import fields, whole
+from reflector.transcripts.building import fields, plain_text
 from reflector.transcripts.message import Tally
 from reflector.transcripts.reading import UnknownTranscript, scan
 from reflector.transcripts.records import parse_line, read_lines
@@ -136,10 +136,10 @@ def look_at(path: Path) -> Found:
     if path.suffix == ".json":
         return Found(path, _of_document(path), "", path.stat().st_size)
     with path.open("rb", buffering=256 * 1024) as file:
-        for _, line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line, tally):
+        for line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line.text, tally):
                 cwd = cwd or _folder(record)
-                started_at = started_at or whole(record.get("timestamp"))
+                started_at = started_at or plain_text(record.get("timestamp"))
             if (cwd and started_at) or tally.lines >= _HEAD_LINES:
                 break
     return Found(path, cwd, started_at, path.stat().st_size)
@@ -165,11 +165,11 @@ def _folder(record: dict[str, Any]) -> str:
     """
     places = [record, fields(record.get("payload")), fields(record.get("data"))]
     places += [fields(place.get("context")) for place in places]
-    found = (cwd for place in places if (cwd := whole(place.get("cwd"))))
+    found = (cwd for place in places if (cwd := plain_text(place.get("cwd"))))
     return (
         next(found, "")
-        or whole(fields(record.get("info")).get("directory"))
-        or whole(record.get("projectHash"))
+        or plain_text(fields(record.get("info")).get("directory"))
+        or plain_text(record.get("projectHash"))
     )
 
 

@@ -3,9 +3,9 @@ format.
 
 Invariant: only a record's own top-level `type` makes it a message, each record (by `uuid`) once per
 file. `progress` records embed whole messages of subagents, lines of one `message.id` each carry
-another block, and metadata repeats words that were said elsewhere: none of it may count twice. Only
-what a person typed is "human" or "refusal": the client writes reminders, hook output, command
-echoes, notifications and summaries under the type `user` too, and most of them are not flagged.
+another block, and metadata repeats words of other records: no word may count twice. Only the words
+that a person typed are "human" or "refusal". The client writes reminders, hook output, command
+echoes, notifications and summaries under the type `user` too, mostly without a flag.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from reflector.text import bounds
 from reflector.transcripts import building, speakers
 from reflector.transcripts.building import (
     Conversation,
+    Kept,
     Place,
     fields,
-    joined,
+    join_texts,
     objects,
-    short,
-    whole,
+    plain_text,
+    short_text,
 )
 from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import count_type, record_uuid
+from reflector.transcripts.speakers import Speech
 
-#: Types that carry no message; the api-requests repeat what the conversation says.
+#: Types without a message; the api-requests repeat the conversation.
 _METADATA = frozenset(
     """
     progress system summary file-history-snapshot file-history-delta last-prompt custom-title
@@ -50,16 +52,16 @@ _OWN_TYPES = frozenset(
     """.split()
 )
 
-#: Of a long output the answer holds the first 2 kB only; its end, with the result, is in the
-#: details.
+#: The beginning of a long output's answer, which has its first 2 kB only; its end, with the result,
+#: is in `toolUseResult`.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-#: Attachments that repeat a hook's output as the model gets it, and the events at which the
-#: playbook is told.
+#: Attachments that repeat a hook's output as the model gets it, and the events at which a hook
+#: prints the playbook.
 _ECHOES = frozenset(("hook_success", "hook_additional_context"))
 _STARTS = frozenset(("SessionStart", "SubagentStart"))
-#: Calls whose tool is remembered until their results come.
-_MOST_CALLS = 256
+#: The number of calls whose tool is remembered until their results come.
+_MAX_CALLS = 256
 
 _SUMMARY = "This session is being continued from a previous conversation"
 
@@ -75,15 +77,14 @@ _REFUSED = re.compile(
     r"|\[Request interrupted by user)"
 )
 _REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
-#: What the client writes in the place of a reason when the person asks to talk about questions
-#: first.
+#: The client's text in the place of a reason if the person wants to talk about questions first.
 _CLARIFIES = "The user wants to clarify these questions."
 _ADVICE = "\n\nNote: The user's next message may contain a correction"
 
 
 class _Queued(NamedTuple):
-    """A prompt of the queue: its texts and its ids, and its message unless its own words show
-    that nobody typed it.
+    """A prompt of the queue: its texts, its ids, and its message, None if its own words show that
+    no person typed it.
     """
 
     texts: list[str]
@@ -91,16 +92,26 @@ class _Queued(NamedTuple):
     message: Message | None
 
 
-class ClaudeCode(Conversation):
-    """Holds what one record says about later ones: chains and queued prompts."""
+class _Answer(NamedTuple):
+    """An answer of the model: its id, and its tokens as far as its records were read."""
 
-    agent, name = "claude-code", "Claude Code"
+    id: Any
+    tokens: int
+
+
+class ClaudeCode(Conversation):
+    """Remembers the chains and queued prompts that earlier records had."""
+
+    agent = "claude-code"
+    name = "Claude Code"
+    option = "claude"
+    kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:
-        kind = record.get("type")
+        kind = building.kind(record)
         if kind in ("user", "assistant"):
-            # Others write the same envelope around a message of another form.
+            # Other agents write the same envelope around a message of another form.
             message = record.get("message")
             if isinstance(message, dict):
                 return "content" in message or not message
@@ -109,9 +120,7 @@ class ClaudeCode(Conversation):
             return "parentUuid" in record or "sessionId" in record
         if kind == "summary":
             return "leafUuid" in record
-        return isinstance(kind, str) and (
-            kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record)
-        )
+        return kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record)
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,23 +130,23 @@ class ClaudeCode(Conversation):
         #: The tools of the newest calls, by the call's id.
         self._tools: dict[str, str] = {}
         self._queue: deque[_Queued] = deque(maxlen=256)
-        #: Prompts that the model was given, until a record says by whom or the model answers.
-        self._given: deque[_Queued] = deque(maxlen=32)
-        #: The answer that was read last, and its tokens: each of its records has them.
-        self._answer: tuple[Any, int] = (None, 0)
+        #: Prompts that the model was given, until it answers or a record names their speaker.
+        self._delivered: deque[_Queued] = deque(maxlen=32)
+        self._last_answer = _Answer(None, 0)
 
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
-        """Yield no message, the record's own, or that of a queued prompt which this record says
-        was taken.
+        """Yield no message, the record's own, or that of a queued prompt which the record shows to
+        be delivered.
         """
-        kind = record.get("type")
+        kind = building.kind(record)
         if kind in ("assistant", "user"):
             self._describe(record)
             uuid, place = self._placed(record, text, offset)
-            message = (self._assistant if kind == "assistant" else self._user)(record, uuid, place)
-            # these may stand between a prompt and its attachment
+            read = self._assistant if kind == "assistant" else self._user
+            message = read(record, uuid, place)
+            # Tool results and injected texts may be between a prompt and its attachment.
             if message.origin not in ("tool", "injected"):
                 yield from self._unexplained()
             yield message
@@ -145,114 +154,121 @@ class ClaudeCode(Conversation):
             yield from self._attachment(record, text, offset)
         elif kind == "queue-operation":
             self._queue_operation(record, text, offset)
-        elif not isinstance(kind, str) or kind not in _METADATA:
-            count_type(tally, kind)
+        elif kind not in _METADATA:
+            count_type(tally, record.get("type"))
 
     def _describe(self, record: dict[str, Any]) -> None:
         """Keep the newest session and version, and the agent if the first record has it too."""
         described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
         if described == self._described:
-            return  # as the record before it
+            return  # as in the previous record
         self._described = described
-        self.session_id = building.path(record.get("sessionId")) or self.session_id
-        self.version = building.path(record.get("version")) or self.version
-        agent = building.path(record.get("agentId"))
+        self.session_id = building.bounded_path(record.get("sessionId")) or self.session_id
+        self.version = building.bounded_path(record.get("version")) or self.version
+        agent = building.bounded_path(record.get("agentId"))
         if self._first_agent is None:
             self._first_agent = agent if record.get("isSidechain") is True else ""
         self.agent_id = agent if agent == self._first_agent else ""
 
     def leftover(self) -> list[Message]:
-        """Prompts that were still queued at the end: nothing delivered them, so nothing says who
-        they are from.
+        """Return the prompts that were not delivered at the end, so that no record names their
+        speaker.
         """
-        waiting = [queued.message for queued in (*self._given, *self._queue)]
+        waiting = [queued.message for queued in (*self._delivered, *self._queue)]
         return [message._replace(origin="unknown") for message in waiting if message is not None]
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no prompt waits, nothing of our hook is unheard, and no sidechain is known by
-        its records alone.
+        """Whether no prompt waits, no text of our hook waits for an answer, and no sidechain is
+        known by earlier records alone.
         """
-        return not (self._queue or self._given or self._roots or self.heard)
+        return not any((self._queue, self._delivered, self._roots, self.heard))
 
     def _placed(self, record: dict[str, Any], text: bytes, offset: int) -> tuple[str, Place]:
+        """Return the id and the place of a record's message."""
         uuid = record_uuid(record, text)
-        return uuid, Place(self._chain(record, uuid), short(record.get("timestamp")), offset)
+        return uuid, Place(self._chain(record, uuid), short_text(record.get("timestamp")), offset)
 
     def _chain(self, record: dict[str, Any], uuid: str) -> str:
-        """Id of the sidechain. Version 1 wrote them inline without `agentId`: the root's uuid
-        names them.
+        """Return the id of the sidechain.
+
+        Version 1 wrote sidechains inline without `agentId`: the uuid of the root names them.
         """
         if record.get("isSidechain") is not True:
             return ""
-        agent = record.get("agentId")
-        if isinstance(agent, str) and agent:
-            return short(agent)
-        parent = record.get("parentUuid")
-        root = self._roots.get(parent, uuid) if isinstance(parent, str) else uuid
+        agent = plain_text(record.get("agentId"))
+        if agent:
+            return short_text(agent)
+        root = self._roots.get(plain_text(record.get("parentUuid")), uuid)
         self._roots[uuid] = root
         return root
 
     def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
         """Yield the prompt that arrived while the model worked, with the origin that only its
-        attachment has; other attachments repeat what a hook printed.
+        attachment has; other attachments repeat the output of a hook.
         """
         attachment = fields(record.get("attachment"))
-        if (
-            building.kind(attachment) in _ECHOES
-            and building.kind(attachment, "hookEvent") in _STARTS
-        ):
+        kind = building.kind(attachment)
+        if kind in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
             self.hear(_texts(attachment.get("content")))
-        if attachment.get("type") != "queued_command":
+        if kind != "queued_command":
             return
-        texts, typed = _texts(attachment.get("prompt")), _is_typed(attachment, record)
+        texts = _texts(attachment.get("prompt"))
+        is_typed = _is_typed(attachment, record)
         ids = _ids(attachment, "source_uuid", "delivery_id")
-        given = _taken(self._given, texts, ids, typed=typed)
-        if given is None:
-            _taken(self._queue, texts, ids, typed=typed)
-            yield _spoken(record, *self._placed(record, text, offset), texts, typed=typed)
-        elif given.message is not None:
-            yield given.message if typed else given.message._replace(origin="injected")
+        delivered = _take(self._delivered, texts, ids, is_typed=is_typed)
+        if delivered is None:
+            _take(self._queue, texts, ids, is_typed=is_typed)
+        if delivered is None or delivered.message is None:
+            is_typed = is_typed and delivered is None
+            yield _worded(record, *self._placed(record, text, offset), texts, is_typed=is_typed)
         else:
-            yield _spoken(record, *self._placed(record, text, offset), texts, typed=False)
+            message = delivered.message
+            yield message if is_typed else message._replace(origin="injected")
 
     def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> None:
-        """Keep the prompts of the queue. Each is heard when the model was given it.
+        """Keep the prompts of the queue; each becomes a message when the model was given it.
 
-        `dequeue` (a user record follows), `remove` or `popAll` closes every `enqueue`. `popAll`
-        hands the prompts back to the editor. `remove` means that the model was given the prompt at
-        once: newer releases say by whom with a queued_command attachment before or after it, older
-        ones leave no other trace.
+        Every `enqueue` is closed by one of these:
+
+        dequeue  a user record follows
+        popAll   the prompts are given back to the editor
+        remove   the model was given the prompt at once; newer releases name the speaker in a
+                 queued_command attachment before or after it, older ones leave no other trace
         """
-        operation, texts = record.get("operation"), _texts(record.get("content"))
+        operation = record.get("operation")
+        texts = _texts(record.get("content"))
         ids = _ids(record, "commandUuid", "deliveryId")
         if operation == "enqueue":
-            message = _spoken(record, *self._placed(record, text, offset), texts, typed=True)
-            self._queue.append(
-                _Queued(texts, ids, None if message.origin == "injected" else message)
-            )
+            message = _worded(record, *self._placed(record, text, offset), texts, is_typed=True)
+            is_clients = message.origin == "injected"
+            self._queue.append(_Queued(texts, ids, None if is_clients else message))
         elif operation == "dequeue":
-            self._taken_next(texts, ids)
-        elif operation == "popAll" and texts:
-            _taken(self._queue, texts, ids, typed=True)
+            self._take_next(texts, ids)
+        elif operation == "remove":
+            removed = self._take_next(texts, ids)
+            if removed is not None:
+                self._delivered.append(removed)
         elif operation == "popAll":
-            self._queue.clear()
-        elif operation == "remove" and (removed := self._taken_next(texts, ids)) is not None:
-            self._given.append(removed)
+            if texts:
+                _take(self._queue, texts, ids, is_typed=True)
+            else:
+                self._queue.clear()
 
-    def _taken_next(self, texts: list[str], ids: frozenset[str]) -> _Queued | None:
-        """Take the prompt out of the queue that a record names, or the next one where it names
-        none.
-        """
-        found = _taken(self._queue, texts, ids, typed=False)
-        return self._queue.popleft() if found is None and self._queue and not texts else found
+    def _take_next(self, texts: list[str], ids: frozenset[str]) -> _Queued | None:
+        """Remove the prompt that a record names from the queue, else the next one."""
+        queued = _take(self._queue, texts, ids, is_typed=False)
+        if queued is None and self._queue and not texts:
+            return self._queue.popleft()
+        return queued
 
     def _unexplained(self) -> Iterator[Message]:
-        """Yield the prompts that the model was given and no attachment explained, as those of
-        older releases.
+        """Yield the prompts that the model was given without an attachment, as in older
+        releases.
         """
-        while self._given:
-            if (message := self._given.popleft().message) is not None:
+        while self._delivered:
+            message = self._delivered.popleft().message
+            if message is not None:
                 yield message
 
     def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
@@ -266,107 +282,119 @@ class ClaudeCode(Conversation):
             if kind == "text" and isinstance(block.get("text"), str):
                 texts.append(block["text"])
             elif kind == "thinking":
-                # Mostly empty: newer clients keep the signature only.
-                thinking.append(whole(block.get("thinking")))
+                # Mostly empty, because newer clients keep the signature only.
+                thinking.append(plain_text(block.get("thinking")))
             elif kind in _CALL_TYPES:
-                given = {} if self.brief else bounds.arguments(fields(block.get("input")))
-                calls.append(ToolCall(short(block.get("id")), short(block.get("name")), given))
-                self._tools[calls[-1].id] = calls[-1].name
-                if len(self._tools) > _MOST_CALLS:
-                    del self._tools[next(iter(self._tools))]
+                calls.append(self._call(block))
         return building.by_model(
             uuid,
             place,
             "\n".join(texts),
-            thinking=joined(thinking),
+            thinking=join_texts(thinking),
             calls=tuple(calls),
             synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
-            tokens=self._spent(body),
+            tokens=self._added_tokens(body),
         )
 
-    def _spent(self, body: dict[str, Any]) -> int:
-        """Return the tokens that the model wrote, as far as no earlier record of the same answer
-        said so.
+    def _call(self, block: dict[str, Any]) -> ToolCall:
+        """Return a tool call, and remember its tool for its result."""
+        arguments = {} if self.brief else bounds.arguments(fields(block.get("input")))
+        call = ToolCall(short_text(block.get("id")), short_text(block.get("name")), arguments)
+        self._tools[call.id] = call.name
+        if len(self._tools) > _MAX_CALLS:
+            del self._tools[next(iter(self._tools))]
+        return call
+
+    def _added_tokens(self, body: dict[str, Any]) -> int:
+        """Return the tokens that the model wrote, without those that earlier records of the same
+        answer have.
         """
-        tokens, answer = fields(body.get("usage")).get("output_tokens"), body.get("id")
+        tokens = fields(body.get("usage")).get("output_tokens")
+        answer_id = body.get("id")
         if type(tokens) is not int or not 0 <= tokens < 1 << 31:
             return 0
-        said = self._answer[1] if answer is not None and answer == self._answer[0] else 0
-        self._answer = (answer, max(said, tokens))
-        return self._answer[1] - said
+        is_same_answer = answer_id is not None and answer_id == self._last_answer.id
+        earlier_tokens = self._last_answer.tokens if is_same_answer else 0
+        self._last_answer = _Answer(answer_id, max(earlier_tokens, tokens))
+        return self._last_answer.tokens - earlier_tokens
 
     def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
         content = fields(record.get("message")).get("content")
         answers = [block for block in objects(content) if block.get("type") == "tool_result"]
-        texts, typed = _texts(content), not _by_client(record, place)
+        texts = _texts(content)
+        is_typed = not _is_by_client(record, place)
         if not answers:
-            return _spoken(record, uuid, place, texts, typed=typed)
+            return _worded(record, uuid, place, texts, is_typed=is_typed)
+        detail = record.get("toolUseResult")
         results: list[ToolResult] = []
         reasons: list[str] = []
         origin: Origin = "tool"
         for block in answers:
             answer = "\n".join(_texts(block.get("content")))
+            call_id = short_text(block.get("tool_use_id"))
             is_error = block.get("is_error") is True
-            tool = self._tools.get(short(block.get("tool_use_id")), "")
-            if is_error and is_refusal(answer, record.get("toolUseResult"), tool):
+            if is_error and _is_refusal(answer, detail, self._tools.get(call_id, "")):
                 origin = "refusal"
-                reasons.append(refusal_reason(answer))
-            shown = "" if self.brief else _answer(answer, record.get("toolUseResult"))
-            results.append(ToolResult(short(block.get("tool_use_id")), shown, is_error))
-        if texts and typed:
-            # Older clients put an interruption, or words typed meanwhile, beside the results.
-            beside, said = said_by(texts)
-            if beside in ("human", "refusal"):
-                origin = beside if origin == "tool" else origin
-                reasons.append(said)
-        return building.by_user(uuid, place, origin, joined(reasons), tuple(results))
+                reasons.append(_refusal_reason(answer))
+            text = "" if self.brief else _answer_text(answer, detail)
+            results.append(ToolResult(call_id, text, is_error))
+        if texts and is_typed:
+            # Older clients put an interruption, or words typed during it, into the same record.
+            speech = _speech_of(texts)
+            if speech.origin in ("human", "refusal"):
+                origin = speech.origin if origin == "tool" else origin
+                reasons.append(speech.words)
+        return building.by_user(uuid, place, origin, join_texts(reasons), tuple(results))
 
 
-def _by_client(record: dict[str, Any], place: Place) -> bool:
-    """True when no person typed a record, by its flags or `origin`. A subagent is prompted by
-    its parent.
+def _is_by_client(record: dict[str, Any], place: Place) -> bool:
+    """Return whether no person typed a record, by its flags or `origin`.
+
+    A subagent is prompted by its parent.
     """
     if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
         return True
-    kind = _kind(record)
-    return kind != "human" if kind else place.chain != ""
+    speaker = _speaker_kind(record)
+    return speaker != "human" if speaker else place.chain != ""
 
 
-def _spoken(
-    record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, typed: bool
+def _worded(
+    record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, is_typed: bool
 ) -> Message:
-    """Return a record of words. `typed` False means that the record itself says no person typed
-    them.
+    """Return the message of a record of words; without `is_typed` the record itself shows that no
+    person typed them, unless they are the note of an interruption.
     """
-    origin: Origin
     if record.get("isCompactSummary") is True:
-        origin, said = "summary", "\n".join(texts)
-    elif not typed and not any(is_interrupt(text) for text in texts):
-        origin, said = "injected", "\n".join(texts)
+        speech = Speech("summary", "\n".join(texts))
+    elif is_typed or any(map(_is_interrupt, texts)):
+        speech = _speech_of(texts)
     else:
-        origin, said = said_by(texts)
-    return building.by_user(uuid, place, origin, said)
+        speech = Speech("injected", "\n".join(texts))
+    return building.by_user(uuid, place, *speech)
 
 
 def _texts(content: Any) -> list[str]:
     return building.texts(content) if isinstance(content, str | list) else []
 
 
-def _answer(answer: str, detail: Any) -> str:
-    """Return a tool's answer with what only `toolUseResult` knows: stderr, an exit code, an
+def _answer_text(answer: str, detail: Any) -> str:
+    """Return a tool's answer with the facts that only `toolUseResult` has: stderr, an exit code, an
     interruption.
     """
     if not isinstance(detail, dict):
         return bounds.result_text(answer)
     if "file" in detail or "filePath" in detail:
-        # The text of a file: its lines may speak of errors, and none has happened.
+        # Lines of a file that look like errors are not errors of the tool.
         return bounds.excerpt(answer, bounds.RESULT_TEXT)
-    stdout, stderr, code = detail.get("stdout"), detail.get("stderr"), detail.get("exitCode")
-    if answer.startswith(_CUT_OUTPUT) and isinstance(stdout, str) and len(stdout) > len(answer):
+    stdout = plain_text(detail.get("stdout"))
+    stderr = plain_text(detail.get("stderr")).strip()
+    code = detail.get("exitCode")
+    if answer.startswith(_CUT_OUTPUT) and len(stdout) > len(answer):
         answer = stdout
-    if isinstance(stderr, str) and (stderr := stderr.strip()) and stderr[:200] not in answer:
+    if stderr and stderr[:200] not in answer:
         answer += "\n[stderr] " + stderr
-    if isinstance(code, int) and code and code.bit_length() < 64 and "xit code" not in answer:
+    is_code = isinstance(code, int) and 0 < code.bit_length() < 64
+    if is_code and "xit code" not in answer:
         answer += f"\n[exit code {code:d}]"
     if detail.get("interrupted") is True:
         answer += "\n[interrupted]"
@@ -374,88 +402,87 @@ def _answer(answer: str, detail: Any) -> str:
 
 
 def _is_typed(attachment: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Return whether a queued prompt can be a person's, by what its attachment says of who sent
-    it.
-    """
-    if (
-        any(part.get("isMeta") is True for part in (attachment, record))
-        or attachment.get("fromAnotherSession") is True
-    ):
+    """Return whether a person can have typed a queued prompt, by the sender in its attachment."""
+    if attachment.get("isMeta") is True or record.get("isMeta") is True:
         return False
-    kind = _kind(attachment) or _kind(record)
-    return kind == "human" if kind else attachment.get("commandMode", "prompt") == "prompt"
+    if attachment.get("fromAnotherSession") is True:
+        return False
+    speaker = _speaker_kind(attachment) or _speaker_kind(record)
+    if speaker:
+        return speaker == "human"
+    return bool(attachment.get("commandMode", "prompt") == "prompt")
 
 
 def _ids(record: dict[str, Any], *keys: str) -> frozenset[str]:
-    return frozenset(value for key in keys if isinstance(value := record.get(key), str) and value)
+    return frozenset(plain_text(record.get(key)) for key in keys) - {""}
 
 
-def _taken(
-    queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, typed: bool
+def _take(
+    queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, is_typed: bool
 ) -> _Queued | None:
-    """Take a prompt out of a queue: the one with the id of a record, or with its text.
+    """Remove a prompt from a queue: the one with the id of a record, or with its text.
 
     A client writes the words of others with a tag here and without it there; a person's are the
     same everywhere.
     """
-    said = "\n".join(texts).strip()
+    text = "\n".join(texts).strip()
     for queued in queue:
-        if ids & queued.ids or (said and said == "\n".join(queued.texts).strip()):
+        has_text = text != "" and text == "\n".join(queued.texts).strip()
+        if has_text or ids & queued.ids:
             queue.remove(queued)
             return queued
-    for queued in queue if said and not typed else ():
-        if speakers.inner(said) == speakers.inner("\n".join(queued.texts)):
+    if is_typed or not text:
+        return None
+    for queued in queue:
+        if speakers.inner(text) == speakers.inner("\n".join(queued.texts)):
             queue.remove(queued)
             return queued
     return None
 
 
-def _kind(record: dict[str, Any]) -> str:
-    """`origin.kind` of newer records (human, task-notification, peer …); "" in older ones."""
+def _speaker_kind(record: dict[str, Any]) -> str:
+    """Return `origin.kind` of newer records (human, task-notification, peer …), else ""."""
     return building.kind(fields(record.get("origin")), "kind")
 
 
-def is_interrupt(text: str) -> bool:
-    """True for the client's note that a person interrupted the model."""
+def _is_interrupt(text: str) -> bool:
+    """Return whether a text is the client's note that a person interrupted the model."""
     return _INTERRUPT.match(text) is not None
 
 
-def said_by(texts: list[str]) -> tuple[Origin, str]:
-    """Return origin and text of an unflagged record's text blocks. What a person typed wins over
-    what the client added beside it; without a person's words the whole text is kept, under the
-    origin that it has.
+def _speech_of(texts: list[str]) -> Speech:
+    """Return the speaker and the words of a record's text blocks that no flag explains."""
+    is_interrupted = any(map(_is_interrupt, texts))
+    parts = (_INTERRUPT.sub("", text).strip() if _is_interrupt(text) else text for text in texts)
+    speech = speakers.speaker_of(filter(None, parts))
+    is_human = speech.origin == "human"
+    if is_interrupted:
+        return Speech("refusal", speech.words if is_human else "")
+    if is_human and speech.words.startswith(_SUMMARY):
+        return Speech("summary", speech.words)
+    return speech
+
+
+def _is_refusal(result: str, detail: object, tool: str) -> bool:
+    """Return whether a tool result reports that a person refused the call or interrupted it.
+
+    Any server may answer with the client's words, so the result of an MCP tool is never a refusal.
+    The `detail` of a refusal (`toolUseResult`) is a text: the client's own or, with a reason,
+    "Error: " and the words. A tool that failed has the latter as well, so it counts for a tool that
+    is known. Records from before that field have none.
     """
-    interrupted = any(map(is_interrupt, texts))
-    parts = (_INTERRUPT.sub("", text).strip() if is_interrupt(text) else text for text in texts)
-    origin, said = speakers.said_by(filter(None, parts))
-    if interrupted:
-        return "refusal", said if origin == "human" else ""
-    return ("summary" if origin == "human" and said.startswith(_SUMMARY) else origin), said
+    if tool.startswith("mcp__") or _REFUSED.match(result) is None:
+        return False
+    if isinstance(detail, str):
+        return tool != "" or not detail.startswith("Error: ")
+    return detail is None
 
 
-def is_refusal(result: str, detail: object, tool: str) -> bool:
-    """Return whether a tool result says that a person refused the call or interrupted it. Any
-    server may answer with the client's words, so what an MCP tool says is never one. Of a refusal
-    the record's `detail` (`toolUseResult`) is a text, the client's own or, with a reason, "Error: "
-    and the words, which a tool that failed has as well: these count for a tool that is known.
-    Records from before that field have none.
-    """
-    is_told = detail is None or (
-        isinstance(detail, str) and (tool != "" or not detail.startswith("Error: "))
-    )
-    return is_told and not tool.startswith("mcp__") and _REFUSED.match(result) is not None
-
-
-def refusal_reason(result: str) -> str:
-    """Return the person's reason in a refused tool result; "" where the person gave none."""
+def _refusal_reason(result: str) -> str:
+    """Return the person's reason in a refused tool result, "" without a reason."""
     match = _REASON.search(result)
     if match is None:
         return ""
-    reason = (
-        result[match.end() :]
-        .partition(_ADVICE)[0]
-        .strip()
-        .removesuffix("</tool_use_error>")
-        .strip()
-    )
+    reason, _, _ = result[match.end() :].partition(_ADVICE)
+    reason = reason.strip().removesuffix("</tool_use_error>").strip()
     return "" if reason.startswith(_CLARIFIES) else reason

@@ -1,8 +1,8 @@
 """Reads the exports of OpenCode (`opencode export`): `{info, messages: [{info, parts}]}`.
 
-Invariant: a part that is still being written is not read yet. An export shows a session as it is at
-that moment, so words count when their writing has ended, calls when they have been made and results
-when they are there, each under the id of its part.
+Invariant: a part that is still being written is not read yet, because an export has a session as it
+is at that moment. Words count when their writing has ended, calls when they are made and results
+when they are complete, each under the id of its part.
 """
 
 from __future__ import annotations
@@ -14,95 +14,97 @@ from typing import Any
 from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
+    Kept,
     Place,
     fields,
-    instant,
     objects,
-    short,
-    whole,
+    plain_text,
+    short_text,
+    utc_time,
 )
 from reflector.transcripts.message import Message, Tally
 from reflector.transcripts.records import count_type
 from reflector.transcripts.speakers import spoken
 
-#: Types of parts without words of anyone.
+#: Types of parts without words.
 _WORDLESS = frozenset(
     ("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
 )
+_WORDED = frozenset(("text", "reasoning", "tool", "subtask"))
 _REFUSED = re.compile(r"(?:Error: )?The user (?:rejected permission|dismissed this question)")
 _FEEDBACK = re.compile(r"feedback: ?")
 
 
 class OpenCode(Conversation):
-    agent, name = "opencode", "OpenCode"
+    agent = "opencode"
+    name = "OpenCode"
+    kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json", has_days=False),)
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:
-        info, messages = record.get("info"), record.get("messages")
-        if (
-            not isinstance(info, dict)
-            or not isinstance(messages, list)
-            or not isinstance(info.get("id"), str)
-        ):
+        info = fields(record.get("info"))
+        messages = record.get("messages")
+        if not isinstance(messages, list) or not isinstance(info.get("id"), str):
             return False
-        return all(
-            isinstance(message, dict) and "info" in message and "parts" in message
-            for message in messages[:50]
-        )
+        first_messages = map(fields, messages[:50])
+        return all({"info", "parts"} <= message.keys() for message in first_messages)
+
+    @staticmethod
+    def folder_of(record: dict[str, Any]) -> str:
+        return plain_text(fields(record.get("info")).get("directory"))
 
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
     ) -> Iterator[Message]:
         info = record.get("info")
         if isinstance(info, dict):
-            self.session_id = short(info.get("id"))
-            self.agent_id = self.session_id if isinstance(info.get("parentID"), str) else ""
-            self.session_id = short(info.get("parentID")) or self.session_id
-            self.version = short(info.get("version"))
+            own_id = short_text(info.get("id"))
+            is_subagent = isinstance(info.get("parentID"), str)
+            self.agent_id = own_id if is_subagent else ""
+            self.session_id = short_text(info.get("parentID")) or own_id
+            self.version = short_text(info.get("version"))
         for message in objects(record.get("messages")):
             if isinstance(message.get("info"), dict):
                 yield from self._message(message["info"], message.get("parts"), tally)
 
     def _message(self, info: dict[str, Any], parts: Any, tally: Tally) -> Iterator[Message]:
         times = fields(info.get("time"))
-        place = Place(self.agent_id, instant(times.get("created")), 0)
-        ended = "completed" in times or info.get("error") is not None
+        place = Place(self.agent_id, utc_time(times.get("created")), 0)
+        is_ended = "completed" in times or info.get("error") is not None
+        message_id = short_text(info.get("id"))
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if not isinstance(part, dict):
                 continue
-            own = short(part.get("id")) or f"{short(info.get('id'))}:{number}"
+            uuid = f"opencode:{short_text(part.get('id')) or f'{message_id}:{number}'}"
             kind = building.kind(part)
-            if info.get("role") == "user":
-                yield from self._typed(f"opencode:{own}", part, place)
-            elif kind in ("text", "reasoning"):
-                yield from _words(f"opencode:{own}", part, place, info, ended=ended)
-            elif kind == "tool":
-                yield from _tool(f"opencode:{own}", part, place)
-            if kind not in ("text", "reasoning", "tool", "subtask") and kind not in _WORDLESS:
+            if kind not in _WORDED and kind not in _WORDLESS:
                 count_type(tally, part.get("type"))
+            if info.get("role") == "user":
+                yield from self._typed(uuid, part, place)
+            elif kind in ("text", "reasoning"):
+                if is_ended or "end" in fields(part.get("time")):
+                    yield from _words(uuid, part, place, is_summary=info.get("summary") is True)
+            elif kind == "tool":
+                yield from _tool(uuid, part, place)
         if fields(info.get("error")).get("name") == "MessageAbortedError":
-            yield building.by_user(
-                f"opencode:{short(info.get('id'))}:aborted", place, "refusal", ""
-            )
+            yield building.by_user(f"opencode:{message_id}:aborted", place, "refusal", "")
 
     def _typed(self, uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
-        text = whole(part.get("text")) or whole(part.get("prompt"))
-        if text and part.get("ignored") is not True:
-            by_client = (
-                part.get("type") != "text" or part.get("synthetic") is True or self.agent_id != ""
-            )
-            yield building.by_user(
-                uuid, place, *(("injected", text) if by_client else spoken(text))
-            )
+        text = plain_text(part.get("text")) or plain_text(part.get("prompt"))
+        if not text or part.get("ignored") is True:
+            return
+        is_synthetic = part.get("type") != "text" or part.get("synthetic") is True
+        if is_synthetic or self.agent_id:
+            yield building.by_user(uuid, place, "injected", text)
+        else:
+            yield building.by_user(uuid, place, *spoken(text))
 
 
-def _words(
-    uuid: str, part: dict[str, Any], place: Place, info: dict[str, Any], *, ended: bool
-) -> Iterator[Message]:
-    text = whole(part.get("text"))
-    if not text or not (ended or "end" in fields(part.get("time"))):
+def _words(uuid: str, part: dict[str, Any], place: Place, *, is_summary: bool) -> Iterator[Message]:
+    text = plain_text(part.get("text"))
+    if not text:
         return
-    if info.get("summary") is True:
+    if is_summary:
         yield building.by_user(uuid, place, "summary", text)
     elif part.get("type") == "reasoning":
         yield building.by_model(uuid, place, thinking=text)
@@ -119,11 +121,18 @@ def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
     yield building.by_model(f"{uuid}:call", place, calls=(call,))
     if status == "running":
         return
-    failed, refused = status == "error", None
-    text = whole(state.get("error" if failed else "output"))
-    code = building.code(fields(state.get("metadata")).get("exit"))
-    if failed and _REFUSED.match(text):
+    is_error = status == "error"
+    text = plain_text(state.get("error" if is_error else "output"))
+    refused = None
+    if is_error and _REFUSED.match(text):
         feedback = _FEEDBACK.search(text)
         refused = text[feedback.end() :].strip() if feedback else ""
-    own = (f"{uuid}:result", place, part.get("callID"), text)
-    yield building.by_tool(*own, is_error=failed, exit_code=code, refused=refused)
+    yield building.by_tool(
+        f"{uuid}:result",
+        place,
+        part.get("callID"),
+        text,
+        is_error=is_error,
+        exit_code=building.exit_code_of(fields(state.get("metadata")).get("exit")),
+        refused=refused,
+    )
