@@ -145,7 +145,7 @@ BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/judges/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
-    "transcripts", ("claude_code codex copilot gemini opencode pi")
+    "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")

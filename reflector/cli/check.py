@@ -26,7 +26,6 @@ from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import CONSENT
-from reflector.hooks.agents import AGENTS
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.model import model_settings
@@ -41,8 +40,8 @@ from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import history
 from reflector.sessions.history import Found
-from reflector.sessions.opencode_store import exports
 from reflector.text.words import context_tokens
+from reflector.transcripts.readers import Reader, option_of, stores
 
 _PRICED = {"haiku": "claude-haiku-5-5"}
 #: Tokens of an answer, for an estimate.
@@ -243,38 +242,29 @@ def _with_judge(place: Place, named: str | None) -> Project:
     )
 
 
-def _folders() -> list[tuple[str, Path, str]]:
-    """Return by which names agents leave transcripts, where, and in what files."""
-    found = [
-        (name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()
-    ]
-    found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
-    found.append(("opencode", exports(), "*.json"))
-    return found
-
-
-def _agent_of(one: Found) -> str:
-    return next(name for name, folder, _ in _folders() if one.path.is_relative_to(folder))
+def _reader_of(one: Found) -> Reader:
+    """Return the reader that wrote a transcript, by its folder."""
+    return next(store.reader for store in stores() if one.path.is_relative_to(store.kept.folder))
 
 
 def _compressed() -> dict[str, list[Path]]:
     """Return the transcripts that nobody reads, by agent."""
     found: dict[str, list[Path]] = {}
-    for name, folder, _ in _folders():
-        if paths := history.compressed([folder]):
-            found.setdefault(AGENTS[name].title, []).extend(paths)
+    for store in stores():
+        if paths := history.compressed([store.kept.folder]):
+            found.setdefault(store.reader.name, []).extend(paths)
     return found
 
 
 def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
-    return Counter(AGENTS[_agent_of(one)].title for one in found)
+    return Counter(_reader_of(one).name for one in found)
 
 
 def _sessions(
     project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None
 ) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    folders = [(folder, pattern) for _, folder, pattern in _folders()]
+    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
     begin, each = (
         since.timestamp() if since else 0.0,
         partial(counting, what="looking at your agents' sessions"),
@@ -338,11 +328,12 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
     )
     prices: list[Decimal | None] = []
     for one, count in left:
-        writer = _agent_of(one)
+        reader = _reader_of(one)
+        writer = option_of(reader)
         by_api = config.backend == "anthropic" or lacks == _NO_AGENT
         who = "anthropic" if by_api else config.judge_client or writer
         if who in JUDGES and who not in may and not lacks:
-            barred[AGENTS[writer].title] += 1
+            barred[reader.name] += 1
             continue
         files.append(one)
         usage = Usage(

@@ -23,6 +23,7 @@ from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
 from reflector.judges import consent
+from reflector.transcripts.readers import stores
 
 if TYPE_CHECKING:
     from reflector.hooks.agents import Agent, Scope
@@ -302,10 +303,9 @@ def _estimate(place: Place) -> str:
     from heapq import nlargest
 
     config, found = load_config(place.folder()), []
-    for agent in AGENTS.values():
+    for store in stores():
         with suppress(OSError):
-            folder = agent.folder() / agent.history
-            found += [path.stat() for path in folder.rglob("*.jsonl")] if agent.history else []
+            found += [path.stat() for path in store.kept.folder.rglob(store.kept.pattern)]
     last = nlargest(10, found, key=lambda one: one.st_mtime)
     tokens = -(-sum(min(one.st_size // 3, config.request_tokens) for one in last) // 1000) * 1000
     return (

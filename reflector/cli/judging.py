@@ -138,7 +138,7 @@ def _confirmed(place: Place, project: Project) -> int | None:
     """
     config = project.config
     if (
-        config.backend != "agent"
+        not config.is_daily_limited
         or not config.daily_requests
         or not project.has_ledger()
         or not sys.stdin.isatty()

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from reflector import entries, files, handover, locate
-from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
+from reflector.config import GONE, IGNORED, ConfigError, project_config
 from reflector.events.event import SESSION_RECORDED
 from reflector.events.sessions import unknown_speakers
 from reflector.hooks import fast, git_merge
@@ -445,11 +445,7 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    return (
-        ()
-        if BACKENDS[project.config.backend]
-        else ("processes what waits", partial(drain, project))
-    )
+    return () if project.config.asks_model else ("processes what waits", partial(drain, project))
 
 
 def _backend(project: Project) -> Iterator[Check]:

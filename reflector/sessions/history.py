@@ -38,8 +38,9 @@ from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline, ask_model, open_pipeline
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
-from reflector.transcripts.building import fields, plain_text
+from reflector.transcripts.building import plain_text
 from reflector.transcripts.message import Tally
+from reflector.transcripts.readers import folder_named_in, readers
 from reflector.transcripts.reading import UnknownTranscript, scan
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.trials.trial import lacking
@@ -160,17 +161,8 @@ def project_hash(root: Path) -> str:
 
 
 def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and
-    OpenCode put it. A chat of Gemini CLI has a hash of it.
-    """
-    places = [record, fields(record.get("payload")), fields(record.get("data"))]
-    places += [fields(place.get("context")) for place in places]
-    found = (cwd for place in places if (cwd := plain_text(place.get("cwd"))))
-    return (
-        next(found, "")
-        or plain_text(fields(record.get("info")).get("directory"))
-        or plain_text(record.get("projectHash"))
-    )
+    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
+    return folder_named_in(record, readers())
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ import stat
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -35,10 +35,18 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reflector.extensions import error_of, listed_readers
+from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
-from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.readers import (
+    Reader,
+    built_in_readers,
+    extension_readers,
+    faults,
+    readers,
+)
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
 
@@ -172,7 +180,7 @@ class Scan:
             self.places.append(Place(message.offset, message.key, passed))
 
 
-def recognise(path: str | PathLike[str]) -> type[Conversation]:
+def recognise(path: str | PathLike[str]) -> Reader:
     """Return the reader of a transcript.
 
     Raises: as `scan`.
@@ -296,18 +304,20 @@ class _Reading:
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.reader, self._is_document = _recognise_open(file)
         self.file = _Input(file, start, None if self._is_document else limit)
-        self.conversation = self.reader()
         self.tally = Tally()
+        with _faults_of(self.reader):
+            self.conversation = self.reader()
 
     def __iter__(self) -> Iterator[Message]:
         seen: set[int] = set()
-        for message in self._messages():
-            if message.key in seen:
-                self.tally.duplicates += 1
-                continue
-            seen.add(message.key)
-            self.tally.messages += 1
-            yield message
+        with _faults_of(self.reader):
+            for message in self._messages():
+                if message.key in seen:
+                    self.tally.duplicates += 1
+                    continue
+                seen.add(message.key)
+                self.tally.messages += 1
+                yield message
 
     def _messages(self) -> Iterator[Message]:
         conversation = self.conversation
@@ -341,8 +351,11 @@ def _opened(
 class _Recognised(NamedTuple):
     """The reader of a file, and whether the file is one document."""
 
-    reader: type[Conversation]
+    reader: Reader
     is_document: bool
+
+
+_ReaderOf = Callable[[dict[str, Any]], Reader | None]
 
 
 @dataclass(slots=True)
@@ -366,11 +379,24 @@ class _Beginning:
 
 
 def _recognise_open(file: FileIO) -> _Recognised:
-    """Return the reader of an open file.
+    """Return the reader of an open file: a built-in one, else one of an extension.
 
     Raises: UnknownTranscript
     """
-    beginning = _search_beginning(file)
+    beginning = _search_beginning(file, _built_in_reader_of)
+    recognised = _decide(file, beginning, _built_in_reader_of)
+    if recognised is None and listed_readers():
+        file.seek(0)
+        recognised = _decide(
+            file, _search_beginning(file, _extension_reader_of), _extension_reader_of
+        )
+    if recognised is None:
+        raise UnknownTranscript(f"{str(file.name)!r} {_refusal(beginning)}")
+    return recognised
+
+
+def _decide(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recognised | None:
+    """Return the reader of a file by its beginning, or of the document that the whole file is."""
     if beginning.recognised is not None:
         return beginning.recognised
     if beginning.has_envelope and not beginning.is_foreign:
@@ -382,13 +408,13 @@ def _recognise_open(file: FileIO) -> _Recognised:
     if is_document and beginning.head.lstrip(_BLANKS).startswith(b"{"):
         file.seek(0)
         for value in _read_document(file, Tally()):
-            reader = _reader_of(value)
+            reader = reader_of(value)
             if reader is not None and reader is not ClaudeCode:
                 return _Recognised(reader, is_document=True)
-    raise UnknownTranscript(f"{str(file.name)!r} {_refusal(beginning)}")
+    return None
 
 
-def _search_beginning(file: FileIO) -> _Beginning:
+def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
     """Search the first lines of a file for a record that a reader recognises.
 
     Claude Code needs a record with words, because another agent has records of the same envelope
@@ -403,7 +429,7 @@ def _search_beginning(file: FileIO) -> _Beginning:
             if beginning.is_document is None:
                 beginning.is_document = not records
             for record in records:
-                _examine(record.value, beginning)
+                _examine(record.value, beginning, reader_of)
                 if beginning.recognised is not None:
                     return beginning
             if tally.lines >= _SNIFF_LINES:
@@ -413,9 +439,9 @@ def _search_beginning(file: FileIO) -> _Beginning:
     return beginning
 
 
-def _examine(value: dict[str, Any], beginning: _Beginning) -> None:
+def _examine(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
     """Note whether a record decides on the reader of its file."""
-    reader = _reader_of(value)
+    reader = reader_of(value)
     has_words = _may_have_words(value)
     if reader is None:
         beginning.is_foreign = beginning.is_foreign or has_words
@@ -433,24 +459,40 @@ def _may_have_words(record: dict[str, Any]) -> bool:
     return record.get("type") in ("user", "assistant")
 
 
-def _reader_of(record: dict[str, Any]) -> type[Conversation] | None:
-    """Return the reader of a record.
+def _built_in_reader_of(record: dict[str, Any]) -> Reader | None:
+    """Return the built-in reader of a record.
 
     Two built-in readers never recognise the same record, so their order decides nothing.
     """
     if ClaudeCode.recognises(record):
         return ClaudeCode
-    for reader in formats():
-        if reader.recognises(record):
-            return reader
+    return next((reader for reader in built_in_readers() if reader.recognises(record)), None)
+
+
+def _extension_reader_of(record: dict[str, Any]) -> Reader | None:
+    """Return the first reader of an extension that recognises a record."""
+    for reader in extension_readers():
+        with _faults_of(reader):
+            if reader.recognises(record):
+                return reader
     return None
 
 
-def formats() -> tuple[type[Conversation], ...]:
-    """Return every reader but Claude Code's; they are loaded when they are needed."""
-    from reflector.transcripts import codex, copilot, gemini, opencode, pi
+@contextmanager
+def _faults_of(reader: Reader) -> Iterator[None]:
+    """Refuse the file if the reader of an extension fails on it.
 
-    return (codex.Codex, gemini.Gemini, copilot.Copilot, pi.Pi, opencode.OpenCode)
+    Raises: UnknownTranscript
+    """
+    try:
+        yield
+    except (OSError, UnknownTranscript):
+        raise
+    except Exception as error:
+        if reader in built_in_readers():
+            raise
+        fault = f"the reader {reader.agent} of an extension failed: {error_of(error)}"
+        raise UnknownTranscript(f"is not read: {fault}") from error
 
 
 def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
@@ -494,9 +536,8 @@ def _refusal(beginning: _Beginning) -> str:
             f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); "
             "try again later"
         )
-    readers: list[type[Conversation]] = [ClaudeCode, *formats()]
-    writers = (reader.writers or reader.name for reader in readers)
-    looked_for = f"looked for records of {', '.join(writers)}"
+    writers = (reader.writers or reader.name for reader in readers())
+    looked_for = "; ".join([f"looked for records of {', '.join(writers)}", *faults()])
     if tally.records:
         return (
             f"is not a known transcript: none of its first {tally.records} records is one; "
