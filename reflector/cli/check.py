@@ -295,10 +295,11 @@ class _Plan:
     @property
     def words(self) -> str:
         """Who would get how much, in a sentence."""
-        names = {who: JUDGES[who].title if who in JUDGES else "Anthropic's API" for who in self.by}
+        titles = {name: judge.title for name, judge in JUDGES.items()}
+        titles["anthropic"] = "Anthropic's API"
         each = [
             (
-                f"{names[who]} would get {counted(number, 'question')}, at most about "
+                f"{titles.get(who, who)} would get {counted(number, 'question')}, at most about "
                 f"{-(-tokens // 1000) * 1000:,} tokens"
             )
             for who, (number, tokens) in self.by.items()
@@ -332,6 +333,8 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
         writer = option_of(reader)
         by_api = config.backend == "anthropic" or lacks == _NO_AGENT
         who = "anthropic" if by_api else config.judge_client or writer
+        if config.backend in config.judges:
+            who = config.backend
         if who in JUDGES and who not in may and not lacks:
             barred[reader.name] += 1
             continue
@@ -341,7 +344,8 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
         )
         number, tokens = by.get(who, (0, 0))
         by[who] = number + count, tokens + usage.total
-        prices.append(cost(_model(project, who), usage))
+        has_price = who not in config.judges
+        prices.append(cost(_model(project, who), usage) if has_price else None)
     price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
     return _Plan([] if lacks else files, by, price, barred, lacks)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, agreed, json_option, yes_option
+from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -24,7 +24,6 @@ from reflector.cli.output import (
     short_id,
     table,
 )
-from reflector.config import BACKENDS
 from reflector.project import Project, project_of
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
@@ -67,9 +66,7 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option(
-    "--backend", type=click.Choice(BACKENDS), help=("The judge; default: the configured one.")
-)
+@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
 @json_option
 @click.pass_obj
 def ingest(
@@ -157,6 +154,13 @@ class _DatedAgents(click.Choice):  # type: ignore[type-arg]  # generic from clic
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(map(option_of, _dated_readers()))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name of an agent; the readers of extensions are those of the settings."""
+        place: Place | None = ctx.obj if ctx is not None else None
+        if place is not None:
+            place.project()
+        return super().convert(value, param, ctx)
 
 
 def _dated_readers() -> list[Reader]:

@@ -50,6 +50,10 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
         return ModelBackend(
             client, project, config.request_tokens, name="agent", allowed=config.templates
         )
+    if config.backend in config.judges:
+        from reflector.judges.extensions import extension_judge
+
+        return extension_judge(config, project)
     raise ConfigError(
         f"{config.backend!r} is not a backend; the backends are {', '.join(BACKENDS)}"
     )
@@ -93,6 +97,10 @@ def described(config: Config, project: Path) -> tuple[str, str]:
         return f"agent: {', '.join(map(' '.join, zip(named, rests, strict=True)))}".replace(
             " ,", ","
         ), ""
+    if config.backend in config.judges:
+        from reflector.judges.extensions import describe_judge
+
+        return describe_judge(config.backend)
     fixtures = project / os.path.expanduser(config.fixtures.strip())  # noqa: PTH111 - Path raises where there is no home
     if config.backend == "fixtures" and not fixtures.is_file():
         return f"fixtures: {config.fixtures or 'no file'} is not there", "set `fixtures`"
