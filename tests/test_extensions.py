@@ -412,8 +412,7 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     agent.environ["PYTHONPATH"] = str(example)
     run = partial(agent.run, program=[sys.executable, "-P", "-m", "reflector"])
     qwen_session(agent.home / ".qwen/projects/shop", agent.project)
-    run("config", "set", "--global", "readers", "qwen-code")
-    run("config", "set", "--global", "judges", "praise")
+    list_names(agent, readers="qwen-code", judges="praise")
     run("install", "--judge", "--agent", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
     assert "1 of Qwen Code" in run("check", "--dry-run").err

@@ -97,6 +97,7 @@ class Conversation(ABC):
     name         the name that its users know
     writers      the programs that write the format, if there is more than one
     option       the agent's name in `--agent`, if it is not `agent`
+    reads        the form of its files, for the table in docs/agents.md
     kept         the folders in which the agent keeps its sessions
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
     heard        texts of our hook, until the next message of the model takes them
@@ -108,6 +109,7 @@ class Conversation(ABC):
     name: ClassVar[str]
     writers: ClassVar[str] = ""
     option: ClassVar[str] = ""
+    reads: ClassVar[str] = "JSON Lines"
     kept: ClassVar[tuple[Kept, ...]] = ()
     brief = False
     rested_at = -1

@@ -105,6 +105,7 @@ class ClaudeCode(Conversation):
     agent = "claude-code"
     name = "Claude Code"
     option = "claude"
+    reads = "JSON Lines of 1.0.98 and later; subagents have files of their own"
     kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
 
     @staticmethod

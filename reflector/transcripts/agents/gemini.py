@@ -59,6 +59,7 @@ class Gemini(Conversation):
     agent = "gemini-cli"
     name = "Gemini CLI"
     option = "gemini"
+    reads = "the document, and since 0.58 the lines"
     kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*", has_days=False),)
 
     @staticmethod

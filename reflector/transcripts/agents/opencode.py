@@ -38,6 +38,7 @@ _FEEDBACK = re.compile(r"feedback: ?")
 class OpenCode(Conversation):
     agent = "opencode"
     name = "OpenCode"
+    reads = "files of the plugin or of `opencode export`; not the database"
     kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json", has_days=False),)
 
     @staticmethod

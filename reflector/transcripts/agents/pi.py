@@ -35,6 +35,7 @@ class Pi(Conversation):
     agent = "pi"
     name = "pi"
     writers = "pi or OpenClaw"
+    reads = "JSON Lines, versions 1 to 3"
     kept = (Kept("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),)
 
     @staticmethod
