@@ -90,7 +90,7 @@ def installed(kind: Kind) -> Iterator[Extension]:
             )
 
 
-def find(kind: Kind, name: str) -> Extension:
+def find_extension(kind: Kind, name: str) -> Extension:
     """Return the extension of a listed name.
 
     Raises: ExtensionError if it is not installed, refused, or offered by two distributions.
@@ -117,7 +117,7 @@ def find(kind: Kind, name: str) -> Extension:
     return allowed[0]
 
 
-def load(extension: Extension) -> object:
+def load_extension(extension: Extension) -> object:
     """Return the object of an extension.
 
     Raises: ExtensionError if its module cannot be imported.

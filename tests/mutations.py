@@ -28,6 +28,7 @@ COPIED = (
     "prompts",
     "tests",
     "docs",
+    "examples",
     "README.md",
     "Makefile",
     "pyproject.toml",
@@ -78,6 +79,7 @@ SPEAKING, COPIES, ENDED = (
     ("tests/road/test_ends.py",),
 )
 READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_readers.py")
+EXTENDED = ("tests/test_extensions.py",)
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
 TOLD = (
     "tests/hooks/test_starts.py",
@@ -760,6 +762,32 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
+    # What a user lists is loaded, and nothing of a project.
+    Mutation(
+        "reflector/extensions.py",
+        "for path in (location, *map(os.path.realpath, files)):",
+        "for path in (location,):",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/extensions.py",
+        "_projects.add(str(project))",
+        "pass",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/judges/extensions.py",
+        "if _agreed().get(name) != _identity(extension):",
+        "if False:",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/transcripts/reading.py",
+        "if recognised is None and listed_readers():",
+        "if listed_readers():",
+        EXTENDED,
+    ),
+    Mutation(CONFIG, 'if own.get("backend") in config.judges:', "if False:", EXTENDED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet
     # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),

@@ -309,7 +309,7 @@ def _let_extension_judge(place: Place, name: str, *, yes: bool) -> None:
 
     place.project()
     try:
-        extension = extensions.find("judges", name)
+        extension = extensions.find_extension("judges", name)
     except extensions.ExtensionError as error:
         raise click.ClickException(str(error)) from error
     click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))

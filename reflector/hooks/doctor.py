@@ -489,11 +489,11 @@ def _extensions(project: Project) -> Iterator[Check]:
 def _listed_extension(kind: extensions.Kind, name: str) -> Check:
     """Return whether a listed extension can be used; it is loaded."""
     try:
-        extension = extensions.find(kind, name)
+        extension = extensions.find_extension(kind, name)
         if kind == "readers":
             load_reader(extension)
         else:
-            extensions.load(extension)
+            extensions.load_extension(extension)
     except extensions.ExtensionError as error:
         fault, _, way_out = str(error).rpartition("; ")
         return Check(kind, fault, way_out, is_error=True)

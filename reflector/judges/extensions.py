@@ -88,7 +88,7 @@ class ExtensionClient:
         """
         try:
             extension = agreed_extension(self.entry_point)
-            make_client = extensions.load(extension)
+            make_client = extensions.load_extension(extension)
             if not callable(make_client):
                 raise broken(extension, "is not a function")
             try:
@@ -115,7 +115,7 @@ class ExtensionJudge(ModelBackend):
         return self._signed(ModelBackend.complete(self, prompt))
 
     def _signed(self, answer: Answer) -> Answer:
-        extension = extensions.find("judges", self.name)
+        extension = extensions.find_extension("judges", self.name)
         origin = {
             "name": extension.name,
             "distribution": extension.distribution,
@@ -151,7 +151,7 @@ def agreed_extension(name: str) -> Extension:
 
     Raises: ExtensionError if it is not installed, refused, or not the one that the user agreed to.
     """
-    extension = extensions.find("judges", name)
+    extension = extensions.find_extension("judges", name)
     if _agreed().get(name) != _identity(extension):
         raise ExtensionError(
             f"you have not let {extension.words} judge; run: "

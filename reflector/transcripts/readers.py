@@ -33,14 +33,14 @@ class Store(NamedTuple):
 @cache
 def built_in_readers() -> tuple[Reader, ...]:
     """Return the readers of the modules of `transcripts.agents`, in the order of their names."""
-    found: list[Reader] = []
+    readers_of_ours: list[Reader] = []
     for module_info in iter_modules(agents.__path__, f"{agents.__name__}."):
         module = import_module(module_info.name)
         for value in vars(module).values():
             is_reader = isinstance(value, type) and issubclass(value, Conversation)
             if is_reader and value.__module__ == module.__name__:
-                found.append(value)
-    return tuple(found)
+                readers_of_ours.append(value)
+    return tuple(readers_of_ours)
 
 
 def readers() -> tuple[Reader, ...]:
@@ -71,7 +71,7 @@ def _load_listed(names: tuple[str, ...]) -> _Loaded:
     reasons: list[str] = []
     for name in names:
         try:
-            loaded.append(load_reader(extensions.find("readers", name)))
+            loaded.append(load_reader(extensions.find_extension("readers", name)))
         except ExtensionError as error:
             reasons.append(str(error))
     return _Loaded(tuple(loaded), tuple(reasons))
@@ -82,11 +82,11 @@ def load_reader(extension: Extension) -> Reader:
 
     Raises: ExtensionError if it is not a reader, or has the name of a built-in one.
     """
-    reader = extensions.load(extension)
+    reader = extensions.load_extension(extension)
     if not (isinstance(reader, type) and issubclass(reader, Conversation)):
         raise extensions.broken(extension, "is not a subclass of Conversation")
-    names = (getattr(reader, "agent", None), getattr(reader, "name", None))
-    if not all(isinstance(name, str) and name for name in names):
+    names = [getattr(reader, "agent", ""), getattr(reader, "name", "")]
+    if "" in names:
         raise extensions.broken(extension, "lacks `agent` or `name`")
     if reader.__abstractmethods__:
         lacking = ", ".join(sorted(reader.__abstractmethods__))
