@@ -38,7 +38,7 @@ from reflector.judges.registry import backend_of
 from reflector.judges.rules.findings import FINDINGS
 from reflector.playbook.document import load
 from reflector.prices import Usage, cost
-from reflector.transcripts.claude_code import ClaudeCode
+from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import read_messages
 

@@ -37,6 +37,8 @@ USERS_OWN = (
     "wrong_counts",
     "checked_counts",
     "fixtures",
+    "readers",
+    "judges",
 )
 
 #: With which command a person lets their own agents judge.
@@ -146,6 +148,11 @@ class Config:
     templates: tuple[str, ...] = ()
     #: the file that `fixtures` answers from
     fixtures: str = ""
+    #: readers of [other packages](extending.md) that may be loaded, by the names of their entry
+    #: points
+    readers: tuple[str, ...] = ()
+    #: judges of [other packages](extending.md) that may be loaded; `backend` chooses one of them
+    judges: tuple[str, ...] = ()
     #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with
     #: `"own"` one of its own
     worktrees: str = "main"
@@ -165,7 +172,12 @@ class Config:
     @property
     def asks_model(self) -> bool:
         """True where the backend's answers cost time and money."""
-        return BACKENDS.get(self.backend, False)
+        return BACKENDS.get(self.backend, True)
+
+    @property
+    def is_daily_limited(self) -> bool:
+        """True where `daily_requests` limits the requests that start by themselves."""
+        return self.backend == "agent" or self.backend in self.judges
 
     def lists(self, project: Path) -> bool:
         """True for a project that the user named in `projects`."""
@@ -251,6 +263,11 @@ def _with_project(
         raise ConfigError(
             f"{project_file}: only you may let your agent judge; remove backend and run: {CONSENT}"
         )
+    if values.get("backend") in users.judges:
+        raise ConfigError(
+            f"{project_file}: only you may let the judge of another package judge; move backend to "
+            f"{user_file}"
+        )
     with_projects = _over(users, values, "project", project_file)
     return _within(users, with_projects, project_file, user_file)
 
@@ -278,6 +295,13 @@ def _variables(environ: Mapping[str, str]) -> dict[str, Any]:
             key = name.removeprefix("REFLECTOR_").lower()
             values[key] = from_text(key, text)
     return values
+
+
+def _place_of(key: str, layer: Layer, path: Path | None) -> str:
+    """Return the place of a setting in words."""
+    if layer == "environment":
+        return f"environment variable {variable(key)}"
+    return f"--{key.replace('_', '-')}" if layer == "flag" else f"{path}: {key}"
 
 
 def _within(users: Config, projects: Config, path: Path, home: Path) -> Config:
@@ -353,11 +377,7 @@ def _over(
     ConfigError.
     """
     for key, value in values.items():
-        places = {
-            "environment": f"environment variable {variable(key)}",
-            "flag": f"--{key.replace('_', '-')}",
-        }
-        where = places.get(layer, f"{place}: {key}")
+        where = _place_of(key, layer, place)
         if key in GONE:
             config = replace(config, layers={**config.layers, key: layer})
             continue
@@ -367,6 +387,10 @@ def _over(
         _check(key, value, where)
         changes: dict[str, Any] = {key: value, "layers": {**config.layers, key: layer}}
         config = replace(config, **changes)
+    if "backend" in values and config.backend not in (*BACKENDS, *config.judges):
+        where = _place_of("backend", layer, place)
+        hint = _hint(config.backend, "choices", [*BACKENDS, *config.judges])
+        raise ConfigError(f"{where} is {config.backend!r}; {hint}")
     return config
 
 
@@ -413,7 +437,6 @@ _BOUNDS = {
 _MOST_DIGITS = 1_000
 _MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
 _CHOICES: dict[str, Iterable[str]] = {
-    "backend": BACKENDS,
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
@@ -430,6 +453,9 @@ def _check(key: str, value: Any, where: str) -> None:
         shown = value if abs(value) < 10**30 else "a number of more than 30 digits"
         bound = f"least {least}" if value < least else f"most {most:,}"
         raise ConfigError(f"{where} is {shown}; it must be at {bound}")
+    if key in ("readers", "judges"):
+        for name in value:
+            _check_extension(name, where)
     if key == "judge_measured" and _MEASURED.sub("", value).strip():
         meaning = "it is how many of 100 verdicts are right by how sure the judge is"
         raise ConfigError(f"{where} is {value!r}; {meaning}, such as 'sure=95 likely=80'")
@@ -441,3 +467,21 @@ def _check(key: str, value: Any, where: str) -> None:
 
 def _is_playbook_name(name: str) -> bool:
     return 0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum()
+
+
+#: The names that events and settings use for judges and writers of this package.
+_OWN_NAMES = frozenset(
+    "rules agent anthropic fixtures claude codex gemini copilot opencode pi human person user git "
+    "import ingest model machine merge check engine reflector".split()
+)
+_EXTENSION_NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", re.ASCII)
+
+
+def _check_extension(name: str, where: str) -> None:
+    if len(name) > 40 or _EXTENSION_NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"{where} has {name!r}; the name of an entry point here is 1 to 40 small letters, "
+            "digits, '-' and '_', such as 'qwen'"
+        )
+    if name in _OWN_NAMES:
+        raise ConfigError(f"{where} has {name!r}, which is a name of reflector's own; remove it")

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reflector import authorship, entries, locate
+from reflector import authorship, entries, extensions, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
 from reflector.files import absolute, open_state
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
@@ -73,6 +73,7 @@ class Project:
     def at(cls, root: Path, *, flags: Mapping[str, Any] | None = None) -> Project:
         """Return the project in a folder. Raises ConfigError."""
         config = load_config(root, flags=flags)
+        extensions.open_for(root, config)
         if not _is_users(root):
             return cls(root, config)
         reset = [key for key, layers in _NOT_SHARED.items() if config.layer(key) not in layers]

@@ -28,6 +28,7 @@ COPIED = (
     "prompts",
     "tests",
     "docs",
+    "examples",
     "README.md",
     "Makefile",
     "pyproject.toml",
@@ -78,6 +79,7 @@ SPEAKING, COPIES, ENDED = (
     ("tests/road/test_ends.py",),
 )
 READERS = ("tests/transcripts/test_claude_code.py", "tests/transcripts/test_readers.py")
+EXTENDED = ("tests/test_extensions.py",)
 CITED = ("tests/transcripts/test_citations.py", "tests/transcripts/test_formats.py")
 TOLD = (
     "tests/hooks/test_starts.py",
@@ -145,7 +147,7 @@ BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/judges/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
 CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
-    "transcripts", ("claude_code codex copilot gemini opencode pi")
+    "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
@@ -735,46 +737,47 @@ MUTATIONS = [
     Mutation(CLAUDE, "if answer.startswith(_CUT_OUTPUT) and", "if False and", READERS[:1]),
     Mutation(
         CLAUDE,
-        'return kind != "human" if kind else place.chain != ""',
+        'return speaker != "human" if speaker else place.chain != ""',
         'return place.chain != ""',
         READERS[:1],
     ),
     Mutation(
         CLAUDE, 'synthetic=record.get("isApiErrorMessage") is True or ', "synthetic=", READERS[:1]
     ),
-    Mutation(
-        CLAUDE, ("yield given.message if typed else"), "yield given.message if True else", SPEAKING
-    ),
+    Mutation(CLAUDE, "yield message if is_typed else", "yield message if True else", SPEAKING),
     Mutation(CLAUDE, 'message._replace(origin="unknown") for', "message for", READERS[:1]),
-    Mutation(
-        CLAUDE, "for queued in queue if said and not typed else ():", "for queued in ():", SPEAKING
-    ),
-    Mutation(CODEX, "if copied or self._is_subagent or origin", "if origin", READERS[1:]),
+    Mutation(CLAUDE, "if is_typed or not text:", "if True:", SPEAKING),
+    Mutation(CODEX, "if is_copy or self._is_subagent or origin", "if origin", READERS[1:]),
     Mutation(
         CODEX,
-        "self._root = origin or own or self._root",
-        "self._root = own or self._root",
+        "self._root = parent_id or own_id or self._root",
+        "self._root = own_id or self._root",
         COPIES,
     ),
     Mutation(
-        CODEX, ("and (self._is_fork or not self._is_subagent)"), "and not self._is_subagent", COPIES
+        CODEX,
+        "is_in_copies = self._is_fork or not self._is_subagent",
+        "is_in_copies = not self._is_subagent",
+        COPIES,
     ),
     Mutation(
         SPEAKERS,
-        ('("unknown", text) if tag_around(rest) else ("human", rest)'),
-        '("human", rest)',
+        'Speech("unknown", text) if tag_around(typed) else Speech("human", typed)',
+        'Speech("human", typed)',
         SPEAKING,
     ),
-    Mutation(SPEAKERS, "rest = without(rest, _ANY).strip()", "rest = rest.strip()", SPEAKING),
+    Mutation(SPEAKERS, "typed = without(typed, _ANY).strip()", "typed = typed.strip()", SPEAKING),
     Mutation(CODEX, 'return uuid if times == 1 else f"{uuid}#{times}"', "return uuid", READERS[1:]),
-    Mutation(CODEX, " and ordinal < self._inherited:", " and False:", READERS[1:]),
-    Mutation(COPILOT, "if call.id not in self._asked:", "if True:", READERS[1:]),
+    Mutation(CODEX, " and ordinal < self._first_own_ordinal:", " and False:", READERS[1:]),
+    Mutation(COPILOT, "if call.id not in self._requested_calls:", "if True:", READERS[1:]),
     Mutation(COPILOT, "refused = self._denied.pop(call_id, None)", "refused = None", READERS[1:]),
-    Mutation(GEMINI, 'if building.kind(call, "status") in _FINAL:', "if True:", READERS[1:]),
+    Mutation(
+        GEMINI, 'if building.kind(fields_of_call, "status") in _FINAL:', "if True:", READERS[1:]
+    ),
     Mutation(
         OPENCODE,
-        ('if not text or not (ended or "end" in fields(part.get("time"))):'),
-        "if not text:",
+        'if is_ended or "end" in fields(part.get("time")):',
+        "if True:",
         READERS[1:],
     ),
     Mutation(
@@ -783,12 +786,12 @@ MUTATIONS = [
         'refused = ""',
         READERS[1:],
     ),
-    Mutation(PI, 'if message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
-    Mutation(PI, "*spoken(said))", '"human", said)', READERS[1:]),
+    Mutation(PI, 'if entry.message.get("stopReason") == "aborted":', "if False:", READERS[1:]),
+    Mutation(PI, "*spoken(entry.text))", '"human", entry.text)', READERS[1:]),
     Mutation(BUILDING, "    if exit_code:\n", "    if False:\n", READERS),
     Mutation(
         CLAUDE,
-        "    if interrupted:\n        return",
+        "    if is_interrupted:\n        return",
         "    if False:\n        return",
         READERS[:1],
     ),
@@ -800,6 +803,32 @@ MUTATIONS = [
     ),
     Mutation(CITATIONS, "            fence = mark[1]\n", "            pass\n", CITED),
     Mutation(CITATIONS, 'if message.origin == "model":', "if True:", CITED),
+    # What a user lists is loaded, and nothing of a project.
+    Mutation(
+        "reflector/extensions.py",
+        "for path in (location, *map(os.path.realpath, files)):",
+        "for path in (location,):",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/extensions.py",
+        "_projects.add(str(project))",
+        "pass",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/judges/extensions.py",
+        "if _agreed().get(name) != _identity(extension):",
+        "if False:",
+        EXTENDED,
+    ),
+    Mutation(
+        "reflector/transcripts/reading.py",
+        "if recognised is None and listed_readers():",
+        "if listed_readers():",
+        EXTENDED,
+    ),
+    Mutation(CONFIG, 'if own.get("backend") in config.judges:', "if False:", EXTENDED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet
     # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),

@@ -22,6 +22,8 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS
 from reflector.ledger.store import Ledger
+from reflector.transcripts.building import Kept
+from reflector.transcripts.readers import built_in_readers
 from tests import schemas
 from tests.ledger import sql
 from tests.schemas import DOCS
@@ -159,7 +161,26 @@ def _agents() -> Iterator[str]:
 
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
-    return {**schemas.written(), SURFACE: surface()}
+    agents = DOCS / "agents.md"
+    return {**schemas.written(), SURFACE: surface(), agents: _with_readers(agents.read_text())}
+
+
+def _with_readers(page: str) -> str:
+    """Return the page of agents with a row for each reader."""
+    begin, end = "<!-- readers: written by `make docs` -->\n\n", "\n<!-- end of readers -->"
+    rows = ["| agent | recorded as | where its sessions are | what is read |", "|---|---|---|---|"]
+    for reader in built_in_readers():
+        places = "; ".join(map(_kept_words, reader.kept))
+        rows.append(
+            f"| {reader.writers or reader.name} | `{reader.agent}` | {places} | {reader.reads} |"
+        )
+    before, _, rest = page.partition(begin)
+    return "".join([before, begin, *(f"{row}\n" for row in rows), end, rest.partition(end)[2]])
+
+
+def _kept_words(kept: Kept) -> str:
+    home = f"~/{kept.default}".rstrip("/")
+    return f"`${kept.variable}` or `{home}`, `{kept.below}/…/{kept.pattern}`"
 
 
 if __name__ == "__main__":

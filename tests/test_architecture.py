@@ -55,13 +55,14 @@ _LAYERS["cli"] = set(_LAYERS)
 _SHARED = {
     f"reflector.{name}"
     for name in (
-        "authorship config files git handover locate mistakes prices project resources waiting"
+        "authorship config extensions files git handover locate mistakes prices project resources"
+        " waiting"
     ).split()
 }
 _SHARED_BY = {
     "ledger": {"reflector.files", "reflector.prices", "reflector.resources", "reflector.waiting"},
     "playbook": {"reflector.mistakes"},
-    "transcripts": set(),
+    "transcripts": {"reflector.extensions"},
     "events": set(),
 }
 

@@ -23,7 +23,7 @@ from reflector.config import SETTINGS, USERS_OWN
 from reflector.embed.gated.settings import SECTIONS
 from reflector.exchange.transfer import Stored, event_line
 from reflector.sessions import locks
-from reflector.transcripts.reading import formats
+from reflector.transcripts.readers import built_in_readers
 from tests import surface
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
@@ -351,7 +351,7 @@ def test_every_question_is_on_its_page() -> None:
     [
         (PAGES["settings.md"], [*SETTINGS]),
         (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
-        (PAGES["agents.md"], [format.agent for format in formats()]),
+        (PAGES["agents.md"], [reader.agent for reader in built_in_readers()]),
     ],
     ids=["settings", "settings of gated reflection", "transcripts"],
 )

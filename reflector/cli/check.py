@@ -26,7 +26,6 @@ from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import BACKENDS, CONSENT
-from reflector.hooks.agents import AGENTS
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
@@ -40,8 +39,8 @@ from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import checks, history
 from reflector.sessions.history import FoundTranscript as Found
-from reflector.sessions.opencode_store import exports_folder
 from reflector.text.words import context_tokens
+from reflector.transcripts.readers import Reader, option_of, stores
 
 #: The judges that are asked over the network, not by an agent.
 _APIS = [name for name, is_model in BACKENDS.items() if is_model and name != "agent"]
@@ -243,38 +242,29 @@ def _with_judge(place: Place, named: str | None) -> Project:
     return with_api if named or not lacks else project
 
 
-def _folders() -> list[tuple[str, Path, str]]:
-    """Return by which names agents leave transcripts, where, and in what files."""
-    found = [
-        (name, folder, "*.jsonl") for name, one in AGENTS.items() for folder in one.histories()
-    ]
-    found.append(("gemini", AGENTS["gemini"].folder() / "tmp", "chats/*.json*"))
-    found.append(("opencode", exports_folder(), "*.json"))
-    return found
-
-
-def _agent_of(one: Found) -> str:
-    return next(name for name, folder, _ in _folders() if one.path.is_relative_to(folder))
+def _reader_of(one: Found) -> Reader:
+    """Return the reader that wrote a transcript, by its folder."""
+    return next(store.reader for store in stores() if one.path.is_relative_to(store.kept.folder))
 
 
 def _compressed() -> dict[str, list[Path]]:
     """Return the transcripts that nobody reads, by agent."""
     found: dict[str, list[Path]] = {}
-    for name, folder, _ in _folders():
-        if paths := history.compressed([folder]):
-            found.setdefault(AGENTS[name].title, []).extend(paths)
+    for store in stores():
+        if paths := history.compressed([store.kept.folder]):
+            found.setdefault(store.reader.name, []).extend(paths)
     return found
 
 
 def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
-    return Counter(AGENTS[_agent_of(one)].title for one in found)
+    return Counter(_reader_of(one).name for one in found)
 
 
 def _sessions(
     project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None
 ) -> list[Found]:
     at_home = dict.fromkeys(known, str(project.root))
-    folders = [(folder, pattern) for _, folder, pattern in _folders()]
+    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
     begin, each = (
         since.timestamp() if since else 0.0,
         partial(counting, what="looking at your agents' sessions"),
@@ -305,10 +295,9 @@ class _Plan:
     @property
     def words(self) -> str:
         """Who would get how much, in a sentence."""
-        names = {who: (JUDGES.get(who) or judge_kind(who)).title for who in self.by}
         each = [
             (
-                f"{names[who]} would get {counted(number, 'question')}, at most about "
+                f"{_title_of(who)} would get {counted(number, 'question')}, at most about "
                 f"{-(-tokens // 1000) * 1000:,} tokens"
             )
             for who, (number, tokens) in self.by.items()
@@ -321,6 +310,13 @@ class _Plan:
                 else "for less than $0.01"
             )
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
+
+
+def _title_of(judge: str) -> str:
+    """Return a judge's name in a sentence; the judge of another package has only its name."""
+    if judge in JUDGES:
+        return JUDGES[judge].title
+    return judge_kind(judge).title if judge in BACKENDS else judge
 
 
 def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]) -> _Plan:
@@ -338,12 +334,15 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
     )
     prices: list[Decimal | None] = []
     for one, count in left:
-        writer = _agent_of(one)
+        reader = _reader_of(one)
+        writer = option_of(reader)
         api = config.backend if config.backend in _APIS else _DEFAULT_API
         by_api = config.backend in _APIS or lacks == _NO_AGENT
         who = api if by_api else config.judge_client or writer
+        if config.backend in config.judges:
+            who = config.backend
         if who in JUDGES and who not in may and not lacks:
-            barred[AGENTS[writer].title] += 1
+            barred[reader.name] += 1
             continue
         files.append(one)
         usage = Usage(
@@ -351,7 +350,8 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
         )
         number, tokens = by.get(who, (0, 0))
         by[who] = number + count, tokens + usage.total
-        prices.append(cost(_model(project, who), usage))
+        has_price = who not in config.judges
+        prices.append(cost(_model(project, who), usage) if has_price else None)
     price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
     return _Plan([] if lacks else files, by, price, barred, lacks)
 

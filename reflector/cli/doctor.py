@@ -26,6 +26,7 @@ from reflector.cli.options import json_option
 from reflector.cli.output import note, print_facts, print_json
 from reflector.cli.start import StatusJson, status_of
 from reflector.config import SETTINGS, Config, ConfigError
+from reflector.extensions import KINDS
 from reflector.hooks.doctor import examine
 from reflector.hooks.reach import Check
 from reflector.locate import home_folder
@@ -118,7 +119,9 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
     own = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
     plain = {name: f" = {value}" for name, value in own.items() if isinstance(value, int)}
     lines = [f"setting {name} ({config.layer(name)}){plain.get(name, '')}" for name in own]
-    more = [f"{one.state:<7}  {one.name}: {one.text}" for one in checks]
+    more = [
+        f"{one.state:<7}  {one.name}: {'…' if one.name in KINDS else one.text}" for one in checks
+    ]
     if status is not None:
         # What an error says may quote what was read; its stage, or its first words, say enough.
         errors = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in status.failures)

@@ -23,8 +23,10 @@ from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
 from reflector.judges import consent
+from reflector.transcripts.readers import stores
 
 if TYPE_CHECKING:
+    from reflector.config import Config
     from reflector.hooks.agents import Agent, Scope
     from reflector.hooks.install import Change
 
@@ -46,6 +48,21 @@ _SAID = {
 }
 
 
+class _AgentChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """An agent, or with --judge a judge of another package that the user lists in `judges`."""
+
+    def __init__(self) -> None:
+        super().__init__(list(AGENTS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name of an agent or a judge."""
+        is_for_judge = ctx.params.get("judge") if ctx is not None else False
+        place: Place | None = ctx.obj if ctx is not None else None
+        if is_for_judge and place is not None and value in load_config(place.folder()).judges:
+            return value
+        return super().convert(value, param, ctx)
+
+
 def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[..., Any]:
     """Make a function about the hooks in an agent's settings a command's, which also does the rest
     that its options ask for. What would be passed over is refused: who is shown a change must not
@@ -57,7 +74,7 @@ def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[
     @click.option(
         "--agent",
         "name",
-        type=click.Choice(list(AGENTS)),
+        type=_AgentChoice(),
         default="claude",
         show_default=True,
         help=_AGENT,
@@ -66,7 +83,7 @@ def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[
         "--scope", type=click.Choice(SCOPES), default="user", show_default=True, help=_SCOPE
     )
     @click.option("--git", is_flag=True, help=_SAID["--git"][out])
-    @click.option("--judge", is_flag=True, help=_SAID["--judge"][out])
+    @click.option("--judge", is_flag=True, is_eager=True, help=_SAID["--judge"][out])
     @click.option("--mirror", "mirrors", multiple=True, help=_SAID["--mirror"][out])
     @click.option(
         "--dry-run", is_flag=True, help=("Show the change to the file, and change nothing.")
@@ -101,6 +118,9 @@ def _command(function: Callable[[Place, Agent, Scope, bool], None]) -> Callable[
             raise click.UsageError(
                 "--mirror has no --dry-run; `uninstall --mirror` leaves the file as it was"
             )
+        if judge and not out and name not in AGENTS:
+            _let_extension_judge(place, name, yes=yes)
+            return
         agent = AGENTS[name]
         if judge and out:
             _stop_judges(place)
@@ -271,12 +291,8 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     if not agreeing:
         raise click.ClickException(f"no agent here can judge; these can: {', '.join(JUDGES)}")
     config = load_config(place.folder())
-    most = (
-        f"at most {config.daily_requests} requests a day by themselves, "
-        f"{config.monthly_tokens:,} tokens a month"
-    )
     agreed(
-        f"Let them judge your sessions{_estimate(place)}, {most}?",
+        f"Let them judge your sessions{_estimate(place)}, {_budget_words(config)}?",
         "your agents judge only if you agree",
         yes=yes,
     )
@@ -285,10 +301,40 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
 
 
+def _let_extension_judge(place: Place, name: str, *, yes: bool) -> None:
+    """Record that the judge of another package judges from now on, after the user agreed."""
+    from reflector import extensions
+    from reflector.cli.config import store
+    from reflector.judges.extensions import agree
+
+    place.project()
+    try:
+        extension = extensions.find_extension("judges", name)
+    except extensions.ExtensionError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))
+    config = load_config(place.folder())
+    agreed(
+        f"Let it judge your sessions{_estimate(place)}, {_budget_words(config)}?",
+        "a judge of another package judges only if you agree",
+        yes=yes,
+    )
+    agree(extension)
+    store(place, "backend", name, for_all=True)
+    click.echo("It judges from the next session on. To stop: reflector uninstall --judge")
+
+
+def _budget_words(config: Config) -> str:
+    return (
+        f"at most {config.daily_requests} requests a day by themselves, "
+        f"{config.monthly_tokens:,} tokens a month"
+    )
+
+
 def _stop_judges(place: Place) -> None:
     from reflector.cli.config import store
 
-    if load_config(place.folder()).backend == "agent":
+    if load_config(place.folder()).is_daily_limited:
         store(place, "backend", None, for_all=True)
     click.echo(
         "No agent of yours judges any more." if consent.withdraw() else "No agent of yours judged."
@@ -302,10 +348,9 @@ def _estimate(place: Place) -> str:
     from heapq import nlargest
 
     config, found = load_config(place.folder()), []
-    for agent in AGENTS.values():
+    for store in stores():
         with suppress(OSError):
-            folder = agent.folder() / agent.history
-            found += [path.stat() for path in folder.rglob("*.jsonl")] if agent.history else []
+            found += [path.stat() for path in store.kept.folder.rglob(store.kept.pattern)]
     last = nlargest(10, found, key=lambda one: one.st_mtime)
     tokens = -(-sum(min(one.st_size // 3, config.request_tokens) for one in last) // 1000) * 1000
     return (

@@ -15,10 +15,9 @@ import click
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
 from reflector.cli.changes import asked
-from reflector.cli.options import FILE, NAME, dry_run_option, json_option, why_option
+from reflector.cli.options import FILE, NAME, BackendChoice, dry_run_option, json_option, why_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, short_time, table
 from reflector.cli.sessions import run_drain
-from reflector.config import BACKENDS
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events.bullets import WITHOUT_A_QUOTE
 from reflector.events.event import TRAJECTORY_RECORDED
@@ -47,9 +46,7 @@ _MESSAGES, _CHARACTERS = 12, 240
 
 @click.command()
 @click.argument("sessions", nargs=-1, metavar="[SESSION…]")
-@click.option(
-    "--backend", type=click.Choice(BACKENDS), help=("The judge; default: the configured one.")
-)
+@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
 @click.option("--record", type=FILE, help="Write the answers to this file, as fixtures.")
 @click.option("--give-up", is_flag=True, help="Stop trying to judge the sessions; needs --why.")
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
@@ -138,7 +135,7 @@ def _confirmed(place: Place, project: Project) -> int | None:
     """
     config = project.config
     if (
-        config.backend != "agent"
+        not config.is_daily_limited
         or not config.daily_requests
         or not project.has_ledger()
         or not sys.stdin.isatty()

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, PATH
+from reflector.cli.options import FILE, PATH, BackendChoice
 from reflector.cli.output import note, os_error_words, progress, table
-from reflector.config import BACKENDS
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
 from reflector.embed.gated.settings import GatedConfig, read_config
@@ -58,7 +57,7 @@ def lab() -> None:
 )
 @click.option(
     "--backend",
-    type=click.Choice(BACKENDS),
+    type=BackendChoice(),
     help=("The judge, not rules; default: the configured one."),
 )
 @click.option("--record", type=FILE, help="Write the answers here, as fixtures.")

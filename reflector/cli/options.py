@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import print_json, safe
+from reflector.config import BACKENDS, load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
@@ -45,6 +46,20 @@ as_of_option = click.option(
 why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
 #: Agreement given beforehand: see `agreed`.
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+class BackendChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """A backend of ours, or a judge of another package that the user lists in `judges`."""
+
+    def __init__(self) -> None:
+        super().__init__(list(BACKENDS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name of a backend."""
+        place: Place | None = ctx.obj if ctx is not None else None
+        if place is not None and value in load_config(place.folder()).judges:
+            return value
+        return super().convert(value, param, ctx)
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:

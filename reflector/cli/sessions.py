@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, agreed, json_option, yes_option
+from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -24,14 +24,13 @@ from reflector.cli.output import (
     short_id,
     table,
 )
-from reflector.config import BACKENDS
-from reflector.hooks.agents import AGENTS
 from reflector.project import Project, project_of
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
 from reflector.sessions.intake import Source, Taken, WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
+from reflector.transcripts.readers import Reader, option_of, readers, stores
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
@@ -68,9 +67,7 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option(
-    "--backend", type=click.Choice(BACKENDS), help=("The judge; default: the configured one.")
-)
+@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
 @json_option
 @click.pass_obj
 def ingest(
@@ -149,6 +146,28 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
     return file, f"{one.outcome}: {one.detail}"
 
 
+class _DatedAgents(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """The agents whose sessions can be put in order; their readers are loaded when it is asked."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(map(option_of, _dated_readers()))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name of an agent; the readers of extensions are those of the settings."""
+        place: Place | None = ctx.obj if ctx is not None else None
+        if place is not None:
+            place.project()
+        return super().convert(value, param, ctx)
+
+
+def _dated_readers() -> list[Reader]:
+    return [reader for reader in readers() if any(kept.has_days for kept in reader.kept)]
+
+
 @click.command("import-history")
 @click.option(
     "--since",
@@ -159,7 +178,7 @@ def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tupl
 @click.option(
     "--agent",
     "name",
-    type=click.Choice([agent.name for agent in AGENTS.values() if agent.history]),
+    type=_DatedAgents(),
     default="claude",
     help="Whose sessions.",
     show_default=True,
@@ -182,28 +201,30 @@ def import_history(
     # the rest of this file serves every session's end, which needs none of it
     from reflector.sessions import history
 
-    agent = AGENTS[name]
-    places = agent.histories()
+    agent = next(reader for reader in _dated_readers() if option_of(reader) == name)
+    kept_folders = stores([agent])
+    places = [store.kept.folder for store in kept_folders]
     where = places[0]
     begin = since.strftime("%Y-%m-%d") if since else ""
     project = place.project()
     looking = f"looking at the sessions in {where}"
     everything = (
-        path for place in places if place.is_dir() for path in history.find_transcripts(place)
+        path
+        for store in kept_folders
+        if store.kept.folder.is_dir()
+        for path in history.find_transcripts(store.kept.folder, store.kept.pattern)
     )
     found = counting(everything, looking)
     mine = (one for one in found if one.started_at >= begin and in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
-        gone = f"there is no {where}, where {agent.title} keeps its sessions. Elsewhere: `ingest`"
+        gone = f"there is no {where}, where {agent.name} keeps its sessions. Elsewhere: `ingest`"
         lie = " or ".join(str(place) for place in places if place.is_dir())
         note(f"Nothing to import: {f'no sessions of this project lie in {lie}.' if lie else gone}")
     elif not as_json:
         _show_plan(project, files, dry_run=dry_run)
     if unread := history.compressed(places):
-        note(
-            f"{compressed_words(agent.title, unread)}. Unpack one, then run: reflector ingest FILE"
-        )
+        note(f"{compressed_words(agent.name, unread)}. Unpack one, then run: reflector ingest FILE")
     if not dry_run:
         _confirm(project, files, yes=yes)
     done = _record(project, files) if files and not dry_run else None
@@ -303,7 +324,7 @@ def _confirm(project: Project, files: Sequence[Found], *, yes: bool) -> None:
     from reflector.sessions import history
 
     config = project.config
-    if yes or not BACKENDS[config.backend]:
+    if yes or not config.asks_model:
         return
     if sizes := [min(size // 3, config.request_tokens) for size, _ in history.news(project, files)]:
         told = (

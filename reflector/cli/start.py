@@ -357,7 +357,7 @@ def _failure(
         return None
     data, last, is_failed = trouble.last.data or {}, trouble.last, window.state == "failed"
     config, backend = project.config, str(data.get("backend"))
-    is_anothers = backend != config.backend and backend in BACKENDS
+    is_anothers = backend != config.backend and backend in (*BACKENDS, *config.judges)
     session = quote(window.session_id) if window.session_id is not None else ""
     words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)
     words += ("--backend", backend) if is_anothers else ()

@@ -200,7 +200,9 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
 def _answered(block: dict[str, Any]) -> ToolResult:
     """Return what a tool answered, from its block."""
     text = bounds.result_text("\n".join(building.texts(block.get("content"))))
-    return ToolResult(building.short(block.get("tool_use_id")), text, block.get("is_error") is True)
+    return ToolResult(
+        building.short_text(block.get("tool_use_id")), text, block.get("is_error") is True
+    )
 
 
 def _result(answer: str) -> dict[str, Any]:

@@ -30,9 +30,6 @@ class Agent:
     files     a scope's file: the user's below `home`, the others below the project; a scope without
               a file is missing
     events    at which it calls us, each with its timeout in the unit of its settings
-    history   the folder of its transcripts below its own; "" where they name no project, or lie in
-              a database
-    archive   the folder of those that a person put away, "" for an agent without one
     module    the file in `modules/` that calls us; "" for an agent with hooks in its settings
     switch    the key in its settings, and the value, that switch all hooks off
     consent   what it asks a person before it runs our hooks
@@ -43,8 +40,6 @@ class Agent:
     home: tuple[str, str, str]
     files: Mapping[Scope, str]
     events: Mapping[str, int]
-    history: str = ""
-    archive: str = ""
     module: str = ""
     switch: tuple[str, ...] = ()
     off: bool = True
@@ -66,10 +61,6 @@ class Agent:
     def folder(self) -> Path:
         """Return its own folder of a person, absolute."""
         return Path(*self._place()).expanduser().absolute()
-
-    def histories(self) -> list[Path]:
-        """Return the folders of its transcripts, absolute, whether they exist or not."""
-        return [self.folder() / name for name in (self.history, self.archive) if name]
 
     def paths(self, project: Path) -> dict[Scope, Path]:
         """Return its file for all of a person's projects, for everyone in a project, and for one
@@ -103,7 +94,6 @@ CLAUDE = Agent(
         "project": ".claude/settings.json",
         "local": ".claude/settings.local.json",
     },
-    history="projects",
     events=EVENTS,
     switch=("disableAllHooks",),
 )
@@ -112,8 +102,6 @@ _CODEX = Agent(
     "Codex CLI",
     home=("CODEX_HOME", "", ".codex"),
     files={"user": "hooks.json", "project": ".codex/hooks.json"},
-    history="sessions",
-    archive="archived_sessions",
     # a longer time it cuts to that, with a warning at every start
     events={**EVENTS, "SessionEnd": 3},
     consent=(
@@ -140,7 +128,6 @@ _COPILOT = Agent(
         "project": ".github/copilot/settings.json",
         "local": ".github/copilot/settings.local.json",
     },
-    history="session-state",
     events={"SessionStart": 10, "SubagentStart": 10, "Stop": 10, "SessionEnd": 10},
     switch=("disableAllHooks",),
 )
@@ -157,7 +144,6 @@ _PI = Agent(
     "pi",
     home=("PI_CODING_AGENT_DIR", "", ".pi/agent"),
     files={"user": "extensions/reflector.js", "project": ".pi/extensions/reflector.js"},
-    history="sessions",
     events=dict.fromkeys(("SessionStart", "PreCompact", "Stop", "SessionEnd"), 10),
     module="pi",
 )

@@ -22,8 +22,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from reflector import entries, files, handover, locate
-from reflector.config import BACKENDS, GONE, IGNORED, ConfigError, project_config
+from reflector import entries, extensions, files, handover, locate
+from reflector.config import GONE, IGNORED, ConfigError, project_config
 from reflector.events.event import SESSION_RECORDED
 from reflector.events.sessions import unknown_speakers
 from reflector.hooks import fast, git_merge
@@ -53,6 +53,7 @@ from reflector.sessions.drain import drain_project
 from reflector.sessions.injection import told_beside
 from reflector.sessions.seen_head import missed
 from reflector.text.secrets import secret_kinds
+from reflector.transcripts.readers import load_reader
 from reflector.trials.trial import running, trial_place
 
 _LITTLE_SPACE = 200 * 2**20
@@ -416,11 +417,9 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:
     """Return how what waits is processed; what costs money waits for a person's command."""
-    return (
-        ()
-        if BACKENDS[project.config.backend]
-        else ("processes what waits", partial(drain_project, project))
-    )
+    if project.config.asks_model:
+        return ()
+    return "processes what waits", partial(drain_project, project)
 
 
 def _backend(project: Project) -> Iterator[Check]:
@@ -443,8 +442,35 @@ def _backend(project: Project) -> Iterator[Check]:
             what,
             f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL",
         )
+    yield from _extensions(project)
     text, mend = described(project.config, project.root)
     yield Check("backend", text, mend, is_error=bool(mend))
+
+
+def _extensions(project: Project) -> Iterator[Check]:
+    """Yield the installed extensions, and the listed ones that cannot be used."""
+    for kind in extensions.KINDS:
+        listed: tuple[str, ...] = getattr(project.config, kind)
+        for name in listed:
+            yield _listed_extension(kind, name)
+        for extension in extensions.installed(kind):
+            if extension.name not in listed:
+                state = extension.refused or f"not loaded, because your {kind} do not list it"
+                yield Check(kind, f"{extension.words}: {state}")
+
+
+def _listed_extension(kind: extensions.Kind, name: str) -> Check:
+    """Return whether a listed extension can be used; it is loaded."""
+    try:
+        extension = extensions.find_extension(kind, name)
+        if kind == "readers":
+            load_reader(extension)
+        else:
+            extensions.load_extension(extension)
+    except extensions.ExtensionError as error:
+        fault, _, way_out = str(error).rpartition("; ")
+        return Check(kind, fault, way_out, is_error=True)
+    return Check(kind, f"{extension.words}, {extension.location}")
 
 
 def _own_prompt(template: Template, project: Project) -> Check:

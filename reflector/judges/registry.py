@@ -35,6 +35,10 @@ def backend_of(config: Config, project: Path | None = None) -> Backend:
 
     Raises: ConfigError.
     """
+    if config.backend in config.judges:
+        from reflector.judges.extensions import extension_judge
+
+        return extension_judge(config, project)
     return judge_kind(config.backend).build(config, project)
 
 
@@ -50,6 +54,8 @@ def judge_of(config: Config) -> Callable[[str], str]:
     """Return a function that names the judge of a session by the agent that wrote it, as
     `judge_named` has it.
     """
+    if config.backend in config.judges:
+        return lambda _: config.backend
     client_for = judge_kind(config.backend).client_for
     if client_for is None:
         return lambda _: config.backend
@@ -60,5 +66,9 @@ def judge_of(config: Config) -> Callable[[str], str]:
 
 def described(config: Config, project: Path) -> Readiness:
     """Return the judge in force in words, and how it gets what it lacks."""
+    if config.backend in config.judges:
+        from reflector.judges.extensions import describe_judge
+
+        return Readiness(*describe_judge(config.backend))
     kind = judge_kind(config.backend)
     return Readiness(kind.name) if kind.readiness is None else kind.readiness(config, project)

@@ -148,7 +148,7 @@ class Gate:
         does. With `one_more`, a question is about to be asked, and is recorded.
         """
         limit = self.config.daily_requests
-        if self.config.backend != "agent" or (self.confirmed is None and not limit):
+        if not self.config.is_daily_limited or (self.confirmed is None and not limit):
             return None
         if self.confirmed is not None:
             self.confirmed -= one_more

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from reflector.events import event as ev
 from reflector.sessions.drain import Pipeline, ask_model, waiting_pipeline
 from reflector.sessions.intake import Source
-from reflector.transcripts.building import fields, whole
+from reflector.transcripts.building import plain_text
 from reflector.transcripts.message import Tally
+from reflector.transcripts.readers import folder_named_in, readers
 from reflector.transcripts.reading import scan
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.trials.trial import missing_outcomes
@@ -96,10 +97,10 @@ def look_at(path: Path) -> FoundTranscript:
     if path.suffix == ".json":
         return FoundTranscript(path, _folder_of_document(path), "", path.stat().st_size)
     with path.open("rb", buffering=256 * 1024) as file:
-        for _, line in read_lines(file, _HEAD_BYTES, tally):
-            for record, _ in parse_line(line, tally):
+        for line in read_lines(file, _HEAD_BYTES, tally):
+            for record, _ in parse_line(line.text, tally):
                 cwd = cwd or _folder(record)
-                started_at = started_at or whole(record.get("timestamp"))
+                started_at = started_at or plain_text(record.get("timestamp"))
             if (cwd and started_at) or tally.lines >= _HEAD_LINES:
                 break
     return FoundTranscript(path, cwd, started_at, path.stat().st_size)
@@ -120,15 +121,8 @@ def project_hash(root: Path) -> str:
 
 
 def _folder(record: dict[str, Any]) -> str:
-    """Return the folder that a record names: beside its type, or where Codex CLI, Copilot CLI and
-    OpenCode put it. A chat of Gemini CLI has a hash of it.
-    """
-    places = [record, fields(record.get("payload")), fields(record.get("data"))]
-    places += [fields(place.get("context")) for place in places]
-    folders = [whole(place.get("cwd")) for place in places]
-    folders += [whole(fields(record.get("info")).get("directory"))]
-    folders += [whole(record.get("projectHash"))]
-    return next(filter(None, folders), "")
+    """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
+    return folder_named_in(record, readers())
 
 
 @dataclass(slots=True)

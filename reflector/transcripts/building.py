@@ -1,26 +1,30 @@
-"""Bounded messages out of what a record of any agent says.
+"""The interface of a reader, and the functions with which every reader makes its messages.
 
-Invariant: whatever a reader hands over, the message that comes out keeps the limits of `bounds` and
-has one shape for every agent: a failed command shows its exit code, a refusal its reason, shells
-and editors the names and arguments that Claude Code gives them. A reader is a `Conversation`, one
-of which reads each file.
+A reader is a subclass of `Conversation`; one object of it reads one file. `reading` calls the
+reader. The helpers at the end of the module turn a value of unknown type into text or objects.
+
+Invariant: a message keeps the limits of `bounds`, whatever the reader passes. Messages have one
+shape for every agent: a failed command shows its exit code, a refusal its reason, and shells and
+editors have the names and arguments that Claude Code gives them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 from reflector.text import bounds
 from reflector.transcripts.citations import Telling, spread, telling_of
-from reflector.transcripts.message import Message, Origin, Role, Tally, ToolCall, ToolResult
+from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
 from reflector.transcripts.records import record_key
 
-#: Tools by their name in Claude Code: what other agents call them, in lower case.
+#: The names of tools in Claude Code, by their names in other agents in lower case.
 _TOOLS = {
     alias: name
     for name, aliases in {
@@ -45,7 +49,7 @@ _TOOLS = {
     for alias in aliases.split()
 }
 _SHELLS = frozenset(("Bash", "PowerShell"))
-#: Arguments of these tools by their name in Claude Code: what other agents call them.
+#: The names of arguments in Claude Code, by their names in other agents.
 _ARGUMENTS = {
     alias: name
     for name, aliases in {
@@ -60,18 +64,53 @@ _ARGUMENTS = {
 _FILE_TOOLS = frozenset(("Edit", "MultiEdit", "Write", "Read"))
 
 
-class Conversation(ABC):
-    """One reading of one file: turns records into messages, and knows what earlier records said.
+class Kept(NamedTuple):
+    """A folder in which an agent keeps its sessions: `~/.qwen/projects` for
+    `Kept("QWEN_HOME", ".qwen", "projects")`.
 
-    agent, name  the name that sessions are recorded under, and the one that the agent's users know
-    session_id, agent_id, version   of the file, as far as its records said by now; "" otherwise
-    heard        what our hook told, until the model's next message takes it
-    brief        whether calls may come without their arguments, and results without their text
-    rested_at    the offset of the last line at which nothing was remembered of those before it
+    variable  the environment variable that names the agent's own folder
+    default   the agent's own folder below the home folder, if the variable is not set
+    below     the folder of the sessions, below the agent's own folder
+    pattern   of the names of the files, at any depth
+    has_days  whether each file begins with its folder and its time, so that `import-history` can
+              put the sessions in order
     """
 
-    agent: str
-    name: str
+    variable: str
+    default: str
+    below: str
+    pattern: str = "*.jsonl"
+    has_days: bool = True
+
+    @property
+    def folder(self) -> Path:
+        """The absolute path of the folder, whether it exists or not."""
+        home = os.environ.get("HOME") or "~"
+        own = os.environ.get(self.variable) or f"{home}/{self.default}"
+        return Path(own, self.below).expanduser().absolute()
+
+
+class Conversation(ABC):
+    """A reading of one file: turns records into messages, and knows what earlier records contained.
+
+    agent        the name that its sessions are recorded under
+    name         the name that its users know
+    writers      the programs that write the format, if there is more than one
+    option       the agent's name in `--agent`, if it is not `agent`
+    reads        the form of its files, for the table in docs/agents.md
+    kept         the folders in which the agent keeps its sessions
+    session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
+    heard        texts of our hook, until the next message of the model takes them
+    brief        whether calls may come without their arguments, and results without their text
+    rested_at    the offset of the last line that can be read without those before it
+    """
+
+    agent: ClassVar[str]
+    name: ClassVar[str]
+    writers: ClassVar[str] = ""
+    option: ClassVar[str] = ""
+    reads: ClassVar[str] = "JSON Lines"
+    kept: ClassVar[tuple[Kept, ...]] = ()
     brief = False
     rested_at = -1
 
@@ -80,29 +119,36 @@ class Conversation(ABC):
         self.heard: list[Telling] = []
 
     def hear(self, texts: Iterable[str]) -> None:
-        """Keep what a hook's output told, where it is our hook's."""
+        """Keep the bullets and lessons that a hook printed, if the hook is ours."""
         self.heard += filter(None, map(telling_of, texts))
 
     @staticmethod
     @abstractmethod
     def recognises(record: dict[str, Any]) -> bool:
-        """Return whether a record can be of this format and of no other."""
+        """Return whether a record is of this format and cannot be of another one."""
+
+    @staticmethod
+    def folder_of(record: dict[str, Any]) -> str:
+        """Return the folder that the agent worked in, "" if the record does not name it."""
+        return plain_text(record.get("cwd"))
 
     @abstractmethod
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
     ) -> Iterable[Message]:
-        """Return the messages of one record, its JSON text being `text`; types without meaning
-        here go to `tally`.
+        """Return the messages of one record, and count a type that the reader does not know.
+
+        text    the JSON text of the record
+        offset  of the record's line in the file, in bytes
         """
 
     def leftover(self) -> Iterable[Message]:
-        """Return the messages that only the end of the file tells."""
+        """Return the messages that are complete only at the end of the file."""
         return ()
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the records so far do not bear on how later ones are read: a reading could
+        """Whether later records can be read without the records so far, so that a reading can
         begin here.
         """
         return False
@@ -116,8 +162,8 @@ class Place(NamedTuple):
     offset: int
 
 
-def digest(*parts: str) -> str:
-    """Return an id for a record that has none of its own: `sha256:<hex>` of what tells it apart."""
+def content_id(*parts: str) -> str:
+    """Return an id for a record that has none of its own: `sha256:<hex>` of its distinct parts."""
     return "sha256:" + sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -131,14 +177,20 @@ def by_model(
     synthetic: bool = False,
     tokens: int = 0,
 ) -> Message:
-    """Return the model's words and calls; `synthetic` where the client wrote them."""
-    text, thinking = (
-        spread(text),
-        bounds.whole_excerpt(spread(thinking), bounds.MODEL_TEXT) if thinking else "",
+    """Return a message of the model; `synthetic` if the client wrote it under the model's name."""
+    return Message(
+        record_key(uuid),
+        uuid,
+        "assistant",
+        "synthetic" if synthetic else "model",
+        place.chain,
+        place.timestamp,
+        _bounded(spread(text), bounds.MODEL_TEXT),
+        thinking=_bounded(spread(thinking), bounds.MODEL_TEXT),
+        calls=calls,
+        offset=place.offset,
+        tokens=tokens,
     )
-    origin: Origin = "synthetic" if synthetic else "model"
-    more = {"thinking": thinking, "calls": calls, "tokens": tokens}
-    return _message(uuid, place, "assistant", origin, text, bounds.MODEL_TEXT, more)
 
 
 def by_tool(
@@ -151,166 +203,164 @@ def by_tool(
     exit_code: int | None = None,
     refused: str | None = None,
 ) -> Message:
-    """Return what a tool answered, an error with its exit code where that is not 0. `refused` is
-    the reason that a person gave for refusing the call, "" for none.
+    """Return the answer of a tool; the text of a failed command begins with its exit code.
+
+    refused  the reason of a person who refused the call, "" without a reason; None if the call was
+             not refused
     """
     if exit_code:
         text = f"Exit code {exit_code}\n{text}"
+        is_error = True
+    is_refused = refused is not None
     result = ToolResult(
-        short(call_id), bounds.result_text(text), is_error or bool(exit_code) or refused is not None
+        short_text(call_id), bounds.result_text(text), is_error=is_error or is_refused
     )
-    return by_user(uuid, place, "tool" if refused is None else "refusal", refused or "", (result,))
+    return by_user(uuid, place, "refusal" if is_refused else "tool", refused or "", (result,))
 
 
 def by_user(
     uuid: str, place: Place, origin: Origin, text: str, results: tuple[ToolResult, ...] = ()
 ) -> Message:
-    """Words under the name of the user: a person's, or whose `origin` says."""
-    limit = bounds.HUMAN_TEXT if origin in ("human", "refusal", "unknown") else bounds.INJECTED_TEXT
-    return _message(uuid, place, "user", origin, text, limit, {"results": results})
-
-
-def _message(
-    uuid: str,
-    place: Place,
-    role: Role,
-    origin: Origin,
-    text: str,
-    limit: int,
-    more: Mapping[str, Any],
-) -> Message:
-    text = bounds.whole_excerpt(text, limit) if text else ""
-    chain, timestamp, offset = place
+    """Return a message under the name of the user; `origin` is its real speaker."""
+    is_persons = origin in ("human", "refusal", "unknown")
+    limit = bounds.HUMAN_TEXT if is_persons else bounds.INJECTED_TEXT
     return Message(
-        record_key(uuid), uuid, role, origin, chain, timestamp, text, offset=offset, **more
+        record_key(uuid),
+        uuid,
+        "user",
+        origin,
+        place.chain,
+        place.timestamp,
+        _bounded(text, limit),
+        results=results,
+        offset=place.offset,
     )
 
 
-def call(call_id: Any, name: Any, given: Any) -> ToolCall:
-    """Return a tool call in the names of Claude Code, as far as it has one; `given` is the
-    tool's own arguments.
-    """
-    name = short(name)
-    known = _TOOLS.get(name.lower())
-    arguments = _renamed(known, fields(given)) if known else fields(given)
-    return ToolCall(short(call_id), known or name, bounds.arguments(arguments))
+def _bounded(text: str, limit: int) -> str:
+    return bounds.whole_excerpt(text, limit) if text else ""
 
 
-def parsed(given: Any) -> Any:
-    """Return a tool's arguments, parsed where a record has them as text."""
-    if isinstance(given, str):
+def call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
+    """Return a tool call under the names that Claude Code has for the tool and its arguments."""
+    tool = short_text(name)
+    common_name = _TOOLS.get(tool.lower())
+    values = fields(arguments)
+    if common_name:
+        values = _renamed_arguments(common_name, values)
+    return ToolCall(short_text(call_id), common_name or tool, bounds.arguments(values))
+
+
+def parse_arguments(arguments: Any) -> Any:
+    """Return the arguments of a tool, parsed if the record has them as JSON text."""
+    if isinstance(arguments, str):
         try:
-            return json.loads(given, strict=False)
+            return json.loads(arguments, strict=False)
         except (ValueError, RecursionError):
-            return {"arguments": given}
-    return given
+            return {"arguments": arguments}
+    return arguments
 
 
-def _renamed(tool: str, given: Mapping[Any, Any]) -> dict[Any, Any]:
-    edits = given.get("edits")
-    if tool == "Edit" and isinstance(edits, list) and edits and isinstance(edits[0], dict):
-        given = {**given, **edits[0]}
+def _renamed_arguments(tool: str, arguments: Mapping[Any, Any]) -> dict[Any, Any]:
+    edits = objects(arguments.get("edits"))[:1] if tool == "Edit" else []
+    arguments = {**arguments, **(edits[0] if edits else {})}
     renamed: dict[Any, Any] = {}
-    for key, value in given.items():
-        other = _ARGUMENTS.get(key) if isinstance(key, str) else None
-        if other is None or other in given or (key == "path" and tool not in _FILE_TOOLS):
+    for key, value in arguments.items():
+        common_name = _ARGUMENTS.get(key) if isinstance(key, str) else None
+        is_search_path = key == "path" and tool not in _FILE_TOOLS
+        if common_name is None or common_name in arguments or is_search_path:
             renamed[key] = value
         else:
-            renamed[other] = value
-    if tool in _SHELLS and isinstance(renamed.get("command"), list):
-        renamed["command"] = _command_line(renamed["command"])
+            renamed[common_name] = value
+    command = renamed.get("command")
+    if tool in _SHELLS and isinstance(command, list):
+        renamed["command"] = _command_line(command)
     return renamed
 
 
 def _command_line(words: list[Any]) -> str:
-    """`["bash", "-lc", "make test"]` and its like as one typed them: `make test`."""
-    shown = [word for word in words if isinstance(word, str)]
-    if (
-        len(shown) == 3
-        and shown[0].rpartition("/")[2] in ("bash", "sh", "zsh")
-        and shown[1] in ("-lc", "-c")
-    ):
-        return shown[2]
-    return " ".join(shown)
+    """Return a command as it was typed: `make test` for `["bash", "-lc", "make test"]`."""
+    texts = [word for word in words if isinstance(word, str)]
+    match texts:
+        case [shell, "-lc" | "-c", command] if shell.rpartition("/")[2] in ("bash", "sh", "zsh"):
+            return command
+    return " ".join(texts)
 
 
 def texts(content: Any) -> list[str]:
-    """The texts of a string, a block or a list of blocks; an image leaves a mark: "like this"
-    needs its object.
+    """Return the texts of a string, a block or a list of blocks.
+
+    An image leaves a mark, because words such as "like this" need an object.
     """
     if isinstance(content, str):
         return [content] if content else []
-    found: list[str] = []
+    texts: list[str] = []
     for block in content if isinstance(content, list) else (content,):
         if isinstance(block, str):
-            found.append(block)
+            texts.append(block)
         elif isinstance(block, dict):
-            text = block.get("text")
-            if isinstance(text, str):
-                if text and block.get("thought") is not True:
-                    found.append(text)
-            elif block.get("type") in ("image", "input_image") or "inlineData" in block:
-                found.append("[image]")
-    return found
+            texts += _block_texts(block)
+    return texts
 
 
-def whole(value: Any) -> str:
-    """`value` where it is text, else ""."""
+def _block_texts(block: dict[str, Any]) -> Iterable[str]:
+    text = block.get("text")
+    if isinstance(text, str):
+        is_thought = block.get("thought") is True
+        return (text,) if text and not is_thought else ()
+    is_image = block.get("type") in ("image", "input_image") or "inlineData" in block
+    return ("[image]",) if is_image else ()
+
+
+def plain_text(value: Any) -> str:
+    """Return `value` if it is text, else ""."""
     return value if isinstance(value, str) else ""
 
 
 def fields(value: Any) -> dict[str, Any]:
-    """`value` where it is a JSON object, else one without fields."""
+    """Return `value` if it is a JSON object, else an object without fields."""
     return value if isinstance(value, dict) else {}
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The JSON objects of a list; none of anything else."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    """Return the JSON objects of a list, [] for another value."""
+    values = value if isinstance(value, list) else []
+    return [each for each in values if isinstance(each, dict)]
 
 
 def kind(record: dict[str, Any], key: str = "type") -> str:
-    """Return the type of a record, or the text of another key; "" for anything but text, which
-    may be unhashable.
+    """Return the type of a record, or the text of another key, "" for a value that is not text
+    and may not be hashable.
     """
-    return whole(record.get(key))
+    return plain_text(record.get(key))
 
 
-def code(value: Any) -> int | None:
-    """Return an exit code as a record has it, None for what cannot be one."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 32
-        else None
-    )
+def exit_code_of(value: Any) -> int | None:
+    """Return an exit code of a record, None for a value that cannot be one."""
+    is_code = type(value) is int and value.bit_length() < 32
+    return value if is_code else None
 
 
-def short(value: Any) -> str:
-    """Return an id, a name or a time: text of at most about 128 characters, "" for anything
-    else.
-    """
+def short_text(value: Any) -> str:
+    """Return an id, a name or a time, of about 128 characters at most, "" for another value."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= 128 and value.isascii() else bounds.head_and_tail(value, 128)
 
 
-def path(value: Any) -> str:
-    """Return a path or a version as a record has it, bounded."""
+def bounded_path(value: Any) -> str:
+    """Return a path or a version of a record, bounded, "" for a value that is not text."""
     return bounds.head_and_tail(value, 4096) if isinstance(value, str) else ""
 
 
-def instant(milliseconds: Any) -> str:
-    """Milliseconds since the epoch as ISO 8601 in UTC, "" for anything else."""
-    if (
-        isinstance(milliseconds, bool)
-        or not isinstance(milliseconds, int | float)
-        or not 0 < milliseconds < 1e14
-    ):
+def utc_time(milliseconds: Any) -> str:
+    """Return milliseconds since the epoch as ISO 8601 in UTC, "" for another value."""
+    if type(milliseconds) not in (int, float) or not 0 < milliseconds < 1e14:
         return ""
     seconds, rest = divmod(int(milliseconds), 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
 
 
-def joined(parts: Iterable[str]) -> str:
-    """Texts, one after the other on lines of their own."""
+def join_texts(parts: Iterable[str]) -> str:
+    """Return texts on lines of their own, without the empty ones."""
     return "\n".join(part for part in parts if part)

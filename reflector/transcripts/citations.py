@@ -1,11 +1,10 @@
-"""Which bullets a text cites, and which a session was told by our hook.
+"""The bullets that a text cites, and the bullets that our hook showed to a session.
 
 Invariant: a citation is written by the model, in its own words. `extract_cited_ids` is the plain
-contract of the classic reflector; the ledger asks `citations_of`, which leaves out code, links and
-a playbook that is merely repeated, and reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and
-`[pat-001: why]`, too. What was told is read only from what the agent's own records call a hook's
-output, or its own instructions: the same lines in a person's words, in a tool's answer or in the
-model's are nobody's telling.
+contract of the classic reflector. The ledger uses `citations_of`, which omits code, links and a
+repeated playbook, and reads `[pat-001 wrong: why]`, `[pat-001, mis-001]` and `[pat-001: why]`, too.
+Bullets count as shown only if a record of the agent marks the text as a hook's output or as its own
+instructions. The same lines in the words of a person, a tool or the model show nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +18,18 @@ from reflector.transcripts.message import Message
 
 CITATION = re.compile(r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)\]", re.ASCII)
 
-#: The same, or with the model's word that the advice was wrong or did not fit, and why: brackets in
-#: it are in pairs.
+#: A citation, or one with the model's word that the advice was wrong or did not fit and the
+#: reason, in which brackets are in pairs.
 CITED = re.compile(
-    (
-        r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)(?:\]| "
-        r"+wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])"
-    ),
+    r"\[((?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
+    r"(?:\]| +wrong\b((?:[^\[\]\n]++|\[[^\[\]\n]*+\])*+)\])",
     re.ASCII,
 )
 
 _NAME = r"(?:(?:pat|mis|pref|ctx|oth)-\d+|kpt_\d+)"
-#: Several names in one pair of brackets, or words behind a name, in which brackets are in pairs:
-#: `[pat-001, mis-001]`, `[pat-001: tests first]`. The start's text gives the form `[pat-001: why]`,
-#: and who repeats that cites nothing.
+#: Several names in one pair of brackets, or words after a name, in which brackets are in pairs:
+#: `[pat-001, mis-001]`, `[pat-001: tests first]`. The start's text gives the form `[pat-001: why]`;
+#: a repetition of it cites nothing.
 _AND = r"(?:\s{0,8}[,;/&+、，；]\s{0,8}|,?\s{1,8}and\s{1,8})"
 _WORDS = r"(?:[:：](?![ \t]*why\])|\s[-–—])[ \t]{0,8}((?:[^\[\]\n]++|\[[^\[\]\n]*+\])++)"
 _JOINED = re.compile(
@@ -40,29 +37,30 @@ _JOINED = re.compile(
     re.ASCII,
 )
 
-#: A citation is judged by so many records of its session after it, and by what the checks said in
-#: so many before it.
+#: A citation is judged by this number of records of its session after it, and by the checks in this
+#: number of records before it.
 FOLLOWED, BEFORE = 700, 100
 
 #: How a reason begins that rests on the agent's own word.
 CALLED_WRONG = "the agent said it was wrong"
 
-#: Longer digit strings are no bullet's number, and events must stay small.
-_NAME_LIMIT = 64
+#: A longer name is not a bullet's, and events must stay small.
+_MAX_NAME = 64
 
+_NAMES = re.compile(_NAME, re.ASCII)
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
 _LIST_MARKS = r"[ \t]*(?:[-*+>•]+[ \t]+|\d+[.)][ \t]+)*[*_`]*"
-#: `[pat-001] helpful=3 harmful=0 :: text`, as the playbook is injected.
+#: `[pat-001] helpful=3 harmful=0 :: text`, as a hook prints the playbook.
 _BULLET_LINE = re.compile(_LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*helpful=\d+[ ,]*harmful=\d+")
-#: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: where a link leads, not what was applied.
+#: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: the target of a link, not a citation.
 _LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
 _FILE_NAME = re.compile(r"\.\w{1,5}\Z")
-#: Directly behind a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next
+#: Directly after a name: `(` opens a link's target, `[label]` names one; `[mis-002]` is the next
 #: citation.
 _LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
 
-#: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw where
-#: some are left out.
+#: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw if
+#: some are omitted.
 _BULLET = re.compile(
     r"^\[((?:pat|mis|pref|ctx|oth)-\d{1,20}|kpt_\d{1,20})\] helpful=\d{1,20} harmful=\d{1,20} :: ",
     re.ASCII | re.MULTILINE,
@@ -72,13 +70,13 @@ _SEED = re.compile(
     r"^\(\d+ more (?:bullet|key point)s? w\w+ left out here for length, by draw ([0-9a-f]{8});",
     re.MULTILINE,
 )
-#: The longest text that a hook prints for the agent, twice: nothing longer is ours.
-_LONGEST = 20_000
+#: Twice the longest text that our hook prints.
+_MAX_TELLING = 20_000
 
 
 def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
-    """Names cited by `messages` of role "assistant" with string content, in order of first
-    appearance; everything else is ignored (requirements A-01 to A-06).
+    """Return the names that messages of role "assistant" with string content cite, in order of
+    first appearance; other messages are ignored (requirements A-01 to A-06).
     """
     names: dict[str, None] = {}
     for message in messages:
@@ -91,81 +89,99 @@ def extract_cited_ids(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def citations_of(message: Message) -> list[str]:
-    """Names that a message of the model cites, thinking before text; [] for any other origin."""
-    return list(dict.fromkeys(match[1] for match in _of_model(message)))
+    """Return the names that a message of the model cites, those of its thinking first; [] for
+    another origin.
+    """
+    return list(dict.fromkeys(citation[1] for citation in _citations_in(message)))
 
 
 def called_wrong(message: Message) -> dict[str, str]:
-    """Return why a message of the model calls bullets wrong, by name, "" where it does not say; {}
-    for another origin.
+    """Return the reasons why a message of the model calls bullets wrong, by name, "" without a
+    reason; {} for another origin.
 
-    Of a bullet that it calls wrong twice, the last reason. Who repeats the form that a start's text
-    gives says nothing.
+    The last reason counts for a bullet that is called wrong twice. The example of the start's text,
+    `[pat-001 wrong: why]`, is not a reason.
     """
-    said = (match for match in _of_model(message) if match[2] not in (None, ": why"))
-    return {match[1]: match[2].strip(" :,.-–—") for match in said}
+    wrong: dict[str, str] = {}
+    for citation in _citations_in(message):
+        reason = citation[2]
+        if reason not in (None, ": why"):
+            wrong[citation[1]] = reason.strip(" :,.-–—")
+    return wrong
 
 
 def spread(text: str) -> str:
-    """Return a text in which each citation has brackets of its own: models join names, and add
-    words to a name.
+    """Return a text in which each citation has brackets of its own, because models join names and
+    add words to a name.
     """
     return _JOINED.sub(_apart, text) if "[" in text else text
 
 
 def _apart(match: re.Match[str]) -> str:
-    names = re.findall(_NAME, match[1], re.ASCII)
-    if len(names) == 1 and match[2] is None:
+    names = _NAMES.findall(match[1])
+    words = match[2]
+    if len(names) == 1 and words is None:
         return match[0]
     apart = ", ".join(f"[{name}]" for name in names)
-    return apart if match[2] is None else f"{apart} ({match[2].strip()})"
+    return apart if words is None else f"{apart} ({words.strip()})"
 
 
 def cited_names(text: str, form: re.Pattern[str] = CITED) -> list[str]:
-    """Names cited in prose in this form, in order of first appearance, as written: `[pat-1]` is
-    not pat-001.
+    """Return the names that prose cites in this form, in order of first appearance, as written:
+    `[pat-1]` is not pat-001.
     """
-    return list(dict.fromkeys(match[1] for match in _citations(text, form)))
+    return list(dict.fromkeys(citation[1] for citation in _citations(text, form)))
 
 
-def _of_model(message: Message) -> Iterator[re.Match[str]]:
+def _citations_in(message: Message) -> Iterator[re.Match[str]]:
     if message.origin == "model":
         yield from _citations(message.thinking, CITED)
         yield from _citations(message.text, CITED)
 
 
 def _citations(text: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
-    """Yield the citations in prose, inline code included. Left out are fenced code (to the end,
-    where the fence is never closed), links whose text is a name, and lines that repeat a bullet
-    with its counters.
+    """Yield the citations in prose, inline code included.
+
+    Omitted are fenced code, links whose text is a name, and lines that repeat a bullet with its
+    counters.
     """
     if "[" not in text:
         return
     text = spread(text)
     if form.search(text) is None:
         return
+    for line in _unfenced_lines(text):
+        plain = CITED.sub(r"[\1]", line)
+        if _BULLET_LINE.match(plain) or _is_link_target(plain):
+            continue
+        for citation in form.finditer(line):
+            is_name = len(citation[1]) <= _MAX_NAME
+            if is_name and not _LINK_TAIL.match(line, citation.end()):
+                yield citation
+
+
+def _unfenced_lines(text: str) -> Iterator[str]:
+    """Yield the lines outside fenced code, which goes to the end if its fence is never closed."""
     fence = ""
     for line in text.splitlines():
         mark = _FENCE.match(line)
         if fence:
-            if (
-                mark
-                and mark[1][0] == fence[0]
-                and len(mark[1]) >= len(fence)
-                and not mark[2].strip()
-            ):
+            if mark and _closes(mark, fence):
                 fence = ""
-            continue
-        # Backticks behind backticks on one line are inline code, not the start of a block.
-        if mark and not (mark[1][0] == "`" and "`" in mark[2]):
+        elif mark and _opens(mark):
             fence = mark[1]
-            continue
-        plain = CITED.sub(r"[\1]", line)
-        if _BULLET_LINE.match(plain) or _is_link_target(plain):
-            continue
-        for match in form.finditer(line):
-            if len(match[1]) <= _NAME_LIMIT and not _LINK_TAIL.match(line, match.end()):
-                yield match
+        else:
+            yield line
+
+
+def _closes(mark: re.Match[str], fence: str) -> bool:
+    is_long_enough = mark[1][0] == fence[0] and len(mark[1]) >= len(fence)
+    return is_long_enough and not mark[2].strip()
+
+
+def _opens(mark: re.Match[str]) -> bool:
+    # Backticks after backticks on one line are inline code, not the start of a block.
+    return not (mark[1][0] == "`" and "`" in mark[2])
 
 
 def _is_link_target(line: str) -> bool:
@@ -173,18 +189,19 @@ def _is_link_target(line: str) -> bool:
     if label is None:
         return False
     target, _, title = line[label.end() :].strip().partition(" ")
-    leads = (
-        target.startswith("<")
-        or "/" in target
-        or "#" in target
-        or _FILE_NAME.search(target) is not None
-    )
-    return leads and (not title or title.lstrip()[:1] in ("'", '"', "("))
+    is_address = target.startswith("<") or "/" in target or "#" in target
+    is_file = _FILE_NAME.search(target) is not None
+    is_title = title == "" or title.lstrip().startswith(("'", '"', "("))
+    return (is_address or is_file) and is_title
 
 
 class Telling(NamedTuple):
-    """What one text told: names of bullets, the first 8 digits of lessons' ids, SHA-256 of the text
-    in hex, and the seed of the draw by which it was chosen, "" where nothing was left out.
+    """The bullets and lessons that one text showed.
+
+    bullets  names
+    lessons  the first 8 digits of their ids
+    digest   SHA-256 of the text in hex
+    seed     of the draw that chose the bullets, "" if none was omitted
     """
 
     bullets: tuple[str, ...]
@@ -194,18 +211,15 @@ class Telling(NamedTuple):
 
 
 def telling_of(text: str) -> Telling | None:
-    """Return what a text of a hook told; None for the text of somebody else's."""
-    if len(text) > _LONGEST or ("] helpful=" not in text and "[lesson " not in text):
+    """Return the bullets and lessons that a text of our hook showed; None for another text."""
+    has_marks = "] helpful=" in text or "[lesson " in text
+    if len(text) > _MAX_TELLING or not has_marks:
         return None
     text = text.replace("\r\n", "\n").strip()
-    bullets, lessons = _BULLET.findall(text), _LESSON.findall(text)
+    bullets = tuple(dict.fromkeys(_BULLET.findall(text)))
+    lessons = tuple(dict.fromkeys(_LESSON.findall(text)))
     if not bullets and not lessons:
         return None
     seed = _SEED.search(text)
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()
-    return Telling(
-        tuple(dict.fromkeys(bullets)),
-        tuple(dict.fromkeys(lessons)),
-        digest,
-        seed[1] if seed else "",
-    )
+    return Telling(bullets, lessons, digest, seed[1] if seed else "")

@@ -1,16 +1,18 @@
-"""What was said: one vocabulary for every agent's transcript.
+"""The messages of a transcript: one vocabulary for every agent.
 
-Invariant: a `Message` is bounded and never changes. Whatever the size of the record it was read
-from, its texts are cut to fixed limits by the reader, so a window can be streamed in flat memory.
+Readers make messages; the judges, the windows and the intake of sessions read them.
 
-Named tuples, for once: a window holds tens of thousands of messages, and a frozen dataclass takes
-four times as long to make; importing `dataclasses` takes as long as a search through 20 MB.
+Invariant: a `Message` is bounded and never changes. Its texts are cut to fixed limits by the
+reader, whatever the size of the record, so a window can be streamed in flat memory.
+
+Messages are named tuples, because a window holds tens of thousands of them and a frozen dataclass
+takes four times as long to make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["assistant", "user"]
@@ -22,8 +24,8 @@ Origin = Literal[
     "tool",  # user: carries tool results only
     # user: a person refused a tool call, perhaps with a reason (in `text`), or interrupted
     "refusal",
-    # user: wholly inside a tag that no client's list has, or queued and never delivered: nobody's
-    # words
+    # user: the speaker is not known, because the text is inside a tag that no client's list has,
+    # or was queued and never delivered
     "unknown",
     "injected",  # user: meta records, hook output, command echoes, notifications, reminders
     "summary",  # user: a compaction summary
@@ -31,9 +33,7 @@ Origin = Literal[
 
 
 class ToolCall(NamedTuple):
-    """One tool call of the assistant. `input` holds the tool's own arguments, string values
-    bounded.
-    """
+    """A tool call of the assistant. `input` holds the tool's own arguments, with bounded texts."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class ToolCall(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """What a tool answered. `text` is bounded: head, tail and the lines that look like errors."""
+    """The answer of a tool. `text` is bounded: head, tail and the lines that look like errors."""
 
     call_id: str
     text: str
@@ -49,17 +49,17 @@ class ToolResult(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One record of a transcript that carries words, calls or results.
+    """A record of a transcript that carries words, calls or results.
 
     key       64-bit identity of the record (`record_key(uuid)`); equal in every copy of the record
-    uuid      the record's own id as written, or a digest of its line where it has none
-    chain     "" for the main conversation, else the id of the sidechain (subagent) it belongs to
-    timestamp ISO 8601 as written, "" where the record has none
+    uuid      the record's own id as written, or a digest of its line if it has none
+    chain     "" for the main conversation, else the id of its sidechain (a subagent's)
+    timestamp ISO 8601 as written, "" if the record has none
     text      visible text blocks joined by newlines; for origin "refusal" the person's reason
     thinking  thinking blocks joined by newlines (mostly empty in real transcripts)
     offset    byte offset of the record's line in the file
-    tokens    that the model wrote, where the agent says so; of an answer in several records each
-              has what it adds
+    tokens    number of tokens that the model wrote, 0 if the agent does not record it; each record
+              of one answer has the number that it adds
     beside    names of bullets whose citations were taken out of the text, because the judge that
               reads it does not judge them there
     """
@@ -79,22 +79,26 @@ class Message(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-class Tally(SimpleNamespace):
-    """What a reader saw, so that drift of an undocumented format shows instead of passing
-    silently.
+@dataclass(slots=True)
+class Tally:
+    """Counts of a reading, so that drift of an undocumented format is reported.
+
+    lines             complete lines that are not blank, oversized ones included
+    records           JSON objects
+    messages          messages, each once; `duplicates` are the others
+    glued             lines with more than one JSON object
+    malformed         texts that are not a JSON object
+    oversized         lines above `records.LINE_LIMIT`, which are not parsed
+    unfinished_bytes  size of a last line that is not complete yet
+    unknown_types     how often a type of record appeared that its reader does not know
     """
 
-    lines: int
-    records: int
-    messages: int
-    duplicates: int
-    glued: int
-    malformed: int
-    oversized: int
-    unfinished_bytes: int
-    unknown_types: dict[str, int]
-
-    def __init__(self, **counted: int) -> None:
-        super().__init__(
-            **(dict.fromkeys(Tally.__annotations__, 0) | {"unknown_types": {}} | counted)
-        )
+    lines: int = 0
+    records: int = 0
+    messages: int = 0
+    duplicates: int = 0
+    glued: int = 0
+    malformed: int = 0
+    oversized: int = 0
+    unfinished_bytes: int = 0
+    unknown_types: dict[str, int] = field(default_factory=dict)

@@ -14,7 +14,7 @@ texts are whole.
 
 A format of lines is read in flat memory, up to a limit of bytes, and from any `Place` that an
 earlier scan found. A document is rewritten in place, where a limit of bytes means nothing: it is
-read whole, up to `DOCUMENT_LIMIT`, and what was recorded before is known by its keys.
+read plain_text, up to `DOCUMENT_LIMIT`, and what was recorded before is known by its keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import stat
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -35,10 +35,18 @@ from io import BufferedReader, FileIO
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reflector.transcripts.building import Conversation, digest, fields, objects, whole
+from reflector.extensions import error_of, listed_readers
+from reflector.transcripts.agents.claude_code import ClaudeCode
+from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
-from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.readers import (
+    Reader,
+    built_in_readers,
+    extension_readers,
+    faults,
+    readers,
+)
 from reflector.transcripts.records import LINE_LIMIT, parse_line, read_lines, record_key
 from reflector.transcripts.speakers import tag_around
 
@@ -47,24 +55,24 @@ if TYPE_CHECKING:
 
 #: Parsed, a document needs about three times its size in memory.
 DOCUMENT_LIMIT = 128 * 1024 * 1024
-#: How a JSON document of messages begins that no agent resumes from.
+#: The beginning of a JSON list of messages, from which no agent resumes.
 _LIST = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\[\s*\{\s*\"type\"")
 #: How far to look for a record that is recognised. A first prompt with images has megabytes.
 _SNIFF_LINES = 200
 _SNIFF_BYTES = 64 * 1024 * 1024
 _BUFFER = 1024 * 1024
-#: A scan keeps the messages of so many bytes for whoever judges them; of more, they are read again.
-_HELD = 8 * 1024 * 1024
-_SAID = frozenset(("human", "model"))
-#: So many texts of the model are kept: the last answer has one for each block.
-_ANSWERS = 16
-#: Messages that a copy may word anew: what clients and tools say.
+#: A scan of at most this number of bytes keeps its messages for a judge; of a longer one they are
+#: read again.
+_MAX_KEPT_BYTES = 8 * 1024 * 1024
+#: The number of texts of the model that are kept: the last answer has one for each block.
+_KEPT_ANSWERS = 16
+#: Messages that a copy may write in other words: those of clients and tools.
 _NO_TWINS = frozenset(("injected", "tool", "synthetic"))
 _COMMAND_ECHOES = ("<command-name>", "<local-command-stdout>")
-#: What may stand before a JSON object, a byte order mark included.
+#: Bytes that may be before a JSON object, a byte order mark included.
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
-#: Places are at least so many messages apart.
-_APART = 20
+#: The least number of messages between two places.
+_MIN_DISTANCE = 20
 
 
 class UnknownTranscript(ValueError):
@@ -72,11 +80,11 @@ class UnknownTranscript(ValueError):
 
 
 class Place(NamedTuple):
-    """A line at which a reading can begin: nothing before it bears on how its records are read.
+    """A line at which a reading can begin: its records are read without those before it.
 
     offset  of the line, in bytes
     key     of the first message there
-    passed  how many messages come before it: in the scan that found it, or of its session
+    passed  the number of messages before it: in its scan, or of its session
     """
 
     offset: int
@@ -86,28 +94,27 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What one pass over a transcript found.
+    """The facts that one pass over a transcript collected.
 
     agent        the name that the sessions of its agent are recorded under
-    start, bytes where the reading began and ended; `tally.unfinished_bytes` before the end were not
-    consumed
+    start, bytes the offsets at which the reading began and ended; `tally.unfinished_bytes` before
+                 the end were not consumed
     sha256       hex digest of the bytes between
     keys         record keys of all messages, in the order of `messages`
-    twins        (key, twin) of each message of a person or the model that has words; a twin is what
-                 it has in common with its copy under a new id: its time, its role and its words
+    twins        (key, twin) of each message of a person or the model that has words; a twin is
+                 equal for its copy under a new id: a key of its time, its role and its words
     cited        (key, names) of the model's records that cite
     wrong        (key, reason by name) of those that call a bullet wrong
     told         (key, telling) of each echo of our hook's output; the key is that of the model's
-                 next message: without one, the model got nothing
-    nobodys      (key, tag) of each message whose speaker is unknown; "" for one that stands in no
-                 tag
-    answered     key of the model's last message; None where it said nothing
+                 next message, because without one the model got nothing
+    nobodys      (key, tag) of each message whose speaker is unknown; "" outside of tags
+    answered     key of the model's last message; None without one
     answers      (key, text) of the last texts of the model, oldest first
-    session_id … version    of the conversation; "" where no record says
+    session_id … version    of the conversation; "" if no record has it
     first_uuid, last_uuid   of the first and last message
-    ended_at     the largest timestamp as written (their order in the file is not by time)
-    places       where a later reading can begin
-    messages     all of them where they are few enough to be kept, else none
+    ended_at     the largest timestamp as written (records are not in the order of time)
+    places       lines at which a later reading can begin
+    messages     all messages if they are few enough to be kept, else none
     """
 
     agent: str
@@ -122,7 +129,7 @@ class Scan:
     told: list[tuple[int, Telling]] = field(default_factory=list)
     nobodys: list[tuple[int, str]] = field(default_factory=list)
     answered: int | None = None
-    answers: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
+    answers: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_ANSWERS))
     session_id: str = ""
     agent_id: str = ""
     version: str = ""
@@ -134,57 +141,75 @@ class Scan:
 
     @property
     def people(self) -> list[Message] | None:
-        """What people said; None where the messages are too many to be kept."""
-        said = [one for one in self.messages if one.origin in ("human", "refusal")]
-        return said if self.messages else None
+        """The messages of people; None if the messages are too many to be kept."""
+        if not self.messages:
+            return None
+        return [message for message in self.messages if message.origin in ("human", "refusal")]
+
+    def add(self, message: Message, conversation: Conversation) -> None:
+        """Collect the facts of the next message."""
+        key = message.key
+        self._add_place(message, conversation.rested_at)
+        self.keys.append(key)
+        if not conversation.brief:
+            self.messages.append(message)
+        self.first_uuid = self.first_uuid or message.uuid
+        self.last_uuid = message.uuid
+        self.ended_at = max(self.ended_at, message.timestamp)
+        if message.origin == "model":
+            self.answered = key
+            self.told += ((key, telling) for telling in conversation.heard)
+            conversation.heard.clear()
+        if message.role == "assistant" and message.text.strip():
+            self.answers.append((key, message.text))
+        if message.origin == "unknown":
+            self.nobodys.append((key, tag_around(message.text)))
+        if message.text and message.timestamp and message.origin not in _NO_TWINS:
+            twin = content_id("twin", self.agent, message.timestamp, message.role, message.text)
+            self.twins.append((key, record_key(twin)))
+        if names := citations_of(message):
+            self.cited.append((key, tuple(names)))
+            if wrong := called_wrong(message):
+                self.wrong.append((key, wrong))
+
+    def _add_place(self, message: Message, rested_at: int) -> None:
+        """Keep the place of a message if a reading can begin there."""
+        passed = len(self.keys)
+        is_far = not self.places or passed - self.places[-1].passed >= _MIN_DISTANCE
+        if is_far and message.offset == rested_at:
+            self.places.append(Place(message.offset, message.key, passed))
 
 
-def recognise(path: str | PathLike[str]) -> type[Conversation]:
-    """Return the format of a transcript. Raises as `scan` does."""
+def recognise(path: str | PathLike[str]) -> Reader:
+    """Return the reader of a transcript.
+
+    Raises: as `scan`.
+    """
     with _opened(path) as reading:
-        return reading.format
+        return reading.reader
 
 
 def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0) -> Scan:
-    """Scan the first `limit` bytes of a transcript (None: all of it) from `start` on, in flat
-    memory. Raises OSError (missing file, folder, no permission) and UnknownTranscript; never for
-    what a line contains.
+    """Return the facts of a transcript from the offset `start` to the offset `limit` (None: its
+    end), in flat memory.
+
+    Raises: OSError (missing file, folder, no permission) and UnknownTranscript; never because of
+    the content of a line.
     """
     with _opened(path, start, limit) as reading:
-        given, conversation = reading.given, reading.conversation
-        found = Scan(reading.format.agent, start, tally=reading.tally)
-        size = os.fstat(given.fileno()).st_size
-        conversation.brief = (size if limit is None else min(size, limit)) - start > _HELD
+        size = os.fstat(reading.file.fileno()).st_size
+        end = size if limit is None else min(size, limit)
+        conversation = reading.conversation
+        conversation.brief = end - start > _MAX_KEPT_BYTES
+        result = Scan(reading.reader.agent, start, tally=reading.tally)
         for message in reading:
-            key, places, passed = message.key, found.places, len(found.keys)
-            if message.offset == conversation.rested_at and (
-                not places or passed - places[-1].passed >= _APART
-            ):
-                places.append(Place(message.offset, key, passed))
-            found.keys.append(key)
-            if not conversation.brief:
-                found.messages.append(message)
-            if message.origin == "model":
-                found.answered = key
-                found.told += ((key, telling) for telling in conversation.heard)
-                conversation.heard.clear()
-            if message.text and message.timestamp and message.origin not in _NO_TWINS:
-                words = ("twin", found.agent, message.timestamp, message.role, message.text)
-                found.twins.append((key, record_key(digest(*words))))
-            if message.role == "assistant" and message.text.strip():
-                found.answers.append((key, message.text))
-            if message.origin == "unknown":
-                found.nobodys.append((key, tag_around(message.text)))
-            if names := citations_of(message):
-                found.cited.append((key, tuple(names)))
-                if wrong := called_wrong(message):
-                    found.wrong.append((key, wrong))
-            found.first_uuid, found.last_uuid = found.first_uuid or message.uuid, message.uuid
-            found.ended_at = max(found.ended_at, message.timestamp)
-        found.session_id, found.agent_id = conversation.session_id, conversation.agent_id
-        found.version = conversation.version
-        found.bytes, found.sha256 = given.tell(), given.digest.hexdigest()
-    return found
+            result.add(message, conversation)
+        result.session_id = conversation.session_id
+        result.agent_id = conversation.agent_id
+        result.version = conversation.version
+        result.bytes = reading.file.tell()
+        result.sha256 = reading.file.digest.hexdigest()
+    return result
 
 
 def read_messages(
@@ -192,10 +217,10 @@ def read_messages(
 ) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
-    limit   bytes to read at most: the file's size when its window was closed
-    start   where to begin, the offset of a place
+    limit   the offset to read to: the file's size when its window was closed
+    start   the offset to begin at, that of a place
 
-    Raises as `scan` does, at the first step of the iteration.
+    Raises: as `scan`, at the first step of the iteration.
     """
     with _opened(path, start, limit) as reading:
         yield from reading
@@ -203,55 +228,62 @@ def read_messages(
 
 def load_transcript(path: str | PathLike[str] | None) -> list[dict[str, str]]:
     """Return the messages of a transcript of any agent, each `{"role": str, "content": str}`, in
-    file order, all in memory; [] without a path or a file. Malformed lines are skipped. Raises
-    OSError for what exists and cannot be read, and for what is not a file, such as a pipe.
+    file order, all in memory; [] without a path or a file. Malformed lines are skipped.
+
+    Raises: OSError for a path that exists and cannot be read, or is not a file, such as a pipe.
     """
     try:
-        return [] if path is None else _said(path)
+        return [] if path is None else _classic_messages(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _said(path: str | PathLike[str]) -> list[dict[str, str]]:
-    # The classic list is made of lines that look like messages, whoever wrote them.
+def _classic_messages(path: str | PathLike[str]) -> list[dict[str, str]]:
+    # The classic list is made of lines that look like messages, whichever agent wrote them.
     with suppress(UnknownTranscript), _opened(path) as reading:
-        if reading.format is not ClaudeCode:
-            said = (message for message in reading if message.text and message.origin in _SAID)
-            return [{"role": message.role, "content": message.text} for message in said]
+        if reading.reader is not ClaudeCode:
+            spoken = (message for message in reading if message.origin in ("human", "model"))
+            return [
+                {"role": message.role, "content": message.text}
+                for message in spoken
+                if message.text
+            ]
     tally = Tally()
     try:
-        with BufferedReader(open_file(path), 1024 * 1024) as file:
+        with BufferedReader(open_transcript(path), _BUFFER) as file:
             records = (
-                record
-                for _, line in read_lines(file, None, tally)
-                for record, _ in parse_line(line, tally)
+                record.value
+                for line in read_lines(file, None, tally)
+                for record in parse_line(line.text, tally)
             )
-            return [message for record in records if (message := _classic(record)) is not None]
+            return list(filter(None, map(_classic_message, records)))
     except UnknownTranscript as error:
         raise OSError(
-            errno.EINVAL, ("is not a regular file; give the path of a transcript"), fspath(path)
+            errno.EINVAL, "is not a regular file; give the path of a transcript", fspath(path)
         ) from error
 
 
-def _classic(record: dict[str, Any]) -> dict[str, str] | None:
-    if record.get("type") not in ("user", "assistant"):
+def _classic_message(record: dict[str, Any]) -> dict[str, str] | None:
+    if not _may_have_words(record):
         return None
     if record.get("isMeta") or record.get("isVisibleInTranscriptOnly"):
         return None
     body = fields(record.get("message"))
-    role, content = body.get("role"), body.get("content")
+    content = body.get("content")
     if isinstance(content, list):
-        blocks = (block.get("text") for block in objects(content) if block.get("type") == "text")
-        content = "\n".join(text for text in blocks if isinstance(text, str))
+        texts = (block.get("text") for block in objects(content) if block.get("type") == "text")
+        content = "\n".join(text for text in texts if isinstance(text, str))
     elif isinstance(content, str) and any(echo in content for echo in _COMMAND_ECHOES):
         return None
-    said = {"role": whole(role), "content": whole(content)}
-    return said if all(said.values()) else None
+    message = {"role": plain_text(body.get("role")), "content": plain_text(content)}
+    return message if all(message.values()) else None
 
 
-def open_file(path: str | PathLike[str]) -> FileIO:
-    """Open a regular file, unbuffered and without waiting: a hook may name any path, and a pipe
-    would wait for its end. Raises OSError, and UnknownTranscript for anything but a regular file.
+def open_transcript(path: str | PathLike[str]) -> FileIO:
+    """Open a regular file, unbuffered and without waiting, because a hook may name any path and a
+    pipe would wait for its end.
+
+    Raises: OSError, and UnknownTranscript for anything but a regular file.
     """
     file = open(  # noqa: SIM115
         path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
@@ -265,165 +297,247 @@ def open_file(path: str | PathLike[str]) -> FileIO:
 
 
 class _Reading:
-    """One reading of a transcript from an offset to a limit, of a document as a whole: its
-    messages, each once.
+    """A reading of a transcript from an offset to a limit, of a document as a whole: its messages,
+    each once.
     """
 
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
-        self.format, self.is_document = _sniffed(file)
-        self.given = _Input(file, start, None if self.is_document else limit)
-        self.conversation = self.format()
+        self.reader, self._is_document = _recognise_open(file)
+        self.file = _Input(file, start, None if self._is_document else limit)
         self.tally = Tally()
+        with _faults_of(self.reader):
+            self.conversation = self.reader()
 
     def __iter__(self) -> Iterator[Message]:
         seen: set[int] = set()
-        for message in self._messages():
-            if message.key in seen:
-                self.tally.duplicates += 1
-                continue
-            seen.add(message.key)
-            self.tally.messages += 1
-            yield message
+        with _faults_of(self.reader):
+            for message in self._messages():
+                if message.key in seen:
+                    self.tally.duplicates += 1
+                    continue
+                seen.add(message.key)
+                self.tally.messages += 1
+                yield message
 
     def _messages(self) -> Iterator[Message]:
-        conversation, tally = self.conversation, self.tally
-        for record, text, offset in self._records():
-            if offset != conversation.rested_at and conversation.is_at_rest:
-                conversation.rested_at = offset
-            yield from conversation.messages(record, text, offset, tally)
+        conversation = self.conversation
+        if self._is_document:
+            for value in _read_document(self.file, self.tally):
+                yield from conversation.messages(value, b"", 0, self.tally)
+        else:
+            buffered = BufferedReader(self.file, _BUFFER)
+            for line in read_lines(buffered, None, self.tally, self.file.tell()):
+                for record in parse_line(line.text, self.tally):
+                    if line.offset != conversation.rested_at and conversation.is_at_rest:
+                        conversation.rested_at = line.offset
+                    yield from conversation.messages(
+                        record.value, record.text, line.offset, self.tally
+                    )
         yield from conversation.leftover()
-
-    def _records(self) -> Iterator[tuple[dict[str, Any], bytes, int]]:
-        if self.is_document:
-            yield from ((record, b"", 0) for record in _document(self.given, self.tally))
-            return
-        for offset, line in read_lines(
-            BufferedReader(self.given, _BUFFER), None, self.tally, self.given.tell()
-        ):
-            for record, text in parse_line(line, self.tally):
-                yield record, text, offset
 
 
 @contextmanager
 def _opened(
     path: str | PathLike[str], start: int = 0, limit: int | None = None
 ) -> Iterator[_Reading]:
-    """Open a transcript. Raises OSError and UnknownTranscript."""
-    with open_file(path) as file:
+    """Open a transcript.
+
+    Raises: OSError and UnknownTranscript.
+    """
+    with open_transcript(path) as file:
         yield _Reading(file, start, limit)
 
 
-def _sniffed(file: FileIO) -> tuple[type[Conversation], bool]:
-    """Return the format of the first record that one recognises, and whether the file is one
-    document.
+class _Recognised(NamedTuple):
+    """The reader of a file, and whether the file is one document."""
 
-    Of Claude Code it is the first with words: another agent has records of the same envelope
+    reader: Reader
+    is_document: bool
+
+
+_ReaderOf = Callable[[dict[str, Any]], Reader | None]
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """The beginning of a file that was searched for a record that a reader recognises.
+
+    head         the first bytes
+    recognised   the reader of the first record that decides; None without one
+    is_document  whether the first line is not a JSON object, as in a document over many lines; None
+                 without a line
+    has_envelope whether a record has the envelope of Claude Code, but no words
+    is_foreign   whether a record of a person or the model is of no known format
+    """
+
+    head: bytes
+    tally: Tally = field(default_factory=Tally)
+    recognised: _Recognised | None = None
+    is_document: bool | None = None
+    has_envelope: bool = False
+    is_foreign: bool = False
+
+
+def _recognise_open(file: FileIO) -> _Recognised:
+    """Return the reader of an open file: a built-in one, else one of an extension.
+
+    Raises: UnknownTranscript
+    """
+    beginning = _search_beginning(file, _built_in_reader_of)
+    recognised = _decide(file, beginning, _built_in_reader_of)
+    if recognised is None and listed_readers():
+        file.seek(0)
+        recognised = _decide(
+            file, _search_beginning(file, _extension_reader_of), _extension_reader_of
+        )
+    if recognised is None:
+        raise UnknownTranscript(f"{str(file.name)!r} {_refusal(beginning)}")
+    return recognised
+
+
+def _decide(file: FileIO, beginning: _Beginning, reader_of: _ReaderOf) -> _Recognised | None:
+    """Return the reader of a file by its beginning, or of the document that the whole file is."""
+    if beginning.recognised is not None:
+        return beginning.recognised
+    if beginning.has_envelope and not beginning.is_foreign:
+        return _Recognised(ClaudeCode, is_document=False)
+    tally = beginning.tally
+    # One JSON object over many lines, or on one line above the limit.
+    is_long_line = tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
+    is_document = beginning.is_document or is_long_line
+    if is_document and beginning.head.lstrip(_BLANKS).startswith(b"{"):
+        file.seek(0)
+        for value in _read_document(file, Tally()):
+            reader = reader_of(value)
+            if reader is not None and reader is not ClaudeCode:
+                return _Recognised(reader, is_document=True)
+    return None
+
+
+def _search_beginning(file: FileIO, reader_of: _ReaderOf) -> _Beginning:
+    """Search the first lines of a file for a record that a reader recognises.
+
+    Claude Code needs a record with words, because another agent has records of the same envelope
     without any.
     """
-    tally = Tally()
-    envelope: type[Conversation] | None = None
-    is_strange = False
-    is_document: bool | None = None
     buffered = BufferedReader(file, _BUFFER // 16)
-    head = buffered.peek(64)[:64]
+    beginning = _Beginning(buffered.peek(64)[:64])
+    tally = beginning.tally
     try:
-        for _, line in read_lines(buffered, _SNIFF_BYTES, tally):
-            records = parse_line(line, tally)
-            if is_document is None:
-                is_document = not records
-            for record, _ in records:
-                format = _format_of(record)
-                if format is None:
-                    is_strange = is_strange or _may_say(record)
-                elif format is not ClaudeCode or _may_say(record):
-                    return format, format is not ClaudeCode and isinstance(
-                        record.get("messages"), list
-                    )
-                else:
-                    envelope = format
+        for line in read_lines(buffered, _SNIFF_BYTES, tally):
+            records = parse_line(line.text, tally)
+            if beginning.is_document is None:
+                beginning.is_document = not records
+            for record in records:
+                _examine(record.value, beginning, reader_of)
+                if beginning.recognised is not None:
+                    return beginning
             if tally.lines >= _SNIFF_LINES:
                 break
     finally:
         buffered.detach()
-    if envelope is not None and not is_strange:
-        return envelope, False
-    # A document over many lines, or on one above the limit.
-    is_document = is_document or tally.oversized > 0 or tally.unfinished_bytes > LINE_LIMIT
-    if is_document and head.lstrip(_BLANKS).startswith(b"{"):
-        file.seek(0)
-        for record in _document(file, Tally()):
-            if (format := _format_of(record)) and format is not ClaudeCode:
-                return format, True
-    if _LIST.match(head):
-        raise UnknownTranscript(
-            f"{str(file.name)!r} is not a transcript but a list of messages, as Claude Code's "
-            "GitHub Action and "
-            "`claude -p --output-format json` write it; the session's transcript is below "
-            "~/.claude/projects on the "
-            "machine that ran it"
-        )
-    may_go_on = head.lstrip(_BLANKS)[:1] in (b"", b"{")
-    raise UnknownTranscript(f"{str(file.name)!r} {_refusal(tally, may_go_on=may_go_on)}")
+    return beginning
 
 
-def _may_say(record: dict[str, Any]) -> bool:
-    """Return whether a record is one of a person or a model."""
+def _examine(value: dict[str, Any], beginning: _Beginning, reader_of: _ReaderOf) -> None:
+    """Note whether a record decides on the reader of its file."""
+    reader = reader_of(value)
+    has_words = _may_have_words(value)
+    if reader is None:
+        beginning.is_foreign = beginning.is_foreign or has_words
+    elif reader is not ClaudeCode:
+        is_document = isinstance(value.get("messages"), list)
+        beginning.recognised = _Recognised(reader, is_document)
+    elif has_words:
+        beginning.recognised = _Recognised(ClaudeCode, is_document=False)
+    else:
+        beginning.has_envelope = True
+
+
+def _may_have_words(record: dict[str, Any]) -> bool:
+    """Return whether a record of Claude Code's envelope is one of a person or the model."""
     return record.get("type") in ("user", "assistant")
 
 
-def formats() -> tuple[type[Conversation], ...]:
-    """Return every format but Claude Code's. They are loaded when they are needed: a drain waits
-    for none of them.
-    """
-    from reflector.transcripts import codex, copilot, gemini, opencode, pi
+def _built_in_reader_of(record: dict[str, Any]) -> Reader | None:
+    """Return the built-in reader of a record.
 
-    return (codex.Codex, gemini.Gemini, copilot.Copilot, pi.Pi, opencode.OpenCode)
-
-
-def _format_of(record: dict[str, Any]) -> type[Conversation] | None:
-    """Return the format of a record. None is recognised by two of them, so their order decides
-    nothing.
+    Two built-in readers never recognise the same record, so their order decides nothing.
     """
     if ClaudeCode.recognises(record):
         return ClaudeCode
-    return next((format for format in formats() if format.recognises(record)), None)
+    return next((reader for reader in built_in_readers() if reader.recognises(record)), None)
 
 
-def _document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
-    """The JSON objects that a file holds, usually one. Raises UnknownTranscript for no object
-    and for too much.
+def _extension_reader_of(record: dict[str, Any]) -> Reader | None:
+    """Return the first reader of an extension that recognises a record."""
+    for reader in extension_readers():
+        with _faults_of(reader):
+            if reader.recognises(record):
+                return reader
+    return None
+
+
+@contextmanager
+def _faults_of(reader: Reader) -> Iterator[None]:
+    """Refuse the file if the reader of an extension fails on it.
+
+    Raises: UnknownTranscript
+    """
+    try:
+        yield
+    except (OSError, UnknownTranscript):
+        raise
+    except Exception as error:
+        if reader in built_in_readers():
+            raise
+        fault = f"the reader {reader.agent} of an extension failed: {error_of(error)}"
+        raise UnknownTranscript(f"is not read: {fault}") from error
+
+
+def _read_document(file: FileIO | _Input, tally: Tally) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file, usually one.
+
+    Raises: UnknownTranscript for a file without an object, or above the limit.
     """
     size = os.fstat(file.fileno()).st_size
     buffered = BufferedReader(file, _BUFFER)
-    data = b"" if size > DOCUMENT_LIMIT else buffered.read(DOCUMENT_LIMIT + 1)
+    content = b"" if size > DOCUMENT_LIMIT else buffered.read(DOCUMENT_LIMIT + 1)
     buffered.detach()
-    if size > DOCUMENT_LIMIT or len(data) > DOCUMENT_LIMIT:
+    size = max(size, len(content))
+    if size > DOCUMENT_LIMIT:
         raise UnknownTranscript(
-            f"{str(file.name)!r} is one JSON document of {max(size, len(data))} bytes; "
-            f"at most {DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be "
-            "in memory whole"
+            f"{str(file.name)!r} is one JSON document of {size} bytes; at most "
+            f"{DOCUMENT_LIMIT // 1024 // 1024} MB are read, because a document has to be in memory "
+            "whole"
         )
     tally.lines += 1
-    records = [record for record, _ in parse_line(data.strip(), tally)]
-    if not records:
+    values = [record.value for record in parse_line(content.strip(), tally)]
+    if not values:
         raise UnknownTranscript(
             f"{str(file.name)!r} is not a whole JSON document: it is damaged, or its agent is "
-            "still writing it; "
-            "try again later"
+            "still writing it; try again later"
         )
-    return records
+    return values
 
 
-def _refusal(tally: Tally, *, may_go_on: bool) -> str:
+def _refusal(beginning: _Beginning) -> str:
+    """Return the reason why a file is refused, and the way out."""
+    tally = beginning.tally
+    if _LIST.match(beginning.head):
+        return (
+            "is not a transcript but a list of messages, as Claude Code's GitHub Action and "
+            "`claude -p --output-format json` write it; the session's transcript is below "
+            "~/.claude/projects on the machine that ran it"
+        )
+    may_go_on = beginning.head.lstrip(_BLANKS)[:1] in (b"", b"{")
     if tally.lines == 0 and may_go_on:
         return (
             f"contains no records yet ({tally.unfinished_bytes} bytes of an unfinished line); "
             "try again later"
         )
-    looked_for = (
-        "looked for records of "
-        f"{', '.join([ClaudeCode.name, *(format.name for format in formats())])}"
-    )
+    writers = (reader.writers or reader.name for reader in readers())
+    looked_for = "; ".join([f"looked for records of {', '.join(writers)}", *faults()])
     if tally.records:
         return (
             f"is not a known transcript: none of its first {tally.records} records is one; "
@@ -431,13 +545,12 @@ def _refusal(tally: Tally, *, may_go_on: bool) -> str:
         )
     return (
         f"is not a transcript: its beginning has no line that is a JSON object; {looked_for}. "
-        "Unpack a compressed "
-        "file, and write a session of OpenCode to a file with `opencode export`"
+        "Unpack a compressed file, and write a session of OpenCode to a file with `opencode export`"
     )
 
 
 class _Input(io.RawIOBase):
-    """A transcript from where it stands to a limit, with the SHA-256 of what was read of it."""
+    """A transcript from its current position to a limit, with the SHA-256 of the bytes read."""
 
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.name = file.name

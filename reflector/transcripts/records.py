@@ -1,9 +1,10 @@
-"""JSON Lines from a file that nobody controls: hostile, growing, cut off, or another format
-altogether.
+"""JSON Lines from a file that may be hostile, growing, cut off, or of another format.
 
-Invariant: reading never raises for what a line contains and never holds more than `LINE_LIMIT`
-bytes of it. What could not be read is counted in a `Tally`; a last line that is not complete yet is
-left where it is, so that the next reader finds it whole.
+Every reader of transcripts gets its records from here.
+
+Invariant: reading never raises because of the content of a line, and never holds more than
+`LINE_LIMIT` bytes of it. Texts that cannot be read are counted in a `Tally`. A last line that is
+not complete yet is not consumed, so that the next reading finds it whole.
 """
 
 from __future__ import annotations
@@ -13,113 +14,157 @@ import re
 from collections.abc import Iterator
 from hashlib import sha256
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from reflector.transcripts.message import Tally
 
 #: Longer lines are passed over. The longest in 1.3 GB of real transcripts has 2.1 MB (an image).
 LINE_LIMIT = 32 * 1024 * 1024
+#: An oversized line is passed over in pieces of this size.
+_PIECE = 1 << 20
 
 #: Types beyond this many are counted together: a hostile file must not fill the tally.
 _TYPE_NAMES_LIMIT = 64
 
-#: Where a whole record may begin behind one that was cut off in the middle (the client died while
+#: The beginning of a whole record after one that was cut off in the middle (the client died while
 #: writing, and a resumed session appended). Nested objects never begin with this key.
 RECORD_START = '{"parentUuid":'
 
 _KEY = Struct(">q24x").unpack
 _WHITESPACE = re.compile(r"[ \t\r\n\0]*")
 
-#: strict=False lets NUL and control characters stand in strings; NaN and Infinity become null.
+#: strict=False accepts NUL and control characters in strings; NaN and Infinity become null.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
-def _integer(digits: str) -> int | None:
-    """CPython refuses integers of more than 4,300 digits with a plain ValueError."""
+def _parse_integer(digits: str) -> int | None:
+    """Return an integer; None above 4,300 digits, which CPython refuses with a ValueError."""
     try:
         return int(digits)
     except ValueError:
         return None
 
 
-_PATIENT_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_int=_integer)
+_PATIENT_DECODER = json.JSONDecoder(
+    strict=False, parse_constant=lambda _: None, parse_int=_parse_integer
+)
 
 
 def record_key(uuid: str) -> int:
     """Return the 64-bit identity of a record: the first 8 bytes of SHA-256(uuid), signed,
     big-endian.
     """
-    key: int = _KEY(sha256(uuid.encode("utf-8", "surrogatepass")).digest())[0]
+    digest = sha256(uuid.encode("utf-8", "surrogatepass")).digest()
+    key: int = _KEY(digest)[0]
     return key
 
 
 def record_uuid(record: dict[str, Any], text: bytes) -> str:
-    """Return the record's own `uuid`, or `sha256:<hex>` of its JSON text where it has none."""
+    """Return the record's own `uuid`, or `sha256:<hex>` of its JSON text if it has none."""
     uuid = record.get("uuid")
     if isinstance(uuid, str) and uuid:
         return uuid
     return "sha256:" + sha256(text).hexdigest()
 
 
-def read_lines(
-    file: BinaryIO, limit: int | None, tally: Tally, start: int = 0
-) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) of every complete, non-blank line from `start`, where `file`
-    stands, up to `limit`.
+class Line(NamedTuple):
+    """A line of a file: the offset of its first byte, its size with its end, and its text without
+    white space around it, which is empty for an oversized or unfinished line.
+    """
 
-    The line's end is stripped. A last line without one is given when it is complete JSON, else its
-    length goes to `tally.unfinished_bytes`. A file that grows meanwhile is read to where it ends at
-    that moment; one that shrinks simply ends.
+    offset: int
+    size: int
+    text: bytes
+    ending: Literal["complete", "oversized", "unfinished"] = "complete"
+
+
+class Record(NamedTuple):
+    """A JSON object of a line, and its own JSON text in UTF-8."""
+
+    value: dict[str, Any]
+    text: bytes
+
+
+class _Rest(NamedTuple):
+    """The rest of an oversized line: bytes that were read, and whether the line's end was read."""
+
+    size: int
+    is_ended: bool
+
+
+def read_lines(file: BinaryIO, limit: int | None, tally: Tally, start: int = 0) -> Iterator[Line]:
+    """Yield every complete line that is not blank.
+
+    start  the offset at which `file` is now
+    limit  the offset at which reading stops, None for the end of the file
+
+    A last line without a line break is yielded if it is complete JSON; otherwise its size goes to
+    `tally.unfinished_bytes`. A file that grows is read to its end at that moment; one that shrinks
+    ends earlier.
     """
     offset = start
-    while True:
-        budget = LINE_LIMIT + 1 if limit is None else min(LINE_LIMIT + 1, limit - offset)
-        line = file.readline(budget) if budget > 0 else b""
-        if not line:
-            return
-        start, offset = offset, offset + len(line)
-        if line.endswith(b"\n"):
-            if line := line.strip():
-                tally.lines += 1
-                yield start, line
-        elif len(line) > LINE_LIMIT:
-            passed, ended = _pass_over(file, None if limit is None else limit - offset)
-            offset += passed
-            if ended:
-                tally.lines += 1
-                tally.oversized += 1
-            else:
-                tally.unfinished_bytes = offset - start
-        elif is_complete(line):
-            tally.lines += 1
-            yield start, line.strip()
-        elif line.strip():
-            tally.unfinished_bytes = len(line)
+    while line := _next_line(file, offset, limit):
+        offset += line.size
+        if _is_readable(line, tally):
+            yield line
 
 
-def _pass_over(file: BinaryIO, budget: int | None) -> tuple[int, bool]:
-    """Read to the end of the current line: bytes read, and whether its end was among them."""
+def _is_readable(line: Line, tally: Tally) -> bool:
+    """Count a line; return whether its text can be parsed."""
+    if line.ending == "unfinished":
+        tally.unfinished_bytes = line.size
+    elif line.ending == "oversized":
+        tally.oversized += 1
+        tally.lines += 1
+    elif line.text:
+        tally.lines += 1
+    return line.text != b""
+
+
+def _next_line(file: BinaryIO, offset: int, limit: int | None) -> Line | None:
+    """Return the line at an offset, None at the end of the file or at the limit."""
+    most = LINE_LIMIT + 1
+    budget = most if limit is None else min(most, limit - offset)
+    raw = file.readline(budget) if budget > 0 else b""
+    if not raw:
+        return None
+    size = len(raw)
+    text = raw.strip()
+    if raw.endswith(b"\n"):
+        return Line(offset, size, text)
+    if size > LINE_LIMIT:
+        rest = _pass_over(file, None if limit is None else limit - offset - size)
+        return Line(offset, size + rest.size, b"", "oversized" if rest.is_ended else "unfinished")
+    if text and not is_complete(raw):
+        return Line(offset, size, b"", "unfinished")
+    return Line(offset, size, text)
+
+
+def _pass_over(file: BinaryIO, budget: int | None) -> _Rest:
+    """Read to the end of the current line, at most `budget` bytes."""
     passed = 0
     while budget is None or passed < budget:
-        piece = file.readline(1 << 20 if budget is None else min(1 << 20, budget - passed))
-        if not piece:
-            break
+        most = _PIECE if budget is None else min(_PIECE, budget - passed)
+        piece = file.readline(most)
         passed += len(piece)
         if piece.endswith(b"\n"):
-            return passed, True
-    return passed, False
+            return _Rest(passed, is_ended=True)
+        if not piece:
+            break
+    return _Rest(passed, is_ended=False)
 
 
 def is_complete(line: bytes) -> bool:
-    """Return whether `line` holds JSON values from its first byte to its last."""
+    """Return whether a line holds JSON objects from its first byte to its last."""
     probe = Tally()
-    return bool(parse_line(line, probe)) and probe.malformed == 0
+    records = parse_line(line, probe)
+    return bool(records) and probe.malformed == 0
 
 
-def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
-    """Return every JSON object on one line, with its own text in UTF-8; usually one, two where
-    records were glued. What is not a JSON object counts as malformed, once per line at most for
-    each stretch.
+def parse_line(line: bytes, tally: Tally) -> list[Record]:
+    """Return the JSON objects of one line: usually one, two if records were glued.
+
+    Other texts count as malformed, each stretch between two objects once.
     """
     try:
         text = line.decode()
@@ -133,14 +178,14 @@ def parse_line(line: bytes, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
     if end != len(text) or not isinstance(value, dict):
         return _parse_stretches(text, tally)
     tally.records += 1
-    return [(value, line)]
+    return [Record(value, line)]
 
 
-def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], bytes]]:
-    """Return the long way, for what is not exactly one object."""
+def _parse_stretches(text: str, tally: Tally) -> list[Record]:
+    """Return the JSON objects of a line that is not exactly one object."""
     text = text.removeprefix("\ufeff")
-    found: list[tuple[dict[str, Any], bytes]] = []
-    position = _skip(text, 0)
+    records: list[Record] = []
+    position = _skip_blanks(text, 0)
     while position < len(text):
         try:
             value, end = _PATIENT_DECODER.raw_decode(text, position)
@@ -151,22 +196,23 @@ def _parse_stretches(text: str, tally: Tally) -> list[tuple[dict[str, Any], byte
                 break
             continue
         if isinstance(value, dict):
-            found.append((value, text[position:end].encode()))
+            records.append(Record(value, text[position:end].encode()))
         else:
             tally.malformed += 1
-        position = _skip(text, end)
-    tally.records += len(found)
-    if len(found) > 1:
+        position = _skip_blanks(text, end)
+    tally.records += len(records)
+    if len(records) > 1:
         tally.glued += 1
-    return found
+    return records
 
 
-def _skip(text: str, position: int) -> int:
-    return _WHITESPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches "" as well
+def _skip_blanks(text: str, position: int) -> int:
+    """Return the position of the next character that is not white space."""
+    return _WHITESPACE.match(text, position).end()  # type: ignore[union-attr]  # it matches "" too
 
 
 def count_type(tally: Tally, name: object) -> None:
-    """Count a record type that the reader does not know, so that drift of the format shows."""
+    """Count a type of record that its reader does not know."""
     label = name[:64] if isinstance(name, str) else "(none)"
     if label not in tally.unknown_types and len(tally.unknown_types) >= _TYPE_NAMES_LIMIT:
         label = "(others)"

@@ -1,12 +1,12 @@
-"""Who speaks in a text that stands under a user's name. Pure.
+"""The speaker of a text that a transcript has under its user's name. Pure; for every reader.
 
 Clients put words of other sessions, agents, chats, web pages, hooks and terminals under the name of
 their user, in tags of their own. `CLIENTS` lists these tags once, each client's with the version
 that they were taken from.
 
-Invariant: a tag of any client is known in the transcripts of every other, and what is wholly inside
-a tag that no list has is nobody's: its speaker is unknown. A tag that a later client adds can hide
-a person's words, and never makes another's words a person's.
+Invariant: a tag of any client is known in the transcripts of every other. The speaker of a text
+that is wholly inside a tag of no list is unknown. So a tag that a later client adds can hide a
+person's words, but never makes another's words a person's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from reflector.transcripts.message import Origin
 
 
 class Client(NamedTuple):
-    """What one client writes under its user's name.
+    """The texts that a client writes under its user's name.
 
     version   of the client that the lists were taken from
     beside    tags that it puts around, before or into the words that a person typed
     instead   tags that begin a text of which a person typed nothing
-    openings  how such a text begins without a tag, as regular expressions
+    openings  regular expressions of the beginnings of such a text without a tag
     """
 
     name: str
@@ -33,6 +33,13 @@ class Client(NamedTuple):
     beside: str = ""
     instead: str = ""
     openings: tuple[str, ...] = ()
+
+
+class Speech(NamedTuple):
+    """The speaker of a text, and the words that are the speaker's."""
+
+    origin: Origin
+    words: str
 
 
 CLIENTS: Final = (
@@ -126,7 +133,7 @@ CLIENTS: Final = (
     ),
 )
 
-#: The longest attributes of a tag, and the longest name: a longer text behind `<` is not a tag.
+#: The longest attributes of a tag, and the longest name: a longer text after `<` is not a tag.
 _ATTRIBUTES: Final = r"(?:\s(?:[^<>\"']|\"[^\"<]{0,1000}\"|'[^'<]{0,1000}'){0,1000})?"
 _NAME: Final = r"[A-Za-z][\w:.-]{0,80}"
 
@@ -150,81 +157,80 @@ _INSTEAD: Final = re.compile(
 )
 _PASTED: Final = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
 _MARK: Final = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
-#: Who is heard in a record of several texts, the first that speaks.
-_SPEAKERS: Final[tuple[Origin, ...]] = ("human", "unknown")
 _OPENED: Final = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
 
 
-def spoken(text: str) -> tuple[Origin, str]:
-    """Return who speaks in one text that no flag of its record explains, and what they say.
+def spoken(text: str) -> Speech:
+    """Return the speaker and the words of a text that no flag of its record explains.
 
-    A person's words come without what their client put beside them; the words of others, or of a
-    speaker who is not known, are whole.
+    The words of a person are without the additions of their client; other words are whole.
     """
-    rest = without(text, _BESIDE).strip()
-    if not rest or _INSTEAD.match(rest):
-        return "injected", text
-    rest = without(rest, _ANY).strip()
-    if not rest:
-        return "injected", text
-    return ("unknown", text) if tag_around(rest) else ("human", rest)
+    typed = without(text, _BESIDE).strip()
+    if not typed or _INSTEAD.match(typed):
+        return Speech("injected", text)
+    typed = without(typed, _ANY).strip()
+    if not typed:
+        return Speech("injected", text)
+    return Speech("unknown", text) if tag_around(typed) else Speech("human", typed)
 
 
 def tag_around(text: str) -> str:
-    """Return the first tag of a text that is wholly inside tags; "" if a part of it stands
-    outside.
-    """
-    first, position, text = "", 0, text.strip()
+    """Return the first tag of a text that is wholly inside tags; "" if a part of it is outside."""
+    text = text.strip()
+    first_tag = ""
+    position = 0
     while position < len(text):
         opened = _OPENED.match(text, position)
         if opened is None:
             return ""
-        first = first or opened[1]
-        end = opened.end() if opened[2] else _end_of(text, opened)
-        # it never ends: a client writes its own tag on a line of its own, a person theirs into a
-        # sentence
+        first_tag = first_tag or opened[1]
+        is_empty = opened[2] != ""
+        end = opened.end() if is_empty else _end_of(text, opened)
         if end < 0:
-            return first if text[opened.end() : opened.end() + 1] in ("", "\n", "\r") else ""
+            # The tag never ends. A client writes its own tag on a line of its own, a person
+            # writes one into a sentence.
+            next_character = text[opened.end() : opened.end() + 1]
+            return first_tag if next_character in ("", "\n", "\r") else ""
         position = len(text) - len(text[end:].lstrip())
-    return first
+    return first_tag
 
 
 def _end_of(text: str, opened: re.Match[str]) -> int:
-    """Return the place behind the end of the element that a tag opens, -1 without one."""
-    name, depth, position = opened[1], 1, opened.end()
-    opens = re.compile(rf"<(/?){re.escape(name)}(?![\w:.-])[^<>]{{0,4000}}>")
-    while mark := opens.search(text, position):
-        position = mark.end()
-        if not mark[0].endswith("/>"):
-            depth += -1 if mark[1] else 1
+    """Return the position after the end of the element that a tag opens, -1 without one."""
+    tags = re.compile(rf"<(/?){re.escape(opened[1])}(?![\w:.-])[^<>]{{0,4000}}>")
+    depth = 1
+    for tag in tags.finditer(text, opened.end()):
+        if not tag[0].endswith("/>"):
+            depth += -1 if tag[1] else 1
         if not depth:
-            return position
+            return tag.end()
     return -1
 
 
 def without(text: str, tags: re.Pattern[str]) -> str:
-    """Return a text without the elements of these tags. The first group is a tag's name, the second
-    "/" if it is empty.
+    """Return a text without the elements of these tags.
 
-    A tag without an end stays: it is a word of who wrote it.
+    tags  matches an opening tag; its first group is the name, its second "/" for an empty element
+
+    A tag without an end stays: it is a word of its writer.
     """
-    # By hand: a pattern that looks for each end is quadratic in a text full of starts.
-    kept: list[str] = []
-    position, search_from = 0, 0
+    # Not by a pattern that looks for each end: that is quadratic in a text full of beginnings.
+    pieces: list[str] = []
     unclosed: set[str] = set()
+    position = 0
+    search_from = 0
     while start := tags.search(text, search_from):
-        tag = start[1]
-        if start[2]:
-            end = start.end()
-        elif tag in unclosed or (found := text.find(f"</{tag}>", start.end())) < 0:
-            unclosed.add(tag)
-            search_from = start.end()
-            continue
-        else:
-            end = found + len(tag) + 3
-        kept.append(text[position : start.start()])
-        position = search_from = end
-    return "".join([*kept, text[position:]]) if kept else text
+        search_from = start.end()
+        if not start[2]:
+            end_tag = f"</{start[1]}>"
+            end = -1 if end_tag in unclosed else text.find(end_tag, search_from)
+            if end < 0:
+                unclosed.add(end_tag)
+                continue
+            search_from = end + len(end_tag)
+        pieces.append(text[position : start.start()])
+        position = search_from
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
 def inner(text: str) -> str:
@@ -233,18 +239,21 @@ def inner(text: str) -> str:
 
 
 def outside_tags(text: str) -> str:
-    """Return what of a person's words stands outside tags that begin a line: what they pasted is
-    not their wish.
-    """
+    """Return a person's words outside tags that begin a line: a pasted text is not their wish."""
     return without(text, _PASTED)
 
 
-def said_by(texts: Iterable[str]) -> tuple[Origin, str]:
-    """Return who speaks in the text blocks of one record. A person's words win over what their
-    client added.
+def speaker_of(texts: Iterable[str]) -> Speech:
+    """Return the speaker and the words of a record of several texts.
+
+    The words of a person win over the additions of their client, those of an unknown speaker over
+    the client's.
     """
-    found = [spoken(text) for text in texts]
-    for origin in _SPEAKERS:
-        if said := [text for of, text in found if of == origin]:
-            return origin, "\n".join(said)
-    return "injected", "\n".join(text for _, text in found)
+    speeches = [spoken(text) for text in texts]
+    origins = {speech.origin for speech in speeches}
+    origin: Origin = "injected"
+    if "human" in origins:
+        origin = "human"
+    elif "unknown" in origins:
+        origin = "unknown"
+    return Speech(origin, "\n".join(words for speaker, words in speeches if speaker == origin))

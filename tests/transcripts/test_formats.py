@@ -17,12 +17,11 @@ from reflector.sessions.history import find_transcripts, look_at
 from reflector.sessions.intake import find_transcript
 from reflector.text import bounds
 from reflector.transcripts.citations import citations_of
-from reflector.transcripts.claude_code import ClaudeCode
 from reflector.transcripts.message import Message
+from reflector.transcripts.readers import built_in_readers
 from reflector.transcripts.reading import (
     DOCUMENT_LIMIT,
     UnknownTranscript,
-    formats,
     load_transcript,
     read_messages,
     scan,
@@ -173,14 +172,16 @@ def test_each_record_belongs_to_one_agent(begin: Callable[..., Session]) -> None
     found = {
         format.agent
         for record in records
-        for format in (ClaudeCode, *formats())
+        for format in built_in_readers()
         if format.recognises(record)
     }
     assert found == {session.agent}
 
 
 def test_each_format_has_a_session_here() -> None:
-    lacks = {format.agent for format in formats()} - {begin().agent for begin in EVERY.values()}
+    lacks = {reader.agent for reader in built_in_readers()} - {
+        begin().agent for begin in ALL.values()
+    }
     assert not lacks, "add a session of it to tests/transcripts/agents.py"
 
 

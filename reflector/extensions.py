@@ -1,0 +1,170 @@
+"""Readers and judges of other distributions, found by their entry points and loaded by name.
+
+A distribution offers a reader under the entry point group `reflector.readers` and a judge under
+`reflector.judges`. `transcripts.readers` and `judges.extensions` say what each has to be.
+
+Invariant: installed is not permitted. Only a name that the user's own settings list is loaded, when
+it is needed and in no hook. A distribution below a project or the working folder is never loaded,
+because whoever brings the project would bring it. Without a listed name `importlib.metadata` is not
+imported: it takes as long as the rest of a command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from reflector.config import Config
+
+#: The kinds of extensions: each is a setting with names, and the end of an entry point group.
+Kind = Literal["readers", "judges"]
+KINDS: tuple[Kind, ...] = ("readers", "judges")
+
+#: The names of readers that the user lists, as the last opened project has them; a project's own
+#: file cannot list any, so they are the same for each.
+_listed_readers: tuple[str, ...] = ()
+#: The projects that this process opened.
+_projects: set[str] = set()
+
+
+class ExtensionError(Exception):
+    """An extension cannot be used; the text names it, the reason and the way out."""
+
+
+class Extension(NamedTuple):
+    """An installed extension.
+
+    name          of its entry point
+    distribution  with its version
+    location      the folder of the distribution
+    refused       the reason why it is not loaded; "" without one
+    """
+
+    kind: Kind
+    name: str
+    distribution: str
+    version: str
+    location: str
+    refused: str
+    entry_point: EntryPoint
+
+    @property
+    def words(self) -> str:
+        """The extension with its distribution: `qwen (reflector-qwen 0.1)`."""
+        return f"{self.name} ({self.distribution} {self.version})"
+
+
+def open_for(project: Path, config: Config) -> None:
+    """Use the readers that the settings of a project list, and load nothing from below it."""
+    global _listed_readers
+    _listed_readers = config.readers
+    _projects.add(str(project))
+
+
+def listed_readers() -> tuple[str, ...]:
+    """Return the names of readers that the user lists."""
+    return _listed_readers
+
+
+def installed(kind: Kind) -> Iterator[Extension]:
+    """Yield the installed extensions of a kind, whether they are listed or not; none is loaded."""
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group=f"reflector.{kind}"):
+        distribution = entry_point.dist
+        if distribution is not None:
+            location = os.path.realpath(str(distribution.locate_file("")))
+            yield Extension(
+                kind,
+                entry_point.name,
+                distribution.name,
+                distribution.version,
+                location,
+                _reason_to_refuse(location, entry_point.module),
+                entry_point,
+            )
+
+
+def find_extension(kind: Kind, name: str) -> Extension:
+    """Return the extension of a listed name.
+
+    Raises: ExtensionError if it is not installed, refused, or offered by two distributions.
+    """
+    candidates = [extension for extension in installed(kind) if extension.name == name]
+    allowed = [extension for extension in candidates if not extension.refused]
+    if not candidates:
+        raise ExtensionError(
+            f"the setting {kind} lists {name!r}, which no installed distribution offers; install "
+            f"it beside reflector, or remove it: reflector config set --global {kind} …"
+        )
+    if not allowed:
+        refused = candidates[0]
+        raise ExtensionError(
+            f"the setting {kind} lists {name!r}, but {refused.distribution} {refused.refused}; "
+            "install it elsewhere"
+        )
+    if len(allowed) > 1:
+        distributions = ", ".join(extension.distribution for extension in allowed)
+        raise ExtensionError(
+            f"the setting {kind} lists {name!r}, which several distributions offer: "
+            f"{distributions}; uninstall all but one"
+        )
+    return allowed[0]
+
+
+def load_extension(extension: Extension) -> object:
+    """Return the object of an extension.
+
+    Raises: ExtensionError if its module cannot be imported.
+    """
+    try:
+        loaded: object = extension.entry_point.load()
+    except BaseException as error:  # a module that ends the process is a broken one
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise broken(extension, f"cannot be loaded: {error_of(error)}") from error
+    return loaded
+
+
+def broken(extension: Extension, fault: str) -> ExtensionError:
+    """Return the error about an extension that is listed and does not work."""
+    return ExtensionError(
+        f"{extension.words}, which the setting {extension.kind} lists, {fault}; update "
+        f"{extension.distribution}, or remove {extension.name!r} from {extension.kind}"
+    )
+
+
+def error_of(error: BaseException) -> str:
+    """Return the class and the first characters of an error of an extension."""
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _reason_to_refuse(location: str, module: str) -> str:
+    """Return the reason why code at a place is not loaded; "" without one."""
+    from importlib.util import find_spec
+
+    try:
+        # Only the package itself: a module below it would be imported to be found.
+        spec = find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        spec = None
+    files = [spec.origin] if spec and spec.origin else []
+    files += (spec.submodule_search_locations or []) if spec else []
+    for path in (location, *map(os.path.realpath, files)):
+        for folder in _untrusted_folders():
+            if f"{path}/".startswith(f"{folder.rstrip('/')}/"):
+                return f"is below {folder}, whose files are not yours alone"
+    return ""
+
+
+def _untrusted_folders() -> Iterator[str]:
+    """Yield the working folder and the projects, but not a folder that holds the user's home."""
+    home = os.path.realpath(os.environ.get("HOME") or "/")
+    for folder in (os.path.realpath("."), *map(os.path.realpath, sorted(_projects))):
+        if not f"{home}/".startswith(f"{folder.rstrip('/')}/"):
+            yield folder

@@ -1,0 +1,203 @@
+"""Judges of other distributions: loaded by name, asked like a model.
+
+A judge is a function `(model: str, deadline: float) -> Client` under the entry point group
+`reflector.judges`. `model` is the setting of that name, "" for the judge's own choice; `deadline`
+is the longest wait in seconds. The client gets the texts of one prompt and returns a `Reply`.
+
+Invariant: such a judge gets the texts that an agent gets, and counts like one. It is loaded if its
+name is in the user's `judges` and `backend`, and if the user let it judge. Its requests are
+reserved in every budget, its verdicts need quotes, and its answers have its distribution and
+version in their `meta`. A judge that is missing, refused or broken is an outage, so that sessions
+are recorded and wait. A stored answer is read without the extension, so a ledger does not need
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reflector import extensions, files
+from reflector.extensions import Extension, ExtensionError, broken, error_of
+from reflector.judges import consent
+from reflector.judges.model import Client, ModelBackend, Reply
+from reflector.judges.protocol import Answer, BackendError, Request
+from reflector.locate import judge_folder
+from reflector.prices import Usage
+
+if TYPE_CHECKING:
+    from reflector.config import Config
+
+#: The file in the folder of the consent, which a withdrawal removes with it.
+_FILE = "extensions.json"
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionClient:
+    """The client of a judge of another distribution, which is loaded when it is asked.
+
+    entry_point  the name of the judge
+    deadline     longest wait for an answer in seconds
+    """
+
+    entry_point: str
+    model: str
+    deadline: float
+    worst = 1
+    overhead = 0
+
+    def of(self, writer: str) -> ExtensionClient:
+        """Return the client for a session that this agent wrote."""
+        return self
+
+    def name(self) -> str:
+        """Return "", because the judge has one client."""
+        return ""
+
+    def admit(self) -> None:
+        """Raise BackendError if the judge cannot be asked now."""
+        self._load()
+
+    async def send(self, texts: Sequence[str]) -> Reply:
+        """Ask one question.
+
+        Raises: BackendError and nothing else.
+        """
+        extension, client = self._load()
+        try:
+            reply = await asyncio.wait_for(client.send(texts), self.deadline)
+            return _checked(reply)
+        except BackendError:
+            raise
+        except TimeoutError as error:
+            fault = f"{extension.words} did not answer within {self.deadline:g} seconds"
+            raise BackendError(fault, stage="transport") from error
+        except Exception as error:
+            fault = f"{extension.words} failed: {error_of(error)}"
+            raise BackendError(fault, stage="answer") from error
+
+    def _load(self) -> tuple[Extension, Client]:
+        """Return the judge and its client.
+
+        Raises: BackendError
+        """
+        try:
+            extension = agreed_extension(self.entry_point)
+            make_client = extensions.load_extension(extension)
+            if not callable(make_client):
+                raise broken(extension, "is not a function")
+            try:
+                client: Client = make_client(self.model, self.deadline)
+            except Exception as error:
+                raise broken(extension, f"failed: {error_of(error)}") from error
+            if not callable(getattr(client, "send", None)):
+                raise broken(extension, "returns a client without `send`")
+        except ExtensionError as error:
+            raise BackendError(str(error), stage="access", attempts=0) from error
+        return extension, client
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionJudge(ModelBackend):
+    """Asks the judge of another distribution, and records which one answered."""
+
+    def answer(self, request: Request) -> Answer:
+        """Judge a window. Raises as `ModelBackend.answer` does."""
+        return self._signed(ModelBackend.answer(self, request))
+
+    def complete(self, prompt: str) -> Answer:
+        """Answer a prompt. Raises as `ModelBackend.complete` does."""
+        return self._signed(ModelBackend.complete(self, prompt))
+
+    def _signed(self, answer: Answer) -> Answer:
+        extension = extensions.find_extension("judges", self.name)
+        origin = {
+            "name": extension.name,
+            "distribution": extension.distribution,
+            "version": extension.version,
+        }
+        return replace(answer, meta={**answer.meta, "extension": origin})
+
+
+def extension_judge(config: Config, project: Path | None) -> ExtensionJudge:
+    """Return the judge that the setting `backend` names; it is not loaded yet."""
+    client = ExtensionClient(config.backend, config.model, float(config.deadline_seconds))
+    return ExtensionJudge(
+        config.backend,
+        client,
+        project,
+        config.request_tokens,
+        allowed=config.templates,
+    )
+
+
+def describe_judge(name: str) -> tuple[str, str]:
+    """Return a judge in words, and the way to get what it lacks; "" if it lacks nothing."""
+    try:
+        extension = agreed_extension(name)
+    except ExtensionError as error:
+        fault, _, way_out = str(error).rpartition("; ")
+        return fault, way_out
+    return f"{extension.words}, an extension that you let judge", ""
+
+
+def agreed_extension(name: str) -> Extension:
+    """Return the installed judge of a name, which the user let judge.
+
+    Raises: ExtensionError if it is not installed, refused, or not the one that the user agreed to.
+    """
+    extension = extensions.find_extension("judges", name)
+    if _agreed().get(name) != _identity(extension):
+        raise ExtensionError(
+            f"you have not let {extension.words} judge; run: "
+            f"reflector install --judge --agent {name}"
+        )
+    return extension
+
+
+def agree(extension: Extension) -> None:
+    """Record that the user lets an extension judge.
+
+    Raises: OSError
+    """
+    agreed = {**_agreed(), extension.name: _identity(extension)}
+    files.write_durably(consent.open_folder(), json.dumps(agreed).encode(), _FILE)
+
+
+def _identity(extension: Extension) -> dict[str, str]:
+    """Return the facts that a consent is about; an update of the distribution keeps them."""
+    return {
+        "distribution": extension.distribution,
+        "location": extension.location,
+        "object": extension.entry_point.value,
+    }
+
+
+def _agreed() -> dict[str, Any]:
+    try:
+        agreed = json.loads(files.read_bounded(Path(judge_folder(), _FILE), _MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return agreed if isinstance(agreed, dict) else {}
+
+
+def _checked(reply: object) -> Reply:
+    """Return a reply whose tokens and texts can be counted and stored.
+
+    Raises: TypeError
+    """
+    if not isinstance(reply, Reply) or not isinstance(reply.usage, Usage):
+        raise TypeError(f"the reply is {type(reply).__name__}, not reflector.judges.model.Reply")
+    texts = (reply.text, reply.model, reply.stop_reason)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("text, model and stop_reason of a reply are texts")
+    counts = astuple(reply.usage)
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise TypeError("the tokens of a reply are whole numbers from 0 on")
+    # Its price and its number of requests would be its own word about the budgets.
+    return Reply(reply.text, reply.model, reply.stop_reason, Usage(*counts))

@@ -1,0 +1,489 @@
+"""Reads the transcripts of Claude Code, from 1.0.98 to 2.1.2xx, where no release documents its
+format.
+
+Invariant: only a record's own top-level `type` makes it a message, each record (by `uuid`) once per
+file. `progress` records embed whole messages of subagents, lines of one `message.id` each carry
+another block, and metadata repeats words of other records: no word may count twice. Only the words
+that a person typed are "human" or "refusal". The client writes reminders, hook output, command
+echoes, notifications and summaries under the type `user` too, mostly without a flag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from reflector.text import bounds
+from reflector.transcripts import building, speakers
+from reflector.transcripts.building import (
+    Conversation,
+    Kept,
+    Place,
+    fields,
+    join_texts,
+    objects,
+    plain_text,
+    short_text,
+)
+from reflector.transcripts.message import Message, Origin, Tally, ToolCall, ToolResult
+from reflector.transcripts.records import count_type, record_uuid
+from reflector.transcripts.speakers import Speech
+
+#: Types without a message; the api-requests repeat the conversation.
+_METADATA = frozenset(
+    """
+    progress system summary file-history-snapshot file-history-delta last-prompt custom-title
+    ai-title agent-name agent-setting agent-color mode permission-mode pr-link frame-link tag
+    task-summary worktree-state bridge-session context-collapse content-replacement
+    attribution-snapshot started result session-owner isolation-latch history-suppression
+    memory-mode dev-mods derived-from relocated tools-used atis-latch cost-state api-request
+    api-request-blob api-request-resumed api-request-shape observer-ref continued-in
+    resume-head-vouch ended-by-model data-flow-records data-flow-incomplete hybrid-organization
+    repl-mode artifact-comment-monitor artifact-autoreact-ledger fork-context-ref
+    """.split()
+)
+#: Types of Claude Code that no other agent's format uses.
+_OWN_TYPES = frozenset(
+    """
+    file-history-snapshot queue-operation last-prompt custom-title ai-title permission-mode
+    frame-link pr-link
+    """.split()
+)
+
+#: The beginning of a long output's answer, which has its first 2 kB only; its end, with the result,
+#: is in `toolUseResult`.
+_CUT_OUTPUT = "<persisted-output>"
+_CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: Attachments that repeat a hook's output as the model gets it, and the events at which a hook
+#: prints the playbook.
+_ECHOES = frozenset(("hook_success", "hook_additional_context"))
+_STARTS = frozenset(("SessionStart", "SubagentStart"))
+#: The number of calls whose tool is remembered until their results come.
+_MAX_CALLS = 256
+
+_SUMMARY = "This session is being continued from a previous conversation"
+
+_INTERRUPT = re.compile(r"\[Request interrupted by user(?: for tool use)?\]|\[Skipped by user\]")
+
+#: Openings of a tool result that reports a person's refusal, not a tool's answer.
+_REFUSED = re.compile(
+    r"(?:Error: )?(?:<tool_use_error>)?"
+    r"(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"
+    r"|The agent proposed a plan that was rejected by the user"
+    r"|User rejected (?:tool use|the plan|update to )"
+    r"|User declined to answer questions"
+    r"|\[Request interrupted by user)"
+)
+_REASON = re.compile(r"the user said:|The user provided the following reason for the rejection:")
+#: The client's text in the place of a reason if the person wants to talk about questions first.
+_CLARIFIES = "The user wants to clarify these questions."
+_ADVICE = "\n\nNote: The user's next message may contain a correction"
+
+
+class _Queued(NamedTuple):
+    """A prompt of the queue: its texts, its ids, and its message, None if its own words show that
+    no person typed it.
+    """
+
+    texts: list[str]
+    ids: frozenset[str]
+    message: Message | None
+
+
+class _Answer(NamedTuple):
+    """An answer of the model: its id, and its tokens as far as its records were read."""
+
+    id: Any
+    tokens: int
+
+
+class ClaudeCode(Conversation):
+    """Remembers the chains and queued prompts that earlier records had."""
+
+    agent = "claude-code"
+    name = "Claude Code"
+    option = "claude"
+    reads = "JSON Lines of 1.0.98 and later; subagents have files of their own"
+    kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        kind = building.kind(record)
+        if kind in ("user", "assistant"):
+            # Other agents write the same envelope around a message of another form.
+            message = record.get("message")
+            if isinstance(message, dict):
+                return "content" in message or not message
+            return "message" not in record and "uuid" in record and "sessionId" in record
+        if kind in ("system", "attachment", "progress"):
+            return "parentUuid" in record or "sessionId" in record
+        if kind == "summary":
+            return "leafUuid" in record
+        return kind in _OWN_TYPES or (kind == "mode" and "sessionId" in record)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first_agent: str | None = None
+        self._described: tuple[Any, ...] = ()
+        self._roots: dict[str, str] = {}
+        #: The tools of the newest calls, by the call's id.
+        self._tools: dict[str, str] = {}
+        self._queue: deque[_Queued] = deque(maxlen=256)
+        #: Prompts that the model was given, until it answers or a record names their speaker.
+        self._delivered: deque[_Queued] = deque(maxlen=32)
+        self._last_answer = _Answer(None, 0)
+
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
+        """Yield no message, the record's own, or that of a queued prompt which the record shows to
+        be delivered.
+        """
+        kind = building.kind(record)
+        if kind in ("assistant", "user"):
+            self._describe(record)
+            uuid, place = self._placed(record, text, offset)
+            read = self._assistant if kind == "assistant" else self._user
+            message = read(record, uuid, place)
+            # Tool results and injected texts may be between a prompt and its attachment.
+            if message.origin not in ("tool", "injected"):
+                yield from self._unexplained()
+            yield message
+        elif kind == "attachment":
+            yield from self._attachment(record, text, offset)
+        elif kind == "queue-operation":
+            self._queue_operation(record, text, offset)
+        elif kind not in _METADATA:
+            count_type(tally, record.get("type"))
+
+    def _describe(self, record: dict[str, Any]) -> None:
+        """Keep the newest session and version, and the agent if the first record has it too."""
+        described = (record.get("sessionId"), record.get("version"), record.get("agentId"))
+        if described == self._described:
+            return  # as in the previous record
+        self._described = described
+        self.session_id = building.bounded_path(record.get("sessionId")) or self.session_id
+        self.version = building.bounded_path(record.get("version")) or self.version
+        agent = building.bounded_path(record.get("agentId"))
+        if self._first_agent is None:
+            self._first_agent = agent if record.get("isSidechain") is True else ""
+        self.agent_id = agent if agent == self._first_agent else ""
+
+    def leftover(self) -> list[Message]:
+        """Return the prompts that were not delivered at the end, so that no record names their
+        speaker.
+        """
+        waiting = [queued.message for queued in (*self._delivered, *self._queue)]
+        return [message._replace(origin="unknown") for message in waiting if message is not None]
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no prompt waits, no text of our hook waits for an answer, and no sidechain is
+        known by earlier records alone.
+        """
+        return not any((self._queue, self._delivered, self._roots, self.heard))
+
+    def _placed(self, record: dict[str, Any], text: bytes, offset: int) -> tuple[str, Place]:
+        """Return the id and the place of a record's message."""
+        uuid = record_uuid(record, text)
+        return uuid, Place(self._chain(record, uuid), short_text(record.get("timestamp")), offset)
+
+    def _chain(self, record: dict[str, Any], uuid: str) -> str:
+        """Return the id of the sidechain.
+
+        Version 1 wrote sidechains inline without `agentId`: the uuid of the root names them.
+        """
+        if record.get("isSidechain") is not True:
+            return ""
+        agent = plain_text(record.get("agentId"))
+        if agent:
+            return short_text(agent)
+        root = self._roots.get(plain_text(record.get("parentUuid")), uuid)
+        self._roots[uuid] = root
+        return root
+
+    def _attachment(self, record: dict[str, Any], text: bytes, offset: int) -> Iterator[Message]:
+        """Yield the prompt that arrived while the model worked, with the origin that only its
+        attachment has; other attachments repeat the output of a hook.
+        """
+        attachment = fields(record.get("attachment"))
+        kind = building.kind(attachment)
+        if kind in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
+            self.hear(_texts(attachment.get("content")))
+        if kind != "queued_command":
+            return
+        texts = _texts(attachment.get("prompt"))
+        is_typed = _is_typed(attachment, record)
+        ids = _ids(attachment, "source_uuid", "delivery_id")
+        delivered = _take(self._delivered, texts, ids, is_typed=is_typed)
+        if delivered is None:
+            _take(self._queue, texts, ids, is_typed=is_typed)
+        if delivered is None or delivered.message is None:
+            is_typed = is_typed and delivered is None
+            yield _worded(record, *self._placed(record, text, offset), texts, is_typed=is_typed)
+        else:
+            message = delivered.message
+            yield message if is_typed else message._replace(origin="injected")
+
+    def _queue_operation(self, record: dict[str, Any], text: bytes, offset: int) -> None:
+        """Keep the prompts of the queue; each becomes a message when the model was given it.
+
+        Every `enqueue` is closed by one of these:
+
+        dequeue  a user record follows
+        popAll   the prompts are given back to the editor
+        remove   the model was given the prompt at once; newer releases name the speaker in a
+                 queued_command attachment before or after it, older ones leave no other trace
+        """
+        operation = record.get("operation")
+        texts = _texts(record.get("content"))
+        ids = _ids(record, "commandUuid", "deliveryId")
+        if operation == "enqueue":
+            message = _worded(record, *self._placed(record, text, offset), texts, is_typed=True)
+            is_clients = message.origin == "injected"
+            self._queue.append(_Queued(texts, ids, None if is_clients else message))
+        elif operation == "dequeue":
+            self._take_next(texts, ids)
+        elif operation == "remove":
+            removed = self._take_next(texts, ids)
+            if removed is not None:
+                self._delivered.append(removed)
+        elif operation == "popAll":
+            if texts:
+                _take(self._queue, texts, ids, is_typed=True)
+            else:
+                self._queue.clear()
+
+    def _take_next(self, texts: list[str], ids: frozenset[str]) -> _Queued | None:
+        """Remove the prompt that a record names from the queue, else the next one."""
+        queued = _take(self._queue, texts, ids, is_typed=False)
+        if queued is None and self._queue and not texts:
+            return self._queue.popleft()
+        return queued
+
+    def _unexplained(self) -> Iterator[Message]:
+        """Yield the prompts that the model was given without an attachment, as in older
+        releases.
+        """
+        while self._delivered:
+            message = self._delivered.popleft().message
+            if message is not None:
+                yield message
+
+    def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+        body = fields(record.get("message"))
+        content = body.get("content")
+        texts: list[str] = [content] if isinstance(content, str) else []
+        thinking: list[str] = []
+        calls: list[ToolCall] = []
+        for block in objects(content):
+            kind = building.kind(block)
+            if kind == "text" and isinstance(block.get("text"), str):
+                texts.append(block["text"])
+            elif kind == "thinking":
+                # Mostly empty, because newer clients keep the signature only.
+                thinking.append(plain_text(block.get("thinking")))
+            elif kind in _CALL_TYPES:
+                calls.append(self._call(block))
+        return building.by_model(
+            uuid,
+            place,
+            "\n".join(texts),
+            thinking=join_texts(thinking),
+            calls=tuple(calls),
+            synthetic=record.get("isApiErrorMessage") is True or body.get("model") == "<synthetic>",
+            tokens=self._added_tokens(body),
+        )
+
+    def _call(self, block: dict[str, Any]) -> ToolCall:
+        """Return a tool call, and remember its tool for its result."""
+        arguments = {} if self.brief else bounds.arguments(fields(block.get("input")))
+        call = ToolCall(short_text(block.get("id")), short_text(block.get("name")), arguments)
+        self._tools[call.id] = call.name
+        if len(self._tools) > _MAX_CALLS:
+            del self._tools[next(iter(self._tools))]
+        return call
+
+    def _added_tokens(self, body: dict[str, Any]) -> int:
+        """Return the tokens that the model wrote, without those that earlier records of the same
+        answer have.
+        """
+        tokens = fields(body.get("usage")).get("output_tokens")
+        answer_id = body.get("id")
+        if type(tokens) is not int or not 0 <= tokens < 1 << 31:
+            return 0
+        is_same_answer = answer_id is not None and answer_id == self._last_answer.id
+        earlier_tokens = self._last_answer.tokens if is_same_answer else 0
+        self._last_answer = _Answer(answer_id, max(earlier_tokens, tokens))
+        return self._last_answer.tokens - earlier_tokens
+
+    def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
+        content = fields(record.get("message")).get("content")
+        answers = [block for block in objects(content) if block.get("type") == "tool_result"]
+        texts = _texts(content)
+        is_typed = not _is_by_client(record, place)
+        if not answers:
+            return _worded(record, uuid, place, texts, is_typed=is_typed)
+        detail = record.get("toolUseResult")
+        results: list[ToolResult] = []
+        reasons: list[str] = []
+        origin: Origin = "tool"
+        for block in answers:
+            answer = "\n".join(_texts(block.get("content")))
+            call_id = short_text(block.get("tool_use_id"))
+            is_error = block.get("is_error") is True
+            if is_error and _is_refusal(answer, detail, self._tools.get(call_id, "")):
+                origin = "refusal"
+                reasons.append(_refusal_reason(answer))
+            text = "" if self.brief else _answer_text(answer, detail)
+            results.append(ToolResult(call_id, text, is_error))
+        if texts and is_typed:
+            # Older clients put an interruption, or words typed during it, into the same record.
+            speech = _speech_of(texts)
+            if speech.origin in ("human", "refusal"):
+                origin = speech.origin if origin == "tool" else origin
+                reasons.append(speech.words)
+        return building.by_user(uuid, place, origin, join_texts(reasons), tuple(results))
+
+
+def _is_by_client(record: dict[str, Any], place: Place) -> bool:
+    """Return whether no person typed a record, by its flags or `origin`.
+
+    A subagent is prompted by its parent.
+    """
+    if record.get("isMeta") is True or record.get("isVisibleInTranscriptOnly") is True:
+        return True
+    speaker = _speaker_kind(record)
+    return speaker != "human" if speaker else place.chain != ""
+
+
+def _worded(
+    record: dict[str, Any], uuid: str, place: Place, texts: list[str], *, is_typed: bool
+) -> Message:
+    """Return the message of a record of words; without `is_typed` the record itself shows that no
+    person typed them, unless they are the note of an interruption.
+    """
+    if record.get("isCompactSummary") is True:
+        speech = Speech("summary", "\n".join(texts))
+    elif is_typed or any(map(_is_interrupt, texts)):
+        speech = _speech_of(texts)
+    else:
+        speech = Speech("injected", "\n".join(texts))
+    return building.by_user(uuid, place, *speech)
+
+
+def _texts(content: Any) -> list[str]:
+    return building.texts(content) if isinstance(content, str | list) else []
+
+
+def _answer_text(answer: str, detail: Any) -> str:
+    """Return a tool's answer with the facts that only `toolUseResult` has: stderr, an exit code, an
+    interruption.
+    """
+    if not isinstance(detail, dict):
+        return bounds.result_text(answer)
+    if "file" in detail or "filePath" in detail:
+        # Lines of a file that look like errors are not errors of the tool.
+        return bounds.whole_excerpt(answer, bounds.RESULT_TEXT)
+    stdout = plain_text(detail.get("stdout"))
+    stderr = plain_text(detail.get("stderr")).strip()
+    code = detail.get("exitCode")
+    if answer.startswith(_CUT_OUTPUT) and len(stdout) > len(answer):
+        answer = stdout
+    if stderr and stderr[:200] not in answer:
+        answer += "\n[stderr] " + stderr
+    is_code = isinstance(code, int) and 0 < code.bit_length() < 64
+    if is_code and "xit code" not in answer:
+        answer += f"\n[exit code {code:d}]"
+    if detail.get("interrupted") is True:
+        answer += "\n[interrupted]"
+    return bounds.result_text(answer)
+
+
+def _is_typed(attachment: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Return whether a person can have typed a queued prompt, by the sender in its attachment."""
+    if attachment.get("isMeta") is True or record.get("isMeta") is True:
+        return False
+    if attachment.get("fromAnotherSession") is True:
+        return False
+    speaker = _speaker_kind(attachment) or _speaker_kind(record)
+    if speaker:
+        return speaker == "human"
+    return bool(attachment.get("commandMode", "prompt") == "prompt")
+
+
+def _ids(record: dict[str, Any], *keys: str) -> frozenset[str]:
+    return frozenset(plain_text(record.get(key)) for key in keys) - {""}
+
+
+def _take(
+    queue: deque[_Queued], texts: list[str], ids: frozenset[str], *, is_typed: bool
+) -> _Queued | None:
+    """Remove a prompt from a queue: the one with the id of a record, or with its text.
+
+    A client writes the words of others with a tag here and without it there; a person's are the
+    same everywhere.
+    """
+    text = "\n".join(texts).strip()
+    for queued in queue:
+        has_text = text != "" and text == "\n".join(queued.texts).strip()
+        if has_text or ids & queued.ids:
+            queue.remove(queued)
+            return queued
+    if is_typed or not text:
+        return None
+    for queued in queue:
+        if speakers.inner(text) == speakers.inner("\n".join(queued.texts)):
+            queue.remove(queued)
+            return queued
+    return None
+
+
+def _speaker_kind(record: dict[str, Any]) -> str:
+    """Return `origin.kind` of newer records (human, task-notification, peer …), else ""."""
+    return building.kind(fields(record.get("origin")), "kind")
+
+
+def _is_interrupt(text: str) -> bool:
+    """Return whether a text is the client's note that a person interrupted the model."""
+    return _INTERRUPT.match(text) is not None
+
+
+def _speech_of(texts: list[str]) -> Speech:
+    """Return the speaker and the words of a record's text blocks that no flag explains."""
+    is_interrupted = any(map(_is_interrupt, texts))
+    parts = (_INTERRUPT.sub("", text).strip() if _is_interrupt(text) else text for text in texts)
+    speech = speakers.speaker_of(filter(None, parts))
+    is_human = speech.origin == "human"
+    if is_interrupted:
+        return Speech("refusal", speech.words if is_human else "")
+    if is_human and speech.words.startswith(_SUMMARY):
+        return Speech("summary", speech.words)
+    return speech
+
+
+def _is_refusal(result: str, detail: object, tool: str) -> bool:
+    """Return whether a tool result reports that a person refused the call or interrupted it.
+
+    Any server may answer with the client's words, so the result of an MCP tool is never a refusal.
+    The `detail` of a refusal (`toolUseResult`) is a text: the client's own or, with a reason,
+    "Error: " and the words. A tool that failed has the latter as well, so it counts for a tool that
+    is known. Records from before that field have none.
+    """
+    if tool.startswith("mcp__") or _REFUSED.match(result) is None:
+        return False
+    if isinstance(detail, str):
+        return tool != "" or not detail.startswith("Error: ")
+    return detail is None
+
+
+def _refusal_reason(result: str) -> str:
+    """Return the person's reason in a refused tool result, "" without a reason."""
+    match = _REASON.search(result)
+    if match is None:
+        return ""
+    reason, _, _ = result[match.end() :].partition(_ADVICE)
+    reason = reason.strip().removesuffix("</tool_use_error>").strip()
+    return "" if reason.startswith(_CLARIFIES) else reason

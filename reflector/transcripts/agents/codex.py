@@ -1,0 +1,321 @@
+"""Reads the rollouts of Codex CLI: `{timestamp, type, payload}` on each line.
+
+Invariant: only a `response_item` is a message. Events repeat the words of items, compacted
+histories repeat items, and a fork repeats its parent's file. A record without an id of its own is
+therefore known by the conversation that it began in, by its words and by the words before it, which
+a copy keeps. The time of a copy is its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from reflector.transcripts import building
+from reflector.transcripts.building import (
+    Conversation,
+    Kept,
+    Place,
+    content_id,
+    fields,
+    join_texts,
+    plain_text,
+    short_text,
+)
+from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import Speech, speaker_of
+
+_TYPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
+#: Types of lines and items without words of anyone.
+_WORDLESS = frozenset(
+    """
+    turn_context token_usage_record world_state inter_agent_communication
+    inter_agent_communication_metadata additional_tools agent_message compaction compaction_summary
+    compaction_trigger configuration_update context_compaction ghost_snapshot image_generation_call
+    other tool_search_call tool_search_output
+    """.split()
+)
+#: Items with words.
+_CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"))
+_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+
+#: Shorter ids are those of a counter that local model servers begin again: `call_0`.
+_MIN_UNIQUE_ID = 16
+
+_ABORTED = re.compile(r"<turn_aborted>", re.IGNORECASE)
+#: The text that an editor's extension puts before the words of a person, and its mark of an image
+#: between them.
+_IDE_REQUEST = "## My request for Codex:"
+_IMAGE_TAG = re.compile(r"</?image\b[^>]*>\Z")
+#: The beginning of a summary that a compaction gives to the next model.
+_SUMMARY = "Another language model started to solve this problem"
+
+_HEADERS = ("Script ", "Wall time", "Chunk ID", "Total output lines")
+_EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})\s*$", re.MULTILINE)
+_REFUSED = re.compile(
+    r"(?:exec command |patch )?(?:rejected|aborted) by (?:the )?user\b",
+    re.IGNORECASE,
+)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,400})$", re.MULTILINE)
+#: Commands in a script that a model wrote to run tools; one of the groups has the command.
+_SCRIPTED = re.compile(
+    r"""\bcmd\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`)"""
+)
+
+
+class Codex(Conversation):
+    agent = "codex"
+    name = "Codex CLI"
+    reads = "rollouts, also from before September 2025; `.jsonl.zst` is counted, not read"
+    kept = (
+        Kept("CODEX_HOME", ".codex", "sessions"),
+        Kept("CODEX_HOME", ".codex", "archived_sessions"),
+    )
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        return building.kind(record) in _TYPES and isinstance(record.get("payload"), dict)
+
+    @staticmethod
+    def folder_of(record: dict[str, Any]) -> str:
+        return plain_text(fields(record.get("payload")).get("cwd"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The conversation in which the first record of the file was made.
+        self._root = ""
+        self._is_described = False
+        self._has_items = False
+        self._is_subagent = False
+        self._is_fork = False
+        #: Records with a smaller number are the parent's.
+        self._first_own_ordinal = -1
+        #: An id of the words before: those that a copy has too.
+        self._previous_words = ""
+        self._times_seen: dict[str, int] = {}
+
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
+        kind = building.kind(record)
+        payload = fields(record.get("payload"))
+        if kind == "session_meta":
+            self._describe(payload)
+            return
+        ordinal = _ordinal(record.get("ordinal"))
+        if ordinal is not None and ordinal < self._first_own_ordinal:
+            return
+        place = Place(self.agent_id, short_text(record.get("timestamp")), offset)
+        if kind == "response_item":
+            yield from self._item(payload, fields(record.get("metadata")), place, tally)
+        elif kind == "event_msg":
+            if payload.get("type") == "turn_aborted" and payload.get("reason") == "interrupted":
+                yield self._interrupted(place)
+        elif kind == "compacted":
+            if summary := plain_text(payload.get("message")):
+                uuid = content_id("codex", self._root, self._previous_words, "summary", summary)
+                yield building.by_user(uuid, place, "summary", summary)
+        elif kind not in _WORDLESS:
+            count_type(tally, kind or None)
+
+    def _describe(self, meta: dict[str, Any]) -> None:
+        """Keep the session of the file, and the conversation in which its first record was made.
+
+        A fork names itself and its parent first. Then most releases copy the parent's file with the
+        names in it.
+        """
+        own_id = short_text(meta.get("id"))
+        parent_id = short_text(meta.get("forked_from_id"))
+        if not self._has_items:
+            self._root = parent_id or own_id or self._root
+            self._is_fork = self._is_fork or self._is_described or parent_id != ""
+        if self._is_described:
+            return
+        self._is_described = True
+        self.session_id = own_id
+        self.version = short_text(meta.get("cli_version"))
+        spawn = fields(meta.get("source")).get("subagent")
+        self._is_subagent = meta.get("thread_source") == "subagent" or spawn is not None
+        if self._is_subagent:
+            thread = fields(fields(spawn).get("thread_spawn"))
+            parent = meta.get("session_id") or meta.get("parent_thread_id")
+            self.session_id = short_text(parent or thread.get("parent_thread_id")) or own_id
+            self.agent_id = own_id
+            first_own = _ordinal(meta.get("subagent_history_start_ordinal"))
+            self._first_own_ordinal = -1 if first_own is None else first_own
+
+    def _item(
+        self, item: dict[str, Any], metadata: dict[str, Any], place: Place, tally: Tally
+    ) -> Iterator[Message]:
+        self._has_items = True
+        kind = building.kind(item)
+        if metadata.get("compaction_output") is True:
+            return
+        if kind == "message":
+            is_copy = metadata.get("inherited_user_message") is True
+            yield from self._message(item, place, is_copy=is_copy)
+        elif kind == "reasoning":
+            thinking = join_texts(
+                building.texts(item.get("summary")) or building.texts(item.get("content"))
+            )
+            if thinking:
+                uuid = self._uuid("reasoning", "", thinking)
+                yield building.by_model(uuid, place, thinking=thinking)
+        elif kind in _CALLS:
+            yield self._call(item, place)
+        elif kind in _OUTPUTS:
+            yield self._output(item, place)
+        elif kind not in _WORDLESS:
+            count_type(tally, item.get("type"))
+
+    def _message(self, item: dict[str, Any], place: Place, *, is_copy: bool) -> Iterator[Message]:
+        role = item.get("role")
+        texts = building.texts(item.get("content"))
+        words = join_texts(texts)
+        if role == "developer":  # the client's own instructions, and the output of hooks
+            self.hear(texts)
+        elif role == "assistant" and words:
+            uuid = self._uuid(role, short_text(item.get("id")), words)
+            self._previous_words = content_id(role, words)
+            yield building.by_model(uuid, place, words)
+        elif role == "user" and words:
+            yield self._user(item, place, words, is_copy=is_copy)
+
+    def _user(self, item: dict[str, Any], place: Place, words: str, *, is_copy: bool) -> Message:
+        uuid = self._uuid("user", short_text(item.get("id")), words)
+        if _ABORTED.match(words.lstrip()):
+            return self._interrupted(place)
+        if words.startswith(_SUMMARY):
+            return building.by_user(uuid, place, "summary", words)
+        origin, own_words = _spoken(item)
+        is_in_copies = self._is_fork or not self._is_subagent
+        if origin == "human" and not is_copy and is_in_copies:
+            # The next record follows these words in a copy, too.
+            self._previous_words = content_id("user", words)
+        if is_copy or self._is_subagent or origin == "injected":
+            return building.by_user(uuid, place, "injected", words)
+        return building.by_user(uuid, place, origin, own_words)
+
+    def _call(self, item: dict[str, Any], place: Place) -> Message:
+        call = _call_of(item)
+        arguments = plain_text(item.get("arguments")) or plain_text(item.get("input"))
+        words = arguments or str(call.input.get("command", ""))
+        return building.by_model(self._uuid(call.name, call.id, words), place, calls=(call,))
+
+    def _output(self, item: dict[str, Any], place: Place) -> Message:
+        output = _output_of(item.get("output"))
+        call_id = short_text(item.get("call_id"))
+        uuid = self._uuid("output", call_id, output.text)
+        return building.by_tool(
+            uuid,
+            place,
+            call_id,
+            output.text,
+            is_error=output.is_error,
+            exit_code=output.exit_code,
+            refused="" if _REFUSED.match(output.text) else None,
+        )
+
+    def _interrupted(self, place: Place) -> Message:
+        """Return the message of an interruption, which has one id in its two records: an event, and
+        a note to the model. Older releases write one of the two.
+        """
+        uuid = content_id("codex", self._root, self._previous_words, "interrupted")
+        return building.by_user(uuid, place, "refusal", "")
+
+    def _uuid(self, kind: str, own_id: str, words: str) -> str:
+        if len(own_id) >= _MIN_UNIQUE_ID:
+            return content_id("codex", kind, own_id, words)
+        uuid = content_id("codex", self._root, self._previous_words, kind, own_id, words)
+        times = self._times_seen.get(uuid, 0) + 1
+        self._times_seen[uuid] = times
+        return uuid if times == 1 else f"{uuid}#{times}"
+
+
+def _ordinal(value: Any) -> int | None:
+    """Return the number of a record, None for a value that cannot be one."""
+    return value if isinstance(value, int) and value.bit_length() < 64 else None
+
+
+def _spoken(item: dict[str, Any]) -> Speech:
+    """Return the speaker and the words of a message of the role user."""
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [content]
+    passthrough = fields(item.get("internal_chat_message_metadata_passthrough"))
+    kinds = passthrough.get("content_item_kinds")
+    if isinstance(kinds, list) and len(kinds) == len(parts):
+        pairs = zip(kinds, parts, strict=True)
+        parts = [part for kind, part in pairs if kind in ("user.text", "user.image")]
+    typed: list[str] = []
+    for part in parts:
+        text = join_texts(building.texts(part))
+        _, is_in_editor, request = text.partition(_IDE_REQUEST)
+        text = (request if is_in_editor else text).strip()
+        if text and not _IMAGE_TAG.match(text):
+            typed.append(text)
+    return speaker_of(typed)
+
+
+def _call_of(item: dict[str, Any]) -> ToolCall:
+    """Return the tool call of an item."""
+    name = item.get("name")
+    arguments: Any = {}
+    match item.get("type"):
+        case "function_call":
+            arguments = building.parse_arguments(item.get("arguments"))
+        case "custom_tool_call":
+            script = plain_text(item.get("input"))
+            commands = _SCRIPTED.findall(script[:8192]) if name == "exec" else []
+            arguments = {"input": script}
+            if commands:
+                name = "bash"
+                arguments = {"command": "\n".join(map("".join, commands))}
+        case "local_shell_call":
+            name = "local_shell"
+            arguments = fields(item.get("action"))
+        case _:
+            name = "web_search"
+            arguments = fields(item.get("action"))
+    if name == "apply_patch" and isinstance(arguments, dict):
+        arguments = _with_patched_file(arguments)
+    return building.call(item.get("call_id") or item.get("id"), name, arguments)
+
+
+def _with_patched_file(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a patch with the first file that it changes."""
+    patched = _PATCHED.search(plain_text(arguments.get("input"))[:65536])
+    return {"file_path": patched[1].strip(), **arguments} if patched else arguments
+
+
+class _Output(NamedTuple):
+    """The output of a call: its text without the header, its exit code, and whether it failed."""
+
+    text: str
+    exit_code: int | None
+    is_error: bool
+
+
+def _output_of(output: Any) -> _Output:
+    """Return an output, in each shape that Codex wrote."""
+    is_error = False
+    if isinstance(output, dict):
+        is_error = output.get("success") is False
+        output = output.get("content", output.get("output"))
+    text = join_texts(building.texts(output))
+    if text.startswith("{"):
+        structured = fields(building.parse_arguments(text))
+        if isinstance(structured.get("output"), str):
+            holder = structured.get("metadata")
+            exit_code = (holder if isinstance(holder, dict) else structured).get("exit_code")
+            return _Output(structured["output"], building.exit_code_of(exit_code), is_error)
+    # A command may print the same words as the header has.
+    head, output_mark, _ = text[:2000].partition("Output:\n")
+    if not output_mark:
+        return _Output(text, None, is_error)
+    code_line = _EXIT.search(head)
+    if code_line or head.startswith(_HEADERS):
+        text = text[len(head) + len(output_mark) :]
+    exit_code = building.exit_code_of(int(code_line[1])) if code_line else None
+    return _Output(text, exit_code, is_error or head.startswith("Script failed"))

@@ -1,0 +1,208 @@
+"""Reads the chats of Gemini CLI: one JSON document, or since 0.58 lines that repeat a message as it
+grows.
+
+Invariant: a message that grows counts once. Its words, each of its calls and each of its final
+results are messages of their own, known by the ids of the message and of the call. So a window with
+the words leaves the results to the next window, whichever shape the file has by then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from reflector.transcripts import building
+from reflector.transcripts.building import (
+    Conversation,
+    Kept,
+    Place,
+    fields,
+    join_texts,
+    objects,
+    plain_text,
+    short_text,
+)
+from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import Speech, spoken
+
+_KINDS = frozenset(("user", "gemini", "info", "error", "warning"))
+_FINAL = frozenset(("success", "error", "cancelled"))
+
+#: The output of hooks, which is before the words that a person typed.
+_CONTEXT = "<hook_context>"
+_CONTEXT_END = "</hook_context>"
+_SUMMARY = "<state_snapshot>"
+_CANCELLED = "Request cancelled."
+_REFUSED = re.compile(
+    r"\[Operation Cancelled\] Reason:|User (?:denied|did not allow|rejected)"
+    r"|.{0,40}cancelled by user",
+    re.IGNORECASE,
+)
+_EXIT = re.compile(r"^Exit Code: (\d{1,9})\s*$", re.MULTILINE)
+_EXIT_SPAN = 2000
+#: The client (0.61) puts a fence around the answers of tools, web pages and MCP servers, and
+#: escapes the end of a fence in them.
+_FENCE = "<untrusted_context>\n"
+_FENCE_END = "\n</untrusted_context>"
+_ESCAPED_END = "&lt;/untrusted_context&gt;"
+#: The output of a command that printed nothing.
+_NO_OUTPUT = "(empty)"
+_FOOTER = re.compile(
+    r"(?:\n(?:Exit Code|Signal|Background PIDs|Process Group PGID): "
+    r"[^\n]{0,200}){1,4}\s*\Z"
+)
+
+
+class Gemini(Conversation):
+    agent = "gemini-cli"
+    name = "Gemini CLI"
+    option = "gemini"
+    reads = "the document, and since 0.58 the lines"
+    kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*", has_days=False),)
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        if isinstance(record.get("sessionId"), str):
+            first_messages = objects(record.get("messages"))[:50]
+            has_message = any(map(_is_message, first_messages))
+            return has_message or isinstance(record.get("projectHash"), str)
+        return _is_message(record) and isinstance(record.get("id"), str)
+
+    @staticmethod
+    def folder_of(record: dict[str, Any]) -> str:
+        """Return a hash of the folder, see `project_hash`."""
+        return plain_text(record.get("projectHash"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._with_context: set[str] = set()
+
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
+        change = record.get("$set")
+        if isinstance(change, dict):
+            yield from self._listed(change, offset, tally)
+        elif "$rewindTo" in record:
+            return
+        elif building.kind(record) not in _KINDS and isinstance(record.get("sessionId"), str):
+            self.session_id = short_text(record.get("sessionId"))
+            if record.get("kind") == "subagent":
+                self.agent_id = self.session_id
+            yield from self._listed(record, offset, tally)
+        else:
+            yield from self._message(record, offset, tally)
+
+    def _listed(self, chat: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
+        for record in objects(chat.get("messages")):
+            yield from self._message(record, offset, tally)
+
+    def _message(self, record: dict[str, Any], offset: int, tally: Tally) -> Iterator[Message]:
+        place = Place(self.agent_id, short_text(record.get("timestamp")), offset)
+        kind = building.kind(record)
+        if kind not in _KINDS:
+            count_type(tally, record.get("type"))
+        text = join_texts(building.texts(record.get("content")))
+        own_id = short_text(record.get("id"))
+        if not own_id:
+            own_id = building.content_id(self.session_id, place.timestamp, kind, text)
+        uuid = f"gemini:{own_id}"
+        if kind == "gemini":
+            yield from _model(record, uuid, place, text)
+        elif kind == "info" and text.strip() == _CANCELLED:
+            yield building.by_user(uuid, place, "refusal", "")
+        elif kind == "user" and text:
+            yield self._user(record, uuid, place, text)
+
+    def _user(self, record: dict[str, Any], uuid: str, place: Place, text: str) -> Message:
+        if text.startswith(_CONTEXT) and uuid not in self._with_context:
+            self._with_context.add(uuid)
+            context, _, _ = text.removeprefix(_CONTEXT).partition(_CONTEXT_END)
+            self.hear([context])
+        if _SUMMARY in text[:4096]:
+            return building.by_user(uuid, place, "summary", text)
+        if self.agent_id:
+            return building.by_user(uuid, place, "injected", text)
+        return building.by_user(uuid, place, *_spoken(record, text))
+
+
+def _is_message(record: dict[str, Any]) -> bool:
+    return building.kind(record) in _KINDS and "content" in record
+
+
+def _spoken(record: dict[str, Any], text: str) -> Speech:
+    # `displayContent` is the prompt before the files that it names were read into it.
+    typed = join_texts(building.texts(record.get("displayContent")))
+    speech = spoken(typed or text)
+    is_command = speech.words.startswith(("/", "?", "<session_context>", "<hook_context>"))
+    return Speech("injected", text) if speech.origin == "injected" or is_command else speech
+
+
+def _model(record: dict[str, Any], uuid: str, place: Place, text: str) -> Iterator[Message]:
+    thoughts = objects(record.get("thoughts"))
+    thinking = join_texts(
+        plain_text(thought.get(key)) for thought in thoughts for key in ("subject", "description")
+    )
+    if text or thinking:
+        # The words may come after the thoughts of the same message: each has its own key.
+        words_uuid = uuid if text else f"{uuid}:thoughts"
+        # The summary of a compaction repeats earlier words.
+        is_summary = text.startswith(_SUMMARY)
+        yield building.by_model(words_uuid, place, text, thinking=thinking, synthetic=is_summary)
+    tool_calls = objects(record.get("toolCalls"))
+    for fields_of_call in tool_calls:
+        call = building.call(
+            fields_of_call.get("id"), fields_of_call.get("name"), fields_of_call.get("args")
+        )
+        yield building.by_model(f"{uuid}:call:{call.id}", place, calls=(call,))
+    for fields_of_call in tool_calls:
+        if building.kind(fields_of_call, "status") in _FINAL:
+            timestamp = short_text(fields_of_call.get("timestamp")) or place.timestamp
+            result_uuid = f"{uuid}:result:{short_text(fields_of_call.get('id'))}"
+            yield _result(fields_of_call, result_uuid, place._replace(timestamp=timestamp))
+
+
+def _result(call: dict[str, Any], uuid: str, place: Place) -> Message:
+    text = _unfenced(_answer_of(call.get("result"))) or plain_text(call.get("resultDisplay"))
+    exit_code = None
+    if call.get("name") in ("run_shell_command", "shell"):
+        # The exit code follows the output of a command, which may print the same words.
+        end = text[-_EXIT_SPAN:]
+        for code_text in _EXIT.findall(end):
+            exit_code = int(code_text)
+        text = (text[:-_EXIT_SPAN] + _FOOTER.sub("", end)).removeprefix("Output: ")
+        text = "" if text == _NO_OUTPUT else text
+    is_cancelled = call.get("status") == "cancelled"
+    is_refused = is_cancelled and (not text or _REFUSED.match(text))
+    return building.by_tool(
+        uuid,
+        place,
+        call.get("id"),
+        text,
+        is_error=call.get("status") != "success",
+        exit_code=exit_code,
+        refused="" if is_refused else None,
+    )
+
+
+def _answer_of(parts: Any) -> str:
+    """Return the text of a tool's answer: responses of a function, or texts."""
+    answers: list[str] = []
+    for part in parts if isinstance(parts, list) else [parts]:
+        response = fields(fields(part).get("functionResponse")).get("response")
+        if isinstance(response, dict):
+            answers += (plain_text(response.get(key)) for key in ("output", "error"))
+        else:
+            answers += building.texts(part)
+    return join_texts(answers)
+
+
+def _unfenced(text: str) -> str:
+    """Return an answer without its fence, so that its first and last lines are those of the run."""
+    stripped = text.rstrip()
+    if not (text.startswith(_FENCE) and stripped.endswith(_FENCE_END)):
+        return text
+    answer = stripped[len(_FENCE) : -len(_FENCE_END)]
+    return answer.replace(_ESCAPED_END, _FENCE_END.strip())

@@ -1,0 +1,139 @@
+"""Reads the exports of OpenCode (`opencode export`): `{info, messages: [{info, parts}]}`.
+
+Invariant: a part that is still being written is not read yet, because an export has a session as it
+is at that moment. Words count when their writing has ended, calls when they are made and results
+when they are complete, each under the id of its part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from reflector.transcripts import building
+from reflector.transcripts.building import (
+    Conversation,
+    Kept,
+    Place,
+    fields,
+    objects,
+    plain_text,
+    short_text,
+    utc_time,
+)
+from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import spoken
+
+#: Types of parts without words.
+_WORDLESS = frozenset(
+    ("file", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
+)
+_WORDED = frozenset(("text", "reasoning", "tool", "subtask"))
+_REFUSED = re.compile(r"(?:Error: )?The user (?:rejected permission|dismissed this question)")
+_FEEDBACK = re.compile(r"feedback: ?")
+
+
+class OpenCode(Conversation):
+    agent = "opencode"
+    name = "OpenCode"
+    reads = "files of the plugin or of `opencode export`; not the database"
+    kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json", has_days=False),)
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        info = fields(record.get("info"))
+        messages = record.get("messages")
+        if not isinstance(messages, list) or not isinstance(info.get("id"), str):
+            return False
+        first_messages = map(fields, messages[:50])
+        return all({"info", "parts"} <= message.keys() for message in first_messages)
+
+    @staticmethod
+    def folder_of(record: dict[str, Any]) -> str:
+        return plain_text(fields(record.get("info")).get("directory"))
+
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterator[Message]:
+        info = record.get("info")
+        if isinstance(info, dict):
+            own_id = short_text(info.get("id"))
+            is_subagent = isinstance(info.get("parentID"), str)
+            self.agent_id = own_id if is_subagent else ""
+            self.session_id = short_text(info.get("parentID")) or own_id
+            self.version = short_text(info.get("version"))
+        for message in objects(record.get("messages")):
+            if isinstance(message.get("info"), dict):
+                yield from self._message(message["info"], message.get("parts"), tally)
+
+    def _message(self, info: dict[str, Any], parts: Any, tally: Tally) -> Iterator[Message]:
+        times = fields(info.get("time"))
+        place = Place(self.agent_id, utc_time(times.get("created")), 0)
+        is_ended = "completed" in times or info.get("error") is not None
+        message_id = short_text(info.get("id"))
+        for number, part in enumerate(parts if isinstance(parts, list) else ()):
+            if not isinstance(part, dict):
+                continue
+            uuid = f"opencode:{short_text(part.get('id')) or f'{message_id}:{number}'}"
+            kind = building.kind(part)
+            if kind not in _WORDED and kind not in _WORDLESS:
+                count_type(tally, part.get("type"))
+            if info.get("role") == "user":
+                yield from self._typed(uuid, part, place)
+            elif kind in ("text", "reasoning"):
+                if is_ended or "end" in fields(part.get("time")):
+                    yield from _words(uuid, part, place, is_summary=info.get("summary") is True)
+            elif kind == "tool":
+                yield from _tool(uuid, part, place)
+        if fields(info.get("error")).get("name") == "MessageAbortedError":
+            yield building.by_user(f"opencode:{message_id}:aborted", place, "refusal", "")
+
+    def _typed(self, uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
+        text = plain_text(part.get("text")) or plain_text(part.get("prompt"))
+        if not text or part.get("ignored") is True:
+            return
+        is_synthetic = part.get("type") != "text" or part.get("synthetic") is True
+        if is_synthetic or self.agent_id:
+            yield building.by_user(uuid, place, "injected", text)
+        else:
+            yield building.by_user(uuid, place, *spoken(text))
+
+
+def _words(uuid: str, part: dict[str, Any], place: Place, *, is_summary: bool) -> Iterator[Message]:
+    text = plain_text(part.get("text"))
+    if not text:
+        return
+    if is_summary:
+        yield building.by_user(uuid, place, "summary", text)
+    elif part.get("type") == "reasoning":
+        yield building.by_model(uuid, place, thinking=text)
+    else:
+        yield building.by_model(uuid, place, text, synthetic=part.get("synthetic") is True)
+
+
+def _tool(uuid: str, part: dict[str, Any], place: Place) -> Iterator[Message]:
+    state = fields(part.get("state"))
+    status = state.get("status")
+    if status not in ("running", "completed", "error"):
+        return
+    call = building.call(part.get("callID"), part.get("tool"), state.get("input"))
+    yield building.by_model(f"{uuid}:call", place, calls=(call,))
+    if status == "running":
+        return
+    is_error = status == "error"
+    text = plain_text(state.get("error" if is_error else "output"))
+    refused = None
+    if is_error and _REFUSED.match(text):
+        feedback = _FEEDBACK.search(text)
+        refused = text[feedback.end() :].strip() if feedback else ""
+    yield building.by_tool(
+        f"{uuid}:result",
+        place,
+        part.get("callID"),
+        text,
+        is_error=is_error,
+        exit_code=building.exit_code_of(fields(state.get("metadata")).get("exit")),
+        refused=refused,
+    )

@@ -1,0 +1,157 @@
+"""Reads the sessions of pi and OpenClaw: entries of a tree, `{type, id, parentId, timestamp,
+message}`, on lines.
+
+Invariant: an entry is known by its time and its words. Its id has eight digits, changes when an old
+file is migrated, and is missing in the oldest; a fork copies the entry with its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from reflector.transcripts import building
+from reflector.transcripts.building import (
+    Conversation,
+    Kept,
+    Place,
+    content_id,
+    fields,
+    join_texts,
+    objects,
+    plain_text,
+    short_text,
+)
+from reflector.transcripts.message import Message, Tally, ToolCall
+from reflector.transcripts.records import count_type
+from reflector.transcripts.speakers import spoken
+
+_WORDLESS = frozenset(
+    ("model_change thinking_level_change custom label session_info leaf usage context_edit").split()
+)
+
+
+class Pi(Conversation):
+    agent = "pi"
+    name = "pi"
+    writers = "pi or OpenClaw"
+    reads = "JSON Lines, versions 1 to 3"
+    kept = (Kept("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),)
+
+    @staticmethod
+    def recognises(record: dict[str, Any]) -> bool:
+        kind = building.kind(record)
+        if kind == "session":
+            return isinstance(record.get("id"), str) and ("cwd" in record or "version" in record)
+        message = fields(record.get("message"))
+        is_known = building.kind(message, "role") in _ENTRY_READERS
+        # Factory's Droid writes the same envelope, around messages without a time of their own.
+        return kind == "message" and is_known and "timestamp" in message
+
+    def messages(
+        self, record: dict[str, Any], text: bytes, offset: int, tally: Tally
+    ) -> Iterable[Message]:
+        kind = building.kind(record)
+        place = Place("", short_text(record.get("timestamp")), offset)
+        if kind == "session":
+            self._describe(record)
+        elif kind == "message":
+            yield from _read_entry(fields(record.get("message")), place, tally)
+        elif kind in ("compaction", "branch_summary"):
+            if summary := plain_text(record.get("summary")):
+                uuid = content_id("pi", place.timestamp, kind, summary)
+                yield building.by_user(uuid, place, "summary", summary)
+        elif kind == "custom_message":
+            words = join_texts(building.texts(record.get("content")))
+            uuid = content_id("pi", place.timestamp, kind, words)
+            yield building.by_user(uuid, place, "injected", words)
+        elif kind not in _WORDLESS:
+            count_type(tally, record.get("type"))
+
+    def _describe(self, header: dict[str, Any]) -> None:
+        # Two sessions that were glued together are read as the first one.
+        if not self.session_id:
+            version = header.get("version")
+            is_version = isinstance(version, int) and 0 < version < 1000
+            self.session_id = short_text(header.get("id"))
+            self.version = f"session-{version}" if is_version else ""
+
+
+class _Entry(NamedTuple):
+    """A message of pi: its fields, its id, the text of its content, and its tool calls."""
+
+    message: dict[str, Any]
+    uuid: str
+    text: str
+    calls: tuple[ToolCall, ...]
+
+
+def _read_entry(message: dict[str, Any], place: Place, tally: Tally) -> Iterable[Message]:
+    role = building.kind(message, "role")
+    if role in _ENTRY_READERS:
+        return _ENTRY_READERS[role](_entry_of(message, role, place), place)
+    if role != "system":  # the prompt and the tools, or a change of them
+        count_type(tally, message.get("role"))
+    return ()
+
+
+def _entry_of(message: dict[str, Any], role: str, place: Place) -> _Entry:
+    content = message.get("content")
+    text = join_texts(building.texts(content))
+    calls = tuple(
+        building.call(block.get("id"), block.get("name"), block.get("arguments"))
+        for block in objects(content)
+        if block.get("type") == "toolCall"
+    )
+    milliseconds = message.get("timestamp")
+    is_time = isinstance(milliseconds, int) and milliseconds.bit_length() < 64
+    own_time = str(milliseconds) if is_time else ""
+    answered_call = short_text(message.get("toolCallId"))
+    call_ids = (call.id for call in calls)
+    uuid = content_id("pi", role, place.timestamp, own_time, answered_call, *call_ids, text)
+    return _Entry(message, uuid, text, calls)
+
+
+def _assistant(entry: _Entry, place: Place) -> Iterable[Message]:
+    blocks = objects(entry.message.get("content"))
+    thinking = join_texts(plain_text(block.get("thinking")) for block in blocks)
+    if entry.text or thinking or entry.calls:
+        yield building.by_model(entry.uuid, place, entry.text, thinking=thinking, calls=entry.calls)
+    if entry.message.get("stopReason") == "aborted":
+        yield building.by_user(f"{entry.uuid}:aborted", place, "refusal", "")
+
+
+def _tool_result(entry: _Entry, place: Place) -> Iterable[Message]:
+    is_error = entry.message.get("isError") is True
+    call_id = entry.message.get("toolCallId")
+    yield building.by_tool(entry.uuid, place, call_id, entry.text, is_error=is_error)
+
+
+def _user(entry: _Entry, place: Place) -> Iterable[Message]:
+    if entry.text:
+        yield building.by_user(entry.uuid, place, *spoken(entry.text))
+
+
+def _summary(entry: _Entry, place: Place) -> Iterable[Message]:
+    yield building.by_user(entry.uuid, place, "summary", plain_text(entry.message.get("summary")))
+
+
+def _by_client(entry: _Entry, place: Place) -> Iterable[Message]:
+    """Read a command that a person ran by hand, or a message of an extension."""
+    command = plain_text(entry.message.get("command"))
+    output = plain_text(entry.message.get("output"))
+    text = entry.text or join_texts((command, output))
+    yield building.by_user(entry.uuid, place, "injected", text)
+
+
+#: By the role of a message.
+_ENTRY_READERS: Final[dict[str, Callable[[_Entry, Place], Iterable[Message]]]] = {
+    "assistant": _assistant,
+    "toolResult": _tool_result,
+    "user": _user,
+    "branchSummary": _summary,
+    "compactionSummary": _summary,
+    "bashExecution": _by_client,
+    "custom": _by_client,
+    "hookMessage": _by_client,
+}

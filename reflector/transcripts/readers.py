@@ -1,0 +1,119 @@
+"""The list of readers: the built-in ones, and those of extensions that the user lists.
+
+The lists of formats in messages and pages, the options of `import-history` and the folders that
+`check` looks into derive from it.
+
+Invariant: a reader of an extension never takes a file that a built-in reader recognises, and a
+broken one never stops the reading of such a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, NamedTuple
+
+from reflector import extensions
+from reflector.extensions import Extension, ExtensionError
+from reflector.transcripts import agents
+from reflector.transcripts.building import Conversation, Kept
+
+Reader = type[Conversation]
+
+
+class Store(NamedTuple):
+    """A folder of sessions, and the reader of the agent that keeps them there."""
+
+    reader: Reader
+    kept: Kept
+
+
+@cache
+def built_in_readers() -> tuple[Reader, ...]:
+    """Return the readers of the modules of `transcripts.agents`, in the order of their names."""
+    readers_of_ours: list[Reader] = []
+    for module_info in iter_modules(agents.__path__, f"{agents.__name__}."):
+        module = import_module(module_info.name)
+        for value in vars(module).values():
+            is_reader = isinstance(value, type) and issubclass(value, Conversation)
+            if is_reader and value.__module__ == module.__name__:
+                readers_of_ours.append(value)
+    return tuple(readers_of_ours)
+
+
+def readers() -> tuple[Reader, ...]:
+    """Return the built-in readers and those of extensions that can be loaded."""
+    return (*built_in_readers(), *extension_readers())
+
+
+class _Loaded(NamedTuple):
+    """The listed readers that can be used, and the reasons why the others cannot."""
+
+    readers: tuple[Reader, ...]
+    faults: tuple[str, ...]
+
+
+def extension_readers() -> tuple[Reader, ...]:
+    """Return the readers that the user lists, without those that cannot be used."""
+    return _load_listed(extensions.listed_readers()).readers
+
+
+def faults() -> tuple[str, ...]:
+    """Return the reasons why listed readers cannot be used, each with the way out."""
+    return _load_listed(extensions.listed_readers()).faults
+
+
+@cache
+def _load_listed(names: tuple[str, ...]) -> _Loaded:
+    loaded: list[Reader] = []
+    reasons: list[str] = []
+    for name in names:
+        try:
+            loaded.append(load_reader(extensions.find_extension("readers", name)))
+        except ExtensionError as error:
+            reasons.append(str(error))
+    return _Loaded(tuple(loaded), tuple(reasons))
+
+
+def load_reader(extension: Extension) -> Reader:
+    """Return the reader of an extension.
+
+    Raises: ExtensionError if it is not a reader, or has the name of a built-in one.
+    """
+    reader = extensions.load_extension(extension)
+    if not (isinstance(reader, type) and issubclass(reader, Conversation)):
+        raise extensions.broken(extension, "is not a subclass of Conversation")
+    names = [getattr(reader, "agent", ""), getattr(reader, "name", "")]
+    if "" in names:
+        raise extensions.broken(extension, "lacks `agent` or `name`")
+    if reader.__abstractmethods__:
+        lacking = ", ".join(sorted(reader.__abstractmethods__))
+        raise extensions.broken(extension, f"lacks {lacking}")
+    for own in built_in_readers():
+        if reader.agent == own.agent or option_of(reader) == option_of(own):
+            raise extensions.broken(extension, f"has the name of {own.name}")
+    return reader
+
+
+def option_of(reader: Reader) -> str:
+    """Return the agent's name in `--agent`."""
+    return reader.option or reader.agent
+
+
+def stores(among: Sequence[Reader] | None = None) -> list[Store]:
+    """Return the folders in which agents keep their sessions, whether they exist or not."""
+    return [
+        Store(reader, kept)
+        for reader in (readers() if among is None else among)
+        for kept in reader.kept
+    ]
+
+
+def folder_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:
+    """Return the folder that the agent worked in, "" if a record does not name it."""
+    for reader in among:
+        if folder := reader.folder_of(record):
+            return folder
+    return ""
