@@ -123,23 +123,20 @@ def checked_lines(
     upto = past.position if past is not None else None
     tally = _Tally(ledger, then, upto)
     for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
-        if event.facts.get("mode") == MODE:
-            tally.take_answer(event)
+        tally.take_answer(event)
     findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
     for event in sorted(findings, key=lambda event: event.arrived):
         tally.take_finding(event)
-    revisions = ledger.events(types=[ev.BULLET_REVISED], upto=upto)
-    reworded = {str(event.facts.get("name")): event.position for event in revisions}
-    added = [event.facts for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto)]
-    files = {str(data["name"]): str(data.get("origin")) for data in added if data.get("watched")}
+    for event in ledger.events(types=[ev.BULLET_REVISED], upto=upto):
+        tally.lines[str(event.facts.get("name"))].reworded = event.position
+    for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
+        if event.facts.get("watched"):
+            tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
     rows = [row for row in then.rows() if row.status in ("live", "watched")]
     if names is not None:
         rows = [row for row in rows if row.name in names]
     return Checked(
-        tuple(
-            _line(row, files.get(row.name), tally.lines[row.name], reworded.get(row.name, 0))
-            for row in rows
-        ),
+        tuple(_line(row, tally.lines[row.name]) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
         tally.requests,
@@ -151,13 +148,19 @@ def checked_lines(
 
 @dataclass(slots=True)
 class _Seen:
-    """What checks saw of one line: the sessions whose judge was asked about it, those in which it
-    had no room, and the findings about it, by arrival.
+    """What checks saw of one line.
+
+    asked     the sessions whose judge was asked about it; in `left_out` ones it had no room
+    findings  about it, by arrival
+    reworded  the position at which its text changed last
+    file      of a watched line
     """
 
     asked: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
     findings: list[Event] = field(default_factory=list)
+    reworded: int = 0
+    file: str | None = None
 
 
 class _Tally:
@@ -178,8 +181,10 @@ class _Tally:
         }
 
     def take_answer(self, event: Event) -> None:
-        """Count what an answer cost, and the lines that it was asked about if it counts."""
+        """Count the cost of a check's answer, and its lines if it counts."""
         data = event.facts
+        if data.get("mode") != MODE:
+            return
         spent = spent_on(event.meta, str(data.get("model")))
         self.requests += 1
         self.tokens += spent.tokens
@@ -221,8 +226,8 @@ def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(row: BulletRow, file: str | None, seen: _Seen, reworded: int) -> CheckedLine:
-    """Return the findings about a line, which was reworded last at a position."""
+def _line(row: BulletRow, seen: _Seen) -> CheckedLine:
+    """Return the findings about a line."""
     proven = [event for event in seen.findings if event.facts.get("disposition") not in NOTHING]
     relevant = {_session_of(event) for event in proven}
     follows: dict[str, bool] = {}
@@ -236,19 +241,20 @@ def _line(row: BulletRow, file: str | None, seen: _Seen, reworded: int) -> Check
     followed = Answered.of(follows.values())
     helped = Answered.of(helps.values())
     sessions = len(seen.asked | relevant)
+    earlier = [event for event in seen.findings if event.position < seen.reworded]
     return CheckedLine(
         name=row.name,
         section=row.section,
         text=row.text,
         status=row.status,
-        file=file,
+        file=seen.file,
         sessions=sessions,
         left_out=len(seen.left_out - seen.asked),
         relevant=len(relevant),
         unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
-        earlier=len({_session_of(event) for event in seen.findings if event.position < reworded}),
+        earlier=len({_session_of(event) for event in earlier}),
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=_result(seen, relevant, followed, helped),

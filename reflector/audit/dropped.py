@@ -42,8 +42,8 @@ def dropped(ledger: Ledger, since: str) -> list[DroppedJson]:
     with ledger.asking() as sql:
         marks = ", ".join("?" * len(DROPPED))
         where = (
-            "position IN (SELECT position FROM tag WHERE playbook_id = ? AND position > ? "  # noqa: S608
-            f"AND tag = 0) AND {sql.text_at('data', 'disposition')} IN ({marks}) "
+            "position IN (SELECT position FROM tag WHERE playbook_id = ? "  # noqa: S608
+            f"AND position > ? AND tag = 0) AND {sql.text_at('data', 'disposition')} IN ({marks}) "
             f"ORDER BY position DESC LIMIT {MOST}"
         )
         events = events_where(sql, where, ledger.playbook_id, after, *DROPPED)

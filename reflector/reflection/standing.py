@@ -270,14 +270,15 @@ def citations(
     """
     known = {row.name for row in ledger.rows() if row.counts}
     # Of all sessions in a few queries: several for each would take seconds.
+    events = {event.event_id: event for event in ledger.events(session_id=session_id, types=STORY)}
     stories: dict[str | None, list[Event]] = defaultdict(list)
-    for event in ledger.events(session_id=session_id, types=STORY):
+    for event in events.values():
         stories[event.session_id].append(event)
-    retracted = ledger.retracted(*(event.event_id for story in stories.values() for event in story))
+    retracted = ledger.retracted(*events)
     open_citations: list[OpenCitation] = []
     #: By session and subagent; the newest citation of a bullet comes first.
     seen: dict[tuple[str | None, str | None], set[str]] = defaultdict(set)
-    for window in _judged_windows(ledger, session_id, stories, retracted):
+    for window in _judged_windows(ledger, session_id, events, retracted):
         place = (window.session_id, window.facts.get("agent_id"))
         unseen = known - seen[place]
         names = [name for name in dict.fromkeys(window_names(window, "cited")) if name in unseen]
@@ -301,14 +302,13 @@ def citations(
 def _judged_windows(
     ledger: Ledger,
     session_id: str | None,
-    stories: Mapping[str | None, Sequence[Event]],
+    events: Mapping[str, Event],
     retracted: Collection[str],
 ) -> Iterator[Event]:
     """Yield the windows whose own reflection is over and that count, newest first.
 
     A verdict on a window that waits for its own reflection would end that wait, for every bullet.
     """
-    events = {event.event_id: event for story in stories.values() for event in story}
     for row in reversed(ledger.windows(session_id)):
         window = events.get(row.event_id)
         if row.state not in ("completed", "given_up") or window is None:
