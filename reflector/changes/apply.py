@@ -1,8 +1,6 @@
-"""Changes of the playbook: what each would do, why it cannot be made, made at once, and what takes
-it back.
+"""Changes of the playbook: what each would do, why it cannot be made, and all made at once.
 
-Invariant: the inverse of a change, applied after it, gives the live bullets and counters that were
-before it. Changes that are made together are one append, so all of them are made or none is. A
+Invariant: changes that are made together are one append, so all of them are made or none is. A
 change has the same event whoever makes it: a person's command, an edit of playbook.json, git, or
 the approval of a proposal.
 """
@@ -25,7 +23,6 @@ from reflector.playbook.names import SECTIONS, Names
 from reflector.text.secrets import found as secrets_in
 
 if TYPE_CHECKING:
-    from reflector.events.state import Entry
     from reflector.playbook.bullet import Bullet
 
 #: Why a bullet is removed, where nobody gives a reason.
@@ -46,13 +43,11 @@ class Step:
     and after it.
 
     position, event_id  of its event; None where it was not made
-    inverse             the changes that take it back
     """
 
     change: Change
     before: tuple[Bullet, ...]
     after: tuple[Bullet, ...]
-    inverse: tuple[Change, ...]
     position: int | None = None
     event_id: str | None = None
 
@@ -116,9 +111,7 @@ def planned(
                 after[change.name or ""], helpful=helpful, harmful=harmful
             )
         touched = [row.name for row in after.values() if state.get(row.name) != row]
-        steps.append(
-            Step(change, _live(state, touched), _live(after, touched), _inverse(state, change))
-        )
+        steps.append(Step(change, _live(state, touched), _live(after, touched)))
         state = after
     return steps
 
@@ -293,37 +286,6 @@ def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
     return after | {
         row.name: replace(row, status="live", reason=None, removed_into=None) for row in back
     }
-
-
-def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
-    """Return the changes that take back one that can be made of these bullets."""
-    name = change.name or ""
-    if change.kind in ("add", "restore"):
-        return (Change("remove", name),)
-    if change.kind == "merge":
-        return (Change("unmerge", name),)
-    row = rows[name]
-    if change.kind in SETS:
-        return (change.back_to(row.bullet),)
-    if change.kind == "unmerge":
-        return merged_again(
-            row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful)
-        )
-    return (Change("restore", name),)
-
-
-def merged_again(
-    merged: BulletRow | Entry, sources: Sequence[str], counters: tuple[int, int]
-) -> tuple[Change, ...]:
-    """Return the changes that merge the sources of a merge that was undone: the bullet that it had
-    made is one of them now, because what was counted for it counts for it alone. Its counters are
-    set where somebody had set them.
-    """
-    return (
-        Change("restore", merged.name),
-        Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
-        Change("recount", helpful=counters[0], harmful=counters[1]),
-    )
 
 
 def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:

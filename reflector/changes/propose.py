@@ -221,12 +221,7 @@ def approve(
     change = proposal.change if text is None else replace(proposal.change, text=text)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
-        inverse = [one.to_data() for one in steps[0].inverse]
-        data = {
-            "change": steps[0].change.to_data(),
-            "inverse": inverse,
-            "edited": change != proposal.change,
-        }
+        data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}
         event_id = identity(ev.CHANGE_APPROVED, proposal.id)
         return [NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
 

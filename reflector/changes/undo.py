@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reflector.changes.apply import BulletRefused, merged_again
+from reflector.changes.apply import BulletRefused
 from reflector.events import event as ev
 from reflector.events.bullets import TYPE_OF
 from reflector.events.event import Appended, Event, NewEvent, identity, tx_of
@@ -299,7 +299,7 @@ def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
             if one.heir == name and after[one.name].status == "live"
         ]
         return (
-            list(merged_again(was, sources, (0, 0)))
+            _merged_again(was, sources)
             if sources
             else [Change("restore", name), *_said(was, entry)]
         )
@@ -310,6 +310,18 @@ def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
     if was.status == "live" and entry.status == "watched":
         return [Change("restore", name)]
     return _said(was, entry) if was.status == entry.status == "live" else []
+
+
+def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
+    """Return the changes that merge the sources of a merge that was undone: the bullet that it had
+    made is one of them now, because what was counted for it counts for it alone. Its counters are
+    set to those that it had.
+    """
+    return [
+        Change("restore", merged.name),
+        Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
+        Change("recount", helpful=0, harmful=0),
+    ]
 
 
 def _said(was: Entry, entry: Entry) -> list[Change]:

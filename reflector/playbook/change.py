@@ -86,12 +86,6 @@ class Change:
         """Return whether a bullet has the values already that it sets."""
         return all(getattr(bullet, name) == value for name, value in self.values.items())
 
-    def back_to(self, bullet: Bullet) -> Change:
-        """Return the change that sets what this one sets to what it is now."""
-        return Change(
-            self.kind, bullet.name, **{name: getattr(bullet, name) for name in self.values}
-        )
-
     @property
     def about(self) -> tuple[str, ...]:
         """The names of the bullets that there are already and that it changes."""
