@@ -274,7 +274,7 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
     """
     from tempfile import TemporaryDirectory
 
-    from reflector.exchange.transfer import Header, header_line, load
+    from reflector.exchange.transfer import Header, header_line, load_ledger
     from reflector.ledger.store import Ledger
 
     end, own = notes.copied(place.root), Path(own_folder(str(place.root)))
@@ -283,7 +283,7 @@ def put_back(place: Place, entry: Entry, aside: Path | None = None, *, sure: boo
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
-            load(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
+            load_ledger(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
             if not sure and not _wrote(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(f"nothing shows that {place.root} is the project of this copy")
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)

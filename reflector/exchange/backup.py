@@ -52,7 +52,7 @@ def ledger_file(url: Url) -> Path:
     return Path(url.database)
 
 
-def backup(ledger: Ledger, to: Path) -> Anchor:
+def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     """Copy a ledger into a new file, also while others append; return the head at which the copy
     ends. Raises LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt,
     OSError, LedgerError.
@@ -73,7 +73,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     return end
 
 
-def restore(
+def restore_ledger(
     backup_file: Path,
     present: Path,
     playbook: str,

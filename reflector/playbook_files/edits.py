@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
-from reflector.changes.erase import brought_back
+from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
-from reflector.events.bullets import TYPE_OF
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.files import read_bounded
 from reflector.git import git_says
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import SETS, Change, added
+from reflector.playbook.change import CHANGE_EVENTS, Change, added
 from reflector.playbook.document import Loaded, entry_text
 from reflector.playbook.names import Names
 from reflector.project import Project
@@ -84,7 +83,7 @@ def _take_edits(
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revised = {edit.name or "": edit.text or "" for edit in edits if edit.kind == "revise"}
     texts = {name: text for name, text in revised.items() if name in erased}
-    back = brought_back(ledger, base.position, texts) if texts else set()
+    back = returning_texts(ledger, base.position, texts) if texts else set()
     rows = {row.name: row for row in ledger.rows()}
     edits = merges_undone(edits, rows)
     gone = {name: row for name, row in rows.items() if row.status != "live" and name not in back}
@@ -104,7 +103,7 @@ def _take_edits(
     content = digest if actor == ev.HUMAN else f"{digest} {actor}"
     taken = [
         (event.type, event.data)
-        for event in ledger.events(after=base.position, types=TYPE_OF.values())
+        for event in ledger.events(after=base.position, types=CHANGE_EVENTS)
     ]
     events: list[NewEvent] = []
     for edit in edits:
@@ -205,7 +204,7 @@ def merges_undone(edits: Iterable[Change], rows: Mapping[str, BulletRow]) -> lis
 
 def is_so(row: BulletRow, edit: Change) -> bool:
     """Return whether the ledger says already what an edit of this bullet asks for."""
-    return edit.is_so(row.bullet) if edit.kind in SETS else row.status != "live"
+    return edit.is_so(row.bullet) if edit.values else row.status != "live"
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:

@@ -25,7 +25,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reflector.changes.propose import proposals, sweep
+from reflector.changes.propose import read_proposals, sweep_proposals
 from reflector.config import ConfigError
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
@@ -181,7 +181,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
         with suppress(OSError, ValueError):
             done.recorded += pipeline.take(source).event_id is not None
     pipeline.finish(retry=retry)
-    sweep(pipeline.ledger)
+    sweep_proposals(pipeline.ledger)
     pipeline.write()
     # The model is asked when the project is free again.
     asked = (
@@ -331,7 +331,7 @@ def open_pipeline(
                 pipeline.write(file=write)
             if not lost:
                 seen_head.keep(project, ledger)
-            leave_waiting(project.root, len(proposals(ledger)), is_users=project.is_users)
+            leave_waiting(project.root, len(read_proposals(ledger)), is_users=project.is_users)
 
 
 class Pipeline:
@@ -671,7 +671,7 @@ def refresh(project: Project) -> list[str]:
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
-            sweep(pipeline.ledger)
+            sweep_proposals(pipeline.ledger)
         notes = list(pipeline.done.notes)
         for one in pipeline.done.failed:
             kept = "" if one.error == spool.NOT_A_PAYLOAD else "; kept in the spool"

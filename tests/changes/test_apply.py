@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reflector import authorship
 from reflector.changes.acts import newest
-from reflector.changes.apply import BulletRefused, Step, apply, fault
+from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
 from reflector.changes.undo import undoing
 from reflector.events.event import Event
 from reflector.events.registry import fold
@@ -52,7 +52,7 @@ def _own_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def undo(ledger: Ledger, *events: Event) -> list[Event]:
     """Undo events, or the newest act, and return the events that did it."""
     found = undoing(ledger, events or newest(ledger).changes)
-    steps = apply(
+    steps = apply_changes(
         ledger,
         found.changes,
         actor="human",
@@ -86,7 +86,7 @@ def chosen(
             "merge", None, tuple({of[n % len(of)]: None for n in pick} if of else ()), section, text
         ),
         "recount": Change("recount", name, helpful=pick[0], harmful=pick[1]),
-    }.get(kind, Change(kind, name))  # type: ignore[arg-type]
+    }.get(kind, Change(kind, name))
     return one if fault(rows, one) is None else None
 
 
@@ -107,7 +107,7 @@ def test_each_change_is_undone_and_made_again(
             if change is None:
                 continue
             before = said(ledger)
-            made = apply(ledger, [change], actor="human")
+            made = apply_changes(ledger, [change], actor="human")
             after = said(ledger)
             undone = undo(ledger, *events_of(ledger, made))
             assert said(ledger) == before
@@ -128,7 +128,7 @@ def test_undo_goes_back_step_by_step_to_what_was_there_first(
         for number, (kind, pick, section) in enumerate(wished):
             change = chosen(ledger.rows(), kind, pick, section, f"Text {number}.")
             if change is not None:
-                apply(ledger, [change], actor="human")
+                apply_changes(ledger, [change], actor="human")
                 states.append(said(ledger))
         while len(states) > 1:
             assert said(ledger) == states.pop()
@@ -141,9 +141,9 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
     head = ledger.head()
     wanted = [Change("remove", "pat-001"), Change("revise", "pat-001", text="Three.")]
     with pytest.raises(BulletRefused, match=r"revise pat-001: Three\.: pat-001 was removed"):
-        apply(ledger, wanted, actor="human")
+        apply_changes(ledger, wanted, actor="human")
     assert ledger.head() == head
-    one, two = apply(
+    one, two = apply_changes(
         ledger,
         [Change("move", "pat-001", section="oth"), Change("remove", "pat-002")],
         actor="human",
@@ -154,7 +154,9 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
 def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger) -> None:
     first = window(1, "s1")
     ledger.append([added("pat-001", "One.", helpful=5, harmful=2)])
-    (made,) = apply(ledger, [Change("recount", "pat-001", helpful=0, harmful=0)], actor="human")
+    (made,) = apply_changes(
+        ledger, [Change("recount", "pat-001", helpful=0, harmful=0)], actor="human"
+    )
     ledger.append([first, *reflected("aa", first, ("pat-001", "helpful"))])
     undo(ledger, *ledger.at([made.position]))
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(6, 2)]
@@ -162,7 +164,7 @@ def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger)
 
 def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledger: Ledger) -> None:
     def revised(text: str) -> Event:
-        (made,) = apply(ledger, [Change("revise", "pat-001", text=text)], actor="human")
+        (made,) = apply_changes(ledger, [Change("revise", "pat-001", text=text)], actor="human")
         return ledger.at([made.position])[0]
 
     ledger.append([added("pat-001", "The password is on the wall.")])
@@ -189,7 +191,9 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
     three = [added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")]
     ledger.append(three, tx=ledger.draw())
     before = said(ledger)
-    apply(ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human")
+    apply_changes(
+        ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human"
+    )
     after = said(ledger)
     undo(ledger)
     for _ in range(3):
