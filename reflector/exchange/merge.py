@@ -94,7 +94,6 @@ class Merged:
                  appended then
     known        events of the file that were here already
     otherwise    those of them that have other data here, a verdict even; this ledger's data stays
-    differing    the first of those, in words
     renamed      names that were given to bullets of the file: old -> new
     restated     bullets that both ledgers changed, which an event restates
     set_aside    reflections that do not count any more, because another judge's on the same window
@@ -109,6 +108,7 @@ class Merged:
     added: int = 0
     known: int = 0
     otherwise: int = 0
+    #: The first of those, in words.
     differing: list[str] = field(default_factory=list, repr=False)
     renamed: Mapping[str, str] = field(default_factory=dict)
     restated: tuple[str, ...] = ()
