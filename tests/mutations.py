@@ -942,7 +942,7 @@ MUTATIONS = [
     ),
     Mutation(
         PROPOSALS,
-        "max((trust, *sources), key=TRUSTS.index)",
+        "max(trusts, key=TRUSTS.index)",
         "trust",
         PROPOSED,
     ),

@@ -197,7 +197,8 @@ def _refusal(act: Event, standing: Sequence[Event]) -> str:
             f"your newest act is the import at position {act.position}; take it back with "
             f"`reflector undo {positions}`"
         )
-    older = [event for event in standing if event.type not in _FINAL and not _is_import(event)]
+    own_changes = [event for event in standing if not _is_import(event)]
+    older = [event for event in own_changes if event.type not in _FINAL]
     way_out = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
     act_words = _FINAL[act.type]
     return f"your newest act is {act_words}, at position {act.position}, which stays{way_out}"

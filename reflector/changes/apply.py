@@ -93,30 +93,37 @@ def plan_changes(
     rows: Rows = {row.name: row for row in ledger.rows()}
     taken_names = Names([*rows, *names], first)
     steps: list[Step] = []
-    for change in changes:
-        kind = KINDS[change.kind]
-        if change.text:
-            change = replace(change, text=change.text.strip())
-        if change.name is None and not kind.makes_bullet and steps:
-            # About the bullet that the step before made.
-            change = replace(change, name=steps[-1].name)
-        row = rows.get(change.name or "")
-        if again and kind.is_count and row is not None and change.is_so(row):
+    for incomplete_change in changes:
+        change = _completed(incomplete_change, steps)
+        if again and _is_counted_so(rows, change):
             continue
         if refusal := _fault(rows, change, again=again):
-            is_one_of_several = len(changes) > 1
-            raise BulletRefused(
-                f"{change.line}: {refusal}"
-                if is_one_of_several
-                else f"{refusal}; nothing was changed"
-            )
-        if kind.makes_bullet:
+            is_alone = len(changes) == 1
+            refusal = f"{refusal}; nothing was changed" if is_alone else f"{change.line}: {refusal}"
+            raise BulletRefused(refusal)
+        if KINDS[change.kind].makes_bullet:
             change = replace(change, name=taken_names.next(change.section or ""))
         rows_after = _rows_after(ledger, rows, change)
         touched = [row.name for row in rows_after.values() if rows.get(row.name) != row]
         steps.append(Step(change, _live(rows, touched), _live(rows_after, touched)))
         rows = rows_after
     return steps
+
+
+def _completed(change: Change, steps: Sequence[Step]) -> Change:
+    """Return a change with a trimmed text; one without a name is about the bullet of the step
+    before.
+    """
+    if change.text:
+        change = replace(change, text=change.text.strip())
+    if steps and change.name is None and not KINDS[change.kind].makes_bullet:
+        return replace(change, name=steps[-1].name)
+    return change
+
+
+def _is_counted_so(rows: Rows, change: Change) -> bool:
+    row = rows.get(change.name or "")
+    return row is not None and KINDS[change.kind].is_count and change.is_so(row)
 
 
 def apply_changes(
@@ -191,7 +198,7 @@ def _target(change: Change, target: str | Mapping[str, str] | None) -> str | Non
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
     kind = KINDS[change.kind]
-    if refusal := kind.fault(rows, change):
+    if refusal := kind.refusal(rows, change):
         return refusal
     if "section" in kind.fields and change.section not in SECTIONS:
         return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"

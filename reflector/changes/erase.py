@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -138,26 +138,34 @@ def echoes(ledger: Ledger, erasure: Erasure) -> list[Event]:
     """
     events = [erased.event for erased in erasure.events]
     erased_ids = {event.event_id for event in events}
-    target_ids = {event.target_id for event in events}
-    reflections = {event.reflection_id for event in events} - {None}
-    redacted = {redaction.target_id for redaction in ledger.events(types=(ev.EVENT_REDACTED,))}
     forms = _searched_forms(erasure)
+    is_related = _relation_to(ledger, events)
     echoing: list[Event] = []
     for event in ledger.events(types=_HOLDING_TEXT):
         is_readable = event.data is not None and event.type != ev.SESSION_RECORDED
         if event.event_id in erased_ids or not is_readable:
             continue
         text = json.dumps(_own_data(event), ensure_ascii=False)
-        is_target = event.event_id in target_ids and EVENT_TYPES[event.type].all_prose
-        is_related = is_target or event.reflection_id in reflections
-        has_prose = text != "{}" and event.event_id not in redacted
-        if (is_related and has_prose) or _holds_any(text, forms):
+        has_prose = text != "{}"
+        if (has_prose and is_related(event)) or any(form in text for form in forms):
             echoing.append(event)
     return echoing
 
 
-def _holds_any(text: str, forms: Iterable[str]) -> bool:
-    return any(form in text for form in forms)
+def _relation_to(ledger: Ledger, events: Sequence[Event]) -> Callable[[Event], bool]:
+    """Return whether an event that was not redacted is of the same reflection as one of these, or
+    the proposal of one.
+    """
+    target_ids = {event.target_id for event in events}
+    reflections = {event.reflection_id for event in events} - {None}
+    redacted = {redaction.target_id for redaction in ledger.events(types=(ev.EVENT_REDACTED,))}
+
+    def is_related(event: Event) -> bool:
+        is_target = event.event_id in target_ids and EVENT_TYPES[event.type].all_prose
+        is_of_same = is_target or event.reflection_id in reflections
+        return is_of_same and event.event_id not in redacted
+
+    return is_related
 
 
 def copies(folders: Iterable[Path], erasure: Erasure, more: Iterable[Path] = ()) -> list[Path]:

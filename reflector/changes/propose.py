@@ -135,17 +135,13 @@ def propose(
     refusal = refusal or _unwanted(ledger, rows, change, known, origin)
     if refusal:
         raise ProposalRefused(f"{refusal}; nothing was proposed")
-    # A model's words are a person's wish if it quotes one sentence of theirs, whatever else speaks
-    # for them.
-    sources = () if origin == "model" else [quoted.by for quoted in evidence]
-    basis = [row for row in rows if row.name in change.about]
     data = {
         "change": change.to_data(),
         "origin": origin,
-        "trust": max((trust, *sources), key=TRUSTS.index),
+        "trust": _least_trust(trust, origin, evidence),
         "reason": quote(reason, _MAX_REASON),
         "evidence": [_quote_data(quoted) for quoted in evidence[:MOST_QUOTES]],
-        "basis": [{"name": row.name, "digest": _digest(row.text)} for row in basis],
+        "basis": _basis(rows, change),
     }
     change_key = json.dumps(change.to_data(), sort_keys=True)
     event_id = identity(ev.CHANGE_PROPOSED, change_key, len(same))
@@ -161,6 +157,21 @@ def propose(
             "this was proposed before, and its text was erased from the ledger since"
         )
     return proposal
+
+
+def _least_trust(trust: str, origin: str, evidence: Sequence[Quote]) -> str:
+    # A model's words are a person's wish if it quotes one sentence of theirs, whatever else speaks
+    # for them.
+    trusts = [trust]
+    if origin != "model":
+        trusts += [quoted.by for quoted in evidence]
+    return max(trusts, key=TRUSTS.index)
+
+
+def _basis(rows: Sequence[BulletRow], change: Change) -> list[dict[str, str]]:
+    """Return the texts for which a change is proposed, as digests."""
+    about = [row for row in rows if row.name in change.about]
+    return [{"name": row.name, "digest": _digest(row.text)} for row in about]
 
 
 def _answers(proposal: Proposal, refusal: str | None) -> bool:
@@ -347,19 +358,19 @@ def _unwanted_text(
     if len(text) > MOST_TEXT:
         return f"the text has {len(text):,} characters; a proposed bullet has at most {MOST_TEXT}"
     words = same_words(text)
-    bullets = [
-        row for row in rows if row.name not in change.about and same_words(row.text) == words
-    ]
+    other_rows = [row for row in rows if row.name not in change.about]
+    bullets = [row for row in other_rows if same_words(row.text) == words]
     if bullets:
         bullet = min(bullets, key=lambda row: row.status != "live")
         reason = why_not_live({bullet.name: bullet}, bullet.name)
         if reason is None:
             return f"{bullet.name} says this already"
         return f"a bullet said this: {reason}"
-    rejected = [proposal for proposal in known if proposal.state == "rejected"]
-    rejections = [
-        proposal for proposal in rejected if same_words(proposal.change.text or "") == words
-    ]
+    rejections: list[Proposal] = []
+    for proposal in known:
+        is_same = same_words(proposal.change.text or "") == words
+        if is_same and proposal.state == "rejected":
+            rejections.append(proposal)
     if len(rejections) >= _MAX_REJECTIONS:
         return (
             f"this text was rejected {len(rejections)} times, for the last time because: "

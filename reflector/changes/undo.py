@@ -91,11 +91,12 @@ def _undone_approvals(events: Iterable[Event], positions: Mapping[str, int]) -> 
             approvals[event.target_id] = event.event_id
         elif event.type in CHANGING:
             changes.setdefault(event.target_id, []).append(event.event_id)
-    return {
-        approval: positions[changes[proposal][-1]]
-        for proposal, approval in approvals.items()
-        if proposal in changes and positions.keys() >= set(changes[proposal])
-    }
+    undone_approvals: dict[str, int] = {}
+    for proposal, approval in approvals.items():
+        event_ids = changes.get(proposal, [])
+        if event_ids and positions.keys() >= set(event_ids):
+            undone_approvals[approval] = positions[event_ids[-1]]
+    return undone_approvals
 
 
 def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | None:
@@ -191,7 +192,8 @@ def imported(ledger: Ledger, merged: Event) -> Import:
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
     """Return the events of the change that an approval made."""
-    return [event for event in ledger.targeting(approval.target_id or "") if event.type in CHANGING]
+    followers = ledger.targeting(approval.target_id or "")
+    return [event for event in followers if event.type in CHANGING]
 
 
 class _Moments(NamedTuple):
@@ -301,11 +303,10 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
         return [Change("unmerge" if is_merged else "remove", after.name)]
     step = (before.status, after.status)
     if step == ("live", "removed"):
-        live_again = [
-            entry.name
-            for entry in moments.before.entries.values()
-            if entry.heir == before.name and moments.after.entries[entry.name].status == "live"
-        ]
+        entries_before = moments.before.entries.values()
+        sources = [entry.name for entry in entries_before if entry.heir == before.name]
+        entries_after = moments.after.entries
+        live_again = [name for name in sources if entries_after[name].status == "live"]
         if live_again:
             return _merged_again(before, live_again)
     changes = [Change(kind.name, before.name) for kind in KINDS.values() if step in kind.undoes]

@@ -107,9 +107,11 @@ class Bullets:
 
         def names_for(their_name: str) -> list[str]:
             texts = sorted(their_bullets.texts[their_name])
-            names = [name_of.get(same_words(text)) for text in texts]
-            is_watched = their_name in their_bullets.watched
-            return [name for name in names if name and (is_watched or name in self.watched)]
+            words = [same_words(text) for text in texts]
+            names = [name_of[text_words] for text_words in words if text_words in name_of]
+            if their_name in their_bullets.watched:
+                return names
+            return [name for name in names if name in self.watched]
 
         return names_for
 

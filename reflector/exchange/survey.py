@@ -185,11 +185,8 @@ def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
     survey.our_names = {
         their_name: our_name for their_name, our_name in matched.items() if their_name != our_name
     }
-    return [
-        Collision(name, min(ours.texts[name]), min(theirs.texts[name]))
-        for name in theirs.texts
-        if name not in matched and name in ours.texts
-    ]
+    colliding = [name for name in theirs.texts if name in ours.texts and name not in matched]
+    return [Collision(name, min(ours.texts[name]), min(theirs.texts[name])) for name in colliding]
 
 
 def free_names(

@@ -29,9 +29,9 @@ _CHECKS = (
     f" AND (type = '{ev.BULLET_CHECKED}' OR (type = '{ev.REFLECTION_COMPLETED}' AND data LIKE ?))"
 )
 _IS_CHECK: Final = '%"mode":"checked"%'
+_COLUMNS: Final = "event.session_id, tag.name, event.actor, event.event_id, event.reflection_id"
 _COUNTED = (
-    "SELECT event.session_id, tag.name, event.actor, event.event_id, event.reflection_id"  # noqa: S608
-    " FROM tag JOIN event"
+    f"SELECT {_COLUMNS} FROM tag JOIN event"  # noqa: S608
     " ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
     " WHERE tag.playbook_id = ?"
     f" AND tag.active = 1 AND tag.tag IN (1, -1) AND {_NOT_RETRACTED}"

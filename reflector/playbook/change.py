@@ -146,11 +146,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
 
 def sources_of(bullets: Bullets, name: str) -> list[str]:
     """Return the names of the bullets that were merged into one."""
-    return [
-        bullet.name
-        for bullet in bullets.values()
-        if bullet.status == "merged" and bullet.removed_into == name
-    ]
+    merged = [bullet for bullet in bullets.values() if bullet.status == "merged"]
+    return [bullet.name for bullet in merged if bullet.removed_into == name]
 
 
 def _not_live(bullets: Bullets, change: Change) -> str | None:
@@ -165,13 +162,6 @@ def _merge_fault(bullets: Bullets, change: Change) -> str | None:
         return f"a merge is of at most {MAX_SOURCES} bullets, these are {len(names)}"
     faults = (why_not_live(bullets, name) for name in names)
     return next(filter(None, faults), None)
-
-
-def _move_fault(bullets: Bullets, change: Change) -> str | None:
-    fault = _not_live(bullets, change)
-    if fault is None and change.is_so(bullets[change.name or ""]):
-        return f"{change.name} is in {SECTIONS[change.section or '']} already"
-    return fault
 
 
 def _unmerge_fault(bullets: Bullets, change: Change) -> str | None:
@@ -195,8 +185,6 @@ def _recount_fault(bullets: Bullets, change: Change) -> str | None:
     for count in (change.helpful, change.harmful):
         if count is None or not 0 <= count <= MAX_COUNT:
             return f"counters are whole numbers from 0 to {MAX_COUNT:,}"
-    if change.is_so(bullets[change.name or ""]):
-        return f"{change.name} is at {change.helpful}/{change.harmful} already"
     return None
 
 
@@ -217,6 +205,7 @@ class ChangeKind:
     event_facts   what the event's data holds besides the name and the values
     place_word    the word before the section in the line of a change
     fault         returns why a change cannot be made of these bullets, None if it can
+    already       the fault if the bullet has the values, a form such as `{name} is in {title}`
     """
 
     name: str
@@ -231,6 +220,7 @@ class ChangeKind:
     event_facts: Mapping[str, object] = field(default_factory=dict)
     place_word: str = "in"
     fault: Callable[[Bullets, Change], str | None] = _not_live
+    already: str = ""
 
     @property
     def set_fields(self) -> tuple[str, ...]:
@@ -241,6 +231,19 @@ class ChangeKind:
     def is_count(self) -> bool:
         """Whether the change sets counters, which sessions move too."""
         return "helpful" in self.set_fields
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether playbook.json shows the values that the change sets."""
+        return bool(self.set_fields) and {*Bullet.__slots__}.issuperset(self.set_fields)
+
+    def refusal(self, bullets: Bullets, change: Change) -> str | None:
+        """Return why a change of this kind cannot be made, with the way out; None if it can."""
+        fault = self.fault(bullets, change)
+        if fault is None and self.already and change.is_so(bullets[change.name or ""]):
+            title = SECTIONS.get(change.section or "")
+            return self.already.format(title=title, **change.to_data())
+        return fault
 
     def fits(self, bullet: object) -> bool:
         """Return whether a bullet has the values that every change of the kind gives."""
@@ -275,7 +278,7 @@ _ALL: Final = (
         fields=("section",),
         both_changed="ours",
         place_word="to",
-        fault=_move_fault,
+        already="{name} is in {title} already",
     ),
     # The name of a removed bullet is never given out again.
     ChangeKind(
@@ -316,6 +319,7 @@ _ALL: Final = (
         undo_order=5,
         fields=("helpful", "harmful"),
         fault=_recount_fault,
+        already="{name} is at {helpful}/{harmful} already",
     ),
     # The bullet is only watched again, as `check` does with a line of a file.
     ChangeKind(
@@ -330,8 +334,9 @@ _ALL: Final = (
 KINDS: Final[Mapping[str, ChangeKind]] = {kind.name: kind for kind in _ALL}
 #: The types of the events that record changes.
 CHANGE_EVENTS: Final = frozenset(kind.event for kind in _ALL)
+_WITH_FIELDS = [kind for kind in _ALL if kind.set_fields]
 #: The kinds that set fields of an existing bullet, except counters.
-SETTING_KINDS: Final = tuple(kind for kind in _ALL if kind.set_fields and not kind.is_count)
+SETTING_KINDS: Final = tuple(kind for kind in _WITH_FIELDS if not kind.is_count)
 #: The fields that changes set, except counters.
 SET_FIELDS: Final = tuple(
     dict.fromkeys(field for kind in SETTING_KINDS for field in kind.set_fields)

@@ -22,11 +22,8 @@ from .change import KINDS, Change, ChangeKind, added
 from .names import Names
 
 #: The kinds of changes of which playbook.json shows the result, in the order of the edits.
-_SHOWN_KINDS: Final = tuple(
-    kind
-    for kind in KINDS.values()
-    if kind.set_fields and set(kind.set_fields) <= {*Bullet.__slots__}
-)
+_SHOWN_KINDS: Final = tuple(kind for kind in KINDS.values() if kind.is_shown)
+#: Those of which a file without counters shows it.
 _SHARED_KINDS: Final = tuple(kind for kind in _SHOWN_KINDS if kind.both_changed)
 
 
@@ -53,14 +50,11 @@ def edits_between(
         elif old_bullet is None:
             edits.append(added(bullet))
         else:
-            changes = [
-                kind.change_to(bullet)
-                for kind in _SHOWN_KINDS
-                if not (kind.is_count and name in uncounted)
-            ]
+            kinds = _SHARED_KINDS if name in uncounted else _SHOWN_KINDS
+            changes = [kind.change_to(bullet) for kind in kinds]
             edits += [change for change in changes if not change.is_so(old_bullet)]
-    gone = (name for name in before if name not in after or name in unnamed)
-    return edits + [Change("remove", name) for name in gone]
+    remaining = after.keys() - set(unnamed)
+    return edits + [Change("remove", name) for name in before if name not in remaining]
 
 
 def merge_versions(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from reflector import authorship
 from reflector.changes.acts import newest
 from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
-from reflector.changes.undo import undoing
+from reflector.changes.undo import last_change, undoing
 from reflector.events.event import Event
-from reflector.events.registry import fold
+from reflector.events.registry import EVENT_TYPES, fold
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.change import KINDS, Change
+from reflector.playbook.change import CHANGE_EVENTS, KINDS, Change
 from reflector.playbook.names import SECTIONS
 from reflector.proof.verify import verify
 from tests.conftest import examples
@@ -209,3 +209,15 @@ def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     undo(ledger)
     with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
         newest(ledger)
+
+
+def test_each_kind_of_change_has_an_event_type() -> None:
+    assert EVENT_TYPES.keys() >= CHANGE_EVENTS
+
+
+def test_second_undo_of_a_name_goes_further_back(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "One.")])
+    apply_changes(ledger, [Change("revise", "pat-001", text="Two.")], actor="human")
+    undo(ledger, *last_change(ledger, "pat-001"))
+    undo(ledger, *last_change(ledger, "pat-001"))
+    assert ledger.bullets() == ()
