@@ -27,7 +27,7 @@ from benchmarks import made, peers
 from benchmarks.bench_append import appended_by, rows_of_writers, sessions
 from benchmarks.harness import Row, paired_ratio, timed
 from benchmarks.writers import SECONDS, Together, together
-from reflector.exchange.transfer import checked, copy, exported, write
+from reflector.exchange.transfer import checked_lines, copy_ledger, exported, insert_lines
 from reflector.ledger.store import Ledger
 
 _WRITERS = 16
@@ -108,13 +108,13 @@ def _copied(server: sa.URL, folder: Path, number: int) -> float:
         if source.head().position == 0:
             source.append([made.playbook()])
             source.append(sessions(count(), _COPIED // 10))
-        header, events = checked(exported(source))
+        header, events = checked_lines(exported(source))
         ready = list(events)
     with _ledger(server, f"copied_{number}") as ledger:
 
         def work() -> None:
             with ledger.writing() as writing:
-                write(writing.sql, iter(ready))
+                insert_lines(writing.sql, iter(ready))
                 update = (
                     "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = "
                     "? WHERE id = ?"
@@ -178,7 +178,7 @@ def _neighbours(server: sa.URL, folder: Path, rounds: int) -> list[Row]:
                 ledger.append(sessions(numbers, 100))
         for turn in range(rounds):
             copies = [
-                partial(copy, source, url)
+                partial(copy_ledger, source, url)
                 for source in sources[turn * _COPIES : (turn + 1) * _COPIES]
             ]
             works: dict[str, Iterable[Callable[[], object]]] = {

@@ -54,7 +54,6 @@ MERGED = ("tests/changes/test_merges.py",)
 MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
-MATCHED = "reflector/exchange/matching.py"
 ACTS = "reflector/changes/acts.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
@@ -140,7 +139,10 @@ STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection c
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
 ENDS, STORED = of("sessions", "ends opencode_store")
-PROVEN, COMPARED, RECONCILED = *of("proof", "verify tables"), "reflector/exchange/agreement.py"
+PROVEN, COMPARED = of("proof", "verify tables")
+RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
+    "exchange", "agreement verdicts matching survey merge bullets"
+)
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
 BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
@@ -297,8 +299,8 @@ MUTATIONS = [
     Mutation(PROJECTION, "for name in undone:", "for name in ():", ("tests/cli/test_changes.py",)),
     Mutation(
         UNDOING,
-        ('{"since": since, **dict(counts)}'),
-        "dict(counts)",
+        '{"since": since, "baseline',
+        '{"baseline',
         ("tests/cli/test_changes.py",),
     ),
     Mutation(BULLETS, '"removed_into": data.get("into")', '"removed_into": None', FOLD),
@@ -385,49 +387,35 @@ MUTATIONS = [
     Mutation(AS_OF, "max(at, self.entries[name].recounted_at)", "at", MERGED),
     Mutation(
         RECONCILED,
-        "for name in differing for one in (name, *heirs[name])",
-        "for one in differing",
+        "restated |= dict.fromkeys((name, *heirs[name]))",
+        "restated[name] = None",
         MERGED,
     ),
     Mutation(
-        RECONCILED,
+        VERDICTS,
         "if reflection.reflection_id not in checks:",
         "if reflection.reflection_id:",
         MERGING,
     ),
     Mutation(
-        RECONCILED,
-        "retractions += [_retracted(tag.event_id",
-        "retractions = [_retracted(tag.event_id",
+        VERDICTS,
+        "        for tag in tags:\n            is_verdict",
+        "        retractions = []\n        for tag in tags:\n            is_verdict",
         PAIRED,
     ),
-    Mutation(RECONCILED, "reason, last.reflection_id) for", "reason) for", PAIRED),
-    Mutation(
-        RECONCILED,
-        "if any(has[field] != value for field, value in wanted.items()):",
-        "if False:",
-        PAIRED,
-    ),
+    Mutation(VERDICTS, "reason, last_word.reflection_id)", "reason)", PAIRED),
+    Mutation(RECONCILED, "if _differs(row, entry, fields):", "if False:", PAIRED),
     Mutation(
         MATCHED,
-        "row.birth == other.birth and row.points_to(target_id)",
-        "row.birth == other.birth",
+        "ours.birth == theirs.birth and ours.points_to(target_id)",
+        "ours.birth == theirs.birth",
         PARTED,
     ),
     Mutation(MATCHED, 'return identity(type_, "beside", *birth)', "return birth.event_id", PARTED),
-    Mutation(
-        "reflector/exchange/merge.py", ("        refuse_time_to_come(one, latest)\n"), "", PAIRED
-    ),
-    Mutation(
-        "reflector/exchange/bullets.py", ("            self._with_its_text(other),\n"), "", PAIRED
-    ),
-    Mutation(RECONCILED, "in twice if is_check]", "in twice if not is_check]", MERGING),
-    Mutation(
-        "reflector/exchange/merge.py",
-        "*([] if is_birth else [event.event_id])",
-        "event.event_id",
-        MERGING,
-    ),
+    Mutation(SURVEYED, "        refuse_time_to_come(line, latest)\n", "", PAIRED),
+    Mutation(SAME_BULLETS, "            self._with_its_text(their_bullets),\n", "", PAIRED),
+    Mutation(VERDICTS, "            if tag.is_check:", "            if not tag.is_check:", MERGING),
+    Mutation(MERGE, "*([] if is_birth else [event.event_id])", "event.event_id", MERGING),
     Mutation(RECONCILED, 'removed["follows"] = entry.heir is not None', "pass", MERGED),
     # The intake: the spool, what is taken in of a transcript, the pipeline.
     Mutation(SPOOLED, " if stop.received_at_ns < delivery.received_at_ns else None", "", SPOOL),
@@ -880,28 +868,31 @@ MUTATIONS = [
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
-    Mutation(ACTS, "is_own_kind and MERGED not in event.meta and tx", "is_own_kind and tx", UNDO),
+    Mutation(ACTS, "is_own_kind and MERGED not in event.meta", "is_own_kind", UNDO),
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
     Mutation(
         ACTS,
-        "if event.event_id in gone or _tag_id(event) in gone:",
-        "if event.event_id in gone:",
+        "if event.event_id in undone_at or _tag_id(event) in undone_at:",
+        "if event.event_id in undone_at:",
         UNDO,
     ),
     Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
+    Mutation(ACTS, "if _command(event) != _command(last):", "if event is not last:", UNDO),
+    Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
+    Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),
+    Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
     Mutation(
-        ACTS,
-        "in standing if _command(event) == _command(last)]",
-        "in standing if event is last]",
+        UNDOING,
+        "    changes.sort(key=lambda change: KINDS[change.kind].undo_order)\n",
+        "",
         UNDO,
     ),
     Mutation(
-        UNDOING, ("if not _stands(ledger, entry, now.entries[name], found):"), "if False:", UNDO
+        UNDOING,
+        "if not change.is_so(after)",
+        'if change.kind != "move" and not change.is_so(after)',
+        UNDO,
     ),
-    Mutation(UNDOING, "max(0, a + c - b) for", "max(0, a) for", UNDO),
-    Mutation(UNDOING, "if any(change.text == REDACTED for change in changes):", "if False:", UNDO),
-    Mutation(UNDOING, "sorted(changes, key=lambda one: _ORDER.index(one.kind))", "changes", UNDO),
-    Mutation(UNDOING, "    if was.section != entry.section:\n", "    if False:\n", UNDO),
     # Rules: a verdict needs evidence for its own citation, and neutral is what is left.
     Mutation(CITATION, '(self.words or remark.kind != "agrees")', "True", RULES),
     Mutation(FINDINGS, "    if citation.declined:\n", "    if False:\n", RULES),
@@ -1030,20 +1021,20 @@ MUTATIONS = [
     # nothing.
     Mutation(
         PROPOSALS,
-        '[-1].state in ("waiting", "rejected", "kept", *',
-        '[-1].state in ("waiting", *',
+        '_DECIDED_STATES: Final = ("waiting", "rejected", "kept")',
+        '_DECIDED_STATES: Final = ("waiting",)',
         PROPOSED,
     ),
     Mutation(
         PROPOSALS,
-        "max((trust, *(one.by for one in evidence)), key=TRUSTS.index)",
+        "max(trusts, key=TRUSTS.index)",
         "trust",
         PROPOSED,
     ),
-    Mutation(PROPOSALS, "what = _staleness(ledger.rows(), proposal)", "what = None", PROPOSED),
-    Mutation(PROPOSALS, "if len(no) >= _MOST_REJECTED:", "if False:", PROPOSED),
-    Mutation(PROPOSALS, "        if apart is not None:\n", "        if False:\n", PROPOSED),
-    Mutation(PROPOSALS, "for one in known) >= MOST_PROPOSED:", "for one in known) < 0:", PROPOSED),
+    Mutation(PROPOSALS, "= _staleness(ledger.rows(), proposal)", "= None", PROPOSED),
+    Mutation(PROPOSALS, "if len(rejections) >= _MAX_REJECTIONS:", "if False:", PROPOSED),
+    Mutation(PROPOSALS, "if frozenset((first, second)) in apart:", "if False:", PROPOSED),
+    Mutation(PROPOSALS, ">= MOST_PROPOSED:", "< 0:", PROPOSED),
     Mutation(
         PROPOSALS, ("waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]"), "waiting[:0]", PROPOSED
     ),

@@ -1,17 +1,16 @@
-"""What you did last: the act that bare `undo` takes back.
+"""Your newest act: the one that bare `undo` takes back.
 
-Invariant: an act is all that one command appended, by its transaction id, and only yours are looked
-at: what an agent, another machine or an automatic adoption did is passed over. An act and the one
-that took it back are both gone, so each `undo` goes further back; the undo of anything else is an
-act like others. An act that bare `undo` cannot take back is named and never passed over for an
-older one.
+Invariant: an act is all that one command appended, by its transaction id. Only your acts are looked
+at, not those of agents, other machines or automatic adoptions. An act and the one that took it back
+are both gone, so each `undo` goes further back; the undo of anything else is an act like others. An
+act that bare `undo` cannot take back is named, and no older one is taken back instead of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from reflector import authorship
 from reflector.changes.undo import CHANGING, NothingToUndo, undone
@@ -23,9 +22,15 @@ from reflector.ledger.store import Ledger
 #: The actor of bullets that a file brings, by a command or at the first look at a project's
 #: playbook.json.
 IMPORT: Final = "import"
-#: What a command cannot take back without being told which one.
+#: The types of acts that you have to name to take them back.
 _IMPORTS: Final = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
-_FINAL: Final = frozenset({ev.EVENT_REDACTED, ev.CHANGE_REJECTED, ev.TRIAL_OPENED, ev.TRIAL_CLOSED})
+#: The types of acts that stay, in words.
+_FINAL: Final = {
+    ev.EVENT_REDACTED: "a redaction",
+    ev.CHANGE_REJECTED: "the rejection of a proposal",
+    ev.TRIAL_OPENED: "the start of a trial",
+    ev.TRIAL_CLOSED: "the end of a trial",
+}
 #: The types of events that take another one back, if they point to one.
 _UNDOING: Final = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
 _READ: Final = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
@@ -38,7 +43,7 @@ _VERDICTS: Final = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER 
 
 
 class NotByItself(NothingToUndo):
-    """Your newest act is one that has to be named; the text shows the command."""
+    """Your newest act has to be named; the text shows the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,54 +57,66 @@ class Act:
 
 
 def newest(ledger: Ledger) -> Act:
-    """Return the newest act of this user that stands.
+    """Return your newest act that was not taken back.
 
-    Raises NothingToUndo if there is none, and NotByItself for an import, an adoption or an act that
+    Raises: NothingToUndo if there is none; NotByItself for an import, an adoption or an act that
     stays.
     """
-    yours, parts = _yours(ledger)
-    named = {event.event_id: event for event in yours} | parts
-    named |= {tag_id: event for event in yours if (tag_id := _tag_id(event)) is not None}
-    gone = undone(ledger)
-    standing = [event for event in yours if _stands(event, named, gone)]
+    acts = _your_acts(ledger)
+    undone_at = undone(ledger)
+    standing = [event for event in acts.events if _stands(event, acts.by_id, undone_at)]
     if not standing:
         raise NothingToUndo(_NOTHING if authorship.is_possible() else _NO_HOME)
     last = standing[-1]
     if last.type in _FINAL or _is_import(last):
         raise NotByItself(_refusal(last, standing))
-    command = [event for event in standing if _command(event) == _command(last)]
-    changes = [event for event in command if event.type in CHANGING]
-    return Act(
-        changes, [_evidence(ledger, event) for event in command if event.type not in CHANGING]
-    )
+    changes: list[Event] = []
+    evidence: list[Event] = []
+    for event in standing:
+        if _command(event) != _command(last):
+            continue
+        if event.type in CHANGING:
+            changes.append(event)
+        else:
+            evidence.append(_evidence_of(ledger, event))
+    return Act(changes, evidence)
 
 
-def _yours(ledger: Ledger) -> tuple[list[Event], dict[str, Event]]:
-    """Return the events of your acts, in order, and the verdict that a retraction is a part of, by
-    the retraction's id.
+class _YourActs(NamedTuple):
+    """The events of your acts, in order; and each by its id, the id of the tag that it gave, and
+    the ids of the retractions that are a part of it.
+    """
 
-    A verdict by hand is the completion of its reflection. What it takes out of the count is a part
-    of it.
+    events: Sequence[Event]
+    by_id: Mapping[str, Event]
+
+
+def _your_acts(ledger: Ledger) -> _YourActs:
+    """Return your acts. A verdict by hand is the completion of its reflection, and the retractions
+    of that reflection are a part of it.
     """
     with ledger.asking() as sql:
         verdicts = events_where(sql, _VERDICTS, ev.HUMAN)
     events = sorted([*ledger.events(types=_READ), *verdicts], key=lambda event: event.position)
-    # Older versions wrote no transaction id. In a file of your own, what a person did then was done
-    # by you.
-    first_signed = next(
-        (event.position for event in events if tx_of(event.meta) is not None), ev.MAX_INT
-    )
-    of_reflection = {event.reflection_id: event for event in verdicts}
+    # Older versions wrote no transaction id. In a file of your own, a person's acts of then are
+    # yours.
+    signed = (event.position for event in events if tx_of(event.meta) is not None)
+    first_signed = next(signed, ev.MAX_INT)
+    verdict_of = {event.reflection_id: event for event in verdicts}
     acts: list[Event] = []
-    parts: dict[str, Event] = {}
+    by_id: dict[str, Event] = {}
     for event in events:
-        if not (_is_signed(event) or (event.position < first_signed and _is_unsigned(event))):
+        is_old_act = event.position < first_signed and _is_unsigned(event)
+        if not _is_signed(event) and not is_old_act:
             continue
-        if event.type == ev.EVIDENCE_RETRACTED and event.reflection_id in of_reflection:
-            parts[event.event_id] = of_reflection[event.reflection_id]
+        if event.type == ev.EVIDENCE_RETRACTED and event.reflection_id in verdict_of:
+            by_id[event.event_id] = verdict_of[event.reflection_id]
         else:
             acts.append(event)
-    return acts, parts
+            by_id[event.event_id] = event
+            if tag_id := _tag_id(event):
+                by_id[tag_id] = event
+    return _YourActs(acts, by_id)
 
 
 def _is_signed(event: Event) -> bool:
@@ -108,7 +125,8 @@ def _is_signed(event: Event) -> bool:
     """
     is_own_kind = event.actor in (ev.HUMAN, IMPORT) or event.type == ev.LEDGER_MERGED
     tx = tx_of(event.meta)
-    return is_own_kind and MERGED not in event.meta and tx is not None and authorship.is_own(tx)
+    is_from_here = is_own_kind and MERGED not in event.meta
+    return is_from_here and tx is not None and authorship.is_own(tx)
 
 
 def _is_unsigned(event: Event) -> bool:
@@ -123,34 +141,35 @@ def _is_import(event: Event) -> bool:
 
 
 def _command(event: Event) -> str:
-    """Return what the events of one command have in common; those of older versions have one
-    time.
-    """
+    """Return the transaction id of an event's command; the time of an event of older versions."""
     return tx_of(event.meta) or event.recorded_at
 
 
-def _stands(event: Event, yours: Mapping[str, Event], gone: Mapping[str, int]) -> bool:
+def _stands(event: Event, acts: Mapping[str, Event], undone_at: Mapping[str, int]) -> bool:
     """Return whether an act was not taken back and takes back none of yours that bare `undo` can
     take back.
     """
-    if event.event_id in gone or _tag_id(event) in gone:
+    if event.event_id in undone_at or _tag_id(event) in undone_at:
         return False
     is_undo = False
-    while (target := _taken_back(event, yours)) is not None:
-        is_undo, event = not is_undo, target
+    target = _taken_back(event, acts)
+    while target is not None:
+        is_undo = not is_undo
+        target = _taken_back(target, acts)
     return not is_undo
 
 
-def _taken_back(event: Event, yours: Mapping[str, Event]) -> Event | None:
+def _taken_back(event: Event, acts: Mapping[str, Event]) -> Event | None:
     """Return your act that an event takes back, if bare `undo` could take it back; else None."""
     if event.type not in _UNDOING or event.target_id is None:
         # a verdict points to the part of the session that was judged, a redaction to what it erased
         return None
-    target = yours.get(event.target_id)
+    target = acts.get(event.target_id)
     # A forged ledger may hold a circle.
     if target is None or target.position >= event.position:
         return None
-    return None if _is_import(target) or target.type in _FINAL else target
+    is_out_of_reach = _is_import(target) or target.type in _FINAL
+    return None if is_out_of_reach else target
 
 
 def _tag_id(event: Event) -> str | None:
@@ -160,8 +179,8 @@ def _tag_id(event: Event) -> str | None:
     return identity(ev.BULLET_TAGGED, event.reflection_id or "", 0)
 
 
-def _evidence(ledger: Ledger, act: Event) -> Event:
-    """Return the event that is retracted or adopted again to take an act back."""
+def _evidence_of(ledger: Ledger, act: Event) -> Event:
+    """Return the event to retract or to adopt again to take an act back."""
     tag = ledger.event(_tag_id(act) or "")
     return act if tag is None else tag
 
@@ -169,23 +188,17 @@ def _evidence(ledger: Ledger, act: Event) -> Event:
 def _refusal(act: Event, standing: Sequence[Event]) -> str:
     """Return why bare `undo` takes back nothing, with the command that does."""
     if _is_import(act):
-        same = [event.position for event in standing if _command(event) == _command(act)]
-        markers = [
-            event.position
-            for event in standing
-            if event.position in same and event.type in _IMPORTS
-        ]
-        where = str(markers[-1]) if markers else f"{same[0]}..{same[-1]}"
+        command = [event for event in standing if _command(event) == _command(act)]
+        imports = [event for event in command if event.type in _IMPORTS]
+        positions = f"{command[0].position}..{command[-1].position}"
+        if imports:
+            positions = str(imports[-1].position)
         return (
             f"your newest act is the import at position {act.position}; take it back with "
-            f"`reflector undo {where}`"
+            f"`reflector undo {positions}`"
         )
-    names = {
-        ev.EVENT_REDACTED: "a redaction",
-        ev.CHANGE_REJECTED: "the rejection of a proposal",
-        ev.TRIAL_OPENED: "the start of a trial",
-        ev.TRIAL_CLOSED: "the end of a trial",
-    }
-    older = [event for event in standing if event.type not in _FINAL and not _is_import(event)]
-    way = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
-    return f"your newest act is {names[act.type]}, at position {act.position}, which stays{way}"
+    own_changes = [event for event in standing if not _is_import(event)]
+    older = [event for event in own_changes if event.type not in _FINAL]
+    way_out = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
+    act_words = _FINAL[act.type]
+    return f"your newest act is {act_words}, at position {act.position}, which stays{way_out}"

@@ -1,10 +1,8 @@
-"""Changes of the playbook: what each would do, why it cannot be made, made at once, and what takes
-it back.
+"""Changes of the playbook: what each would do, why it cannot be made, and all made at once.
 
-Invariant: the inverse of a change, applied after it, gives the live bullets and counters that were
-before it. Changes that are made together are one append, so all of them are made or none is. A
+Invariant: changes that are made together are one append, so all of them are made or none is. A
 change has the same event whoever makes it: a person's command, an edit of playbook.json, git, or
-the approval of a proposal.
+the approval of a proposal. `playbook.change.KINDS` describes the kinds.
 """
 
 from __future__ import annotations
@@ -14,30 +12,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from reflector.events.bullets import MOST_SOURCES, TYPE_OF
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.admissible import MAX_COUNT, hidden_fault, text_fault
-from reflector.playbook.change import SETS, Change
+from reflector.playbook.admissible import hidden_fault, text_fault
+from reflector.playbook.change import KINDS, Change, sources_of
 from reflector.playbook.names import SECTIONS, Names
 from reflector.text.secrets import secret_kinds as secrets_in
 
 if TYPE_CHECKING:
-    from reflector.events.state import Entry
     from reflector.playbook.bullet import Bullet
 
-#: Why a bullet is removed, where nobody gives a reason.
+#: Why a bullet is removed if you give no reason.
 DELETED: Final = "deleted"
+_MAX_REMOVAL_REASON: Final = 200
 #: How often a name is chosen again that another process gave out meanwhile.
-_TRIES = 100
+_TRIES: Final = 100
 
 Rows = Mapping[str, BulletRow]
 
 
 class BulletRefused(ValueError):
-    """A change that cannot be made; the text says why and what to do."""
+    """A change that cannot be made; the text gives the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +42,40 @@ class Step:
     """A change, with the name that a new bullet gets, and the live bullets that it is about before
     and after it.
 
-    position, event_id  of its event; None where it was not made
-    inverse             the changes that take it back
+    position, event_id  of its event; None if it was not made
     """
 
     change: Change
     before: tuple[Bullet, ...]
     after: tuple[Bullet, ...]
-    inverse: tuple[Change, ...]
     position: int | None = None
     event_id: str | None = None
 
     @property
     def name(self) -> str:
-        """The name of the bullet that it makes or changes."""
+        """The name of the bullet that the change makes or changes."""
         return self.change.name or ""
 
     @property
     def lines(self) -> list[str]:
-        """The bullets before (`-`) and after (`+`), one a line; what comes alone has no sign."""
+        """The bullets before (`-`) and after (`+`), one a line; new bullets alone have no sign."""
         if not self.before:
             return [bullet.line for bullet in self.after]
-        where = len({bullet.section for bullet in (*self.before, *self.after)}) > 1
-        return [
-            f"{sign} {bullet.line}{f' ({SECTIONS[bullet.section]})' if where else ''}"
-            for sign, bullets in (("-", self.before), ("+", self.after))
-            for bullet in bullets
-        ]
+        sections = {bullet.section for bullet in (*self.before, *self.after)}
+        lines = []
+        for sign, bullets in (("-", self.before), ("+", self.after)):
+            for bullet in bullets:
+                place = f" ({SECTIONS[bullet.section]})" if len(sections) > 1 else ""
+                lines.append(f"{sign} {bullet.line}{place}")
+        return lines
 
 
 def fault(rows: Sequence[BulletRow], change: Change) -> str | None:
-    """Return why a change cannot be made of these bullets, with the way out; None where it can."""
+    """Return why a change cannot be made of these bullets, with the way out; None if it can."""
     return _fault({row.name: row for row in rows}, change)
 
 
-def planned(
+def plan_changes(
     ledger: Ledger,
     changes: Sequence[Change],
     *,
@@ -87,43 +83,50 @@ def planned(
     names: Sequence[str] = (),
     again: bool = False,
 ) -> list[Step]:
-    """Return what changes of a ledger's bullets would do, one after the other.
+    """Return the steps that changes of a ledger's bullets would be, one after the other.
 
     first  the lowest number of a new name, which is none of `names`
-    again  the changes bring back what was there, so their texts are not looked at
-    Raises BulletRefused for the first one that cannot be made, LedgerError.
+    again  whether the changes bring back earlier texts, which are not checked again
+
+    Raises: BulletRefused for the first change that cannot be made, LedgerError.
     """
-    state = {row.name: row for row in ledger.rows()}
-    known = Names([*state, *names], first)
+    rows: Rows = {row.name: row for row in ledger.rows()}
+    taken_names = Names([*rows, *names], first)
     steps: list[Step] = []
-    for change in changes:
-        change = replace(change, text=change.text.strip()) if change.text else change
-        if change.kind == "recount" and change.name is None and steps:
-            change = replace(change, name=steps[-1].change.name)
-        row = state.get(change.name or "")
-        if again and change.kind == "recount" and row is not None and change.is_so(row.bullet):
+    for incomplete_change in changes:
+        change = _completed(incomplete_change, steps)
+        if again and _is_counted_so(rows, change):
             continue
-        if what := _fault(state, change, again=again):
-            raise BulletRefused(
-                f"{change.line}: {what}" if len(changes) > 1 else f"{what}; nothing was changed"
-            )
-        if change.kind in ("add", "merge"):
-            change = replace(change, name=known.next(change.section or ""))
-        after = _after(state, change)
-        if change.kind == "merge":
-            helpful, harmful = Past(ledger).together(change.names)
-            after[change.name or ""] = replace(
-                after[change.name or ""], helpful=helpful, harmful=harmful
-            )
-        touched = [row.name for row in after.values() if state.get(row.name) != row]
-        steps.append(
-            Step(change, _live(state, touched), _live(after, touched), _inverse(state, change))
-        )
-        state = after
+        if refusal := _fault(rows, change, again=again):
+            is_alone = len(changes) == 1
+            refusal = f"{refusal}; nothing was changed" if is_alone else f"{change.line}: {refusal}"
+            raise BulletRefused(refusal)
+        if KINDS[change.kind].makes_bullet:
+            change = replace(change, name=taken_names.next(change.section or ""))
+        rows_after = _rows_after(ledger, rows, change)
+        touched = [row.name for row in rows_after.values() if rows.get(row.name) != row]
+        steps.append(Step(change, _live(rows, touched), _live(rows_after, touched)))
+        rows = rows_after
     return steps
 
 
-def apply(
+def _completed(change: Change, steps: Sequence[Step]) -> Change:
+    """Return a change with a trimmed text; one without a name is about the bullet of the step
+    before.
+    """
+    if change.text:
+        change = replace(change, text=change.text.strip())
+    if steps and change.name is None and not KINDS[change.kind].makes_bullet:
+        return replace(change, name=steps[-1].name)
+    return change
+
+
+def _is_counted_so(rows: Rows, change: Change) -> bool:
+    row = rows.get(change.name or "")
+    return row is not None and KINDS[change.kind].is_count and change.is_so(row)
+
+
+def apply_changes(
     ledger: Ledger,
     changes: Sequence[Change],
     *,
@@ -137,209 +140,129 @@ def apply(
     lead: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
     tx: str | None = None,
 ) -> list[Step]:
-    """Make changes, all or none. The playbook's lock must be held. Raises BulletRefused,
-    LedgerError.
+    """Make changes, all or none, and return their steps. The playbook's lock must be held.
 
-    target  the event that they follow from: a proposal, or by the name of each bullet the change
-            that they undo
-    baselines  by the name of each bullet, what counts again where a count set by hand is undone
-    origin  where new bullets come from; `reason` says why bullets are removed
-    again   as for `planned`
-    lead    returns the events that they follow, for the same append
-    tx      the transaction id of a command that appends more than these
+    target     the event that they follow from: a proposal, or by the name of each bullet the
+               change that they undo
+    baselines  by the name of each bullet, what counts again if a count set by hand is undone
+    origin     where new bullets come from
+    reason     why bullets are removed
+    again      as for `plan_changes`
+    lead       returns the events that they follow, for the same append
+    tx         the transaction id of a command that appends more than these
+
+    Raises: BulletRefused, LedgerError.
     """
-    taken: list[str] = []
-    tx = tx or ledger.draw()
+    names_meanwhile: list[str] = []
+    transaction = tx or ledger.draw()
     for _ in range(_TRIES):
-        steps = planned(ledger, changes, first=first, names=taken, again=again)
-        events = [
-            bullet_event(
+        steps = plan_changes(ledger, changes, first=first, names=names_meanwhile, again=again)
+        events: list[NewEvent] = []
+        for index, step in enumerate(steps):
+            is_count = KINDS[step.change.kind].is_count
+            event = bullet_event(
                 step.change,
-                tx,
+                transaction,
                 index,
                 actor=actor,
                 origin=origin,
                 reason=reason,
                 target=_target(step.change, target),
-                more=(baselines or {}).get(step.name) if step.change.kind == "recount" else None,
+                more=baselines.get(step.name) if baselines and is_count else None,
             )
-            for index, step in enumerate(steps)
-        ]
+            events.append(event)
         leading = lead(steps)
         try:
-            appended = ledger.append([*leading, *events], tx=tx)[len(leading) :]
+            places = ledger.append([*leading, *events], tx=transaction)[len(leading) :]
         except Conflict as conflict:
-            # A name that was given out meanwhile.
-            taken += [
+            names_meanwhile += [
                 str(event.data["name"]) for event in events if event.event_id == conflict.event_id
             ]
             continue
         return [
-            replace(step, position=at.position, event_id=at.event_id)
-            for step, at in zip(steps, appended, strict=True)
+            replace(step, position=place.position, event_id=place.event_id)
+            for step, place in zip(steps, places, strict=True)
         ]
     raise BulletRefused("other processes change the same bullets all the time; try again")
 
 
 def _target(change: Change, target: str | Mapping[str, str] | None) -> str | None:
+    """Return the event that a change follows from: that of its bullet, else the first one."""
     if not isinstance(target, Mapping):
         return target
-    named = (target[name] for name in (change.name or "", *change.names) if name in target)
-    return next(named, next(iter(target.values()), None))
+    for name in (change.name or "", *change.names):
+        if name in target:
+            return target[name]
+    return next(iter(target.values()), None)
 
 
 def _fault(rows: Rows, change: Change, *, again: bool = False) -> str | None:
-    if (
-        what := _sources_fault(rows, change.names)
-        if change.kind == "merge"
-        else _named_fault(rows, change)
-    ):
-        return what
-    if change.kind in ("add", "merge", "move") and change.section not in SECTIONS:
+    kind = KINDS[change.kind]
+    if refusal := kind.refusal(rows, change):
+        return refusal
+    if "section" in kind.fields and change.section not in SECTIONS:
         return f"{change.section!r} is not a section; the sections are {', '.join(SECTIONS)}"
-    if again or change.kind not in ("add", "revise", "merge", "restore"):
+    return None if again else _text_fault(rows, change)
+
+
+def _text_fault(rows: Rows, change: Change) -> str | None:
+    """Return why the text that a change puts into the playbook cannot be there."""
+    kind = KINDS[change.kind]
+    if "text" in kind.fields:
+        text = change.text or ""
+        if refusal := advice_fault(text):
+            return refusal
+    elif kind.status == "live":
+        text = rows[change.name or ""].text
+    else:
         return None
-    text = rows[change.name or ""].text if change.kind == "restore" else change.text or ""
-    if change.kind != "restore" and (what := advice_fault(text)):
-        return what
-    same = next(
-        (row.name for row in rows.values() if row.status == "live" and row.text == text), None
-    )
-    return (
-        f"{same} says exactly this already"
-        if same is not None and same not in change.names
-        else None
-    )
-
-
-def _sources_fault(rows: Rows, names: Sequence[str]) -> str | None:
-    if not names or len(set(names)) != len(names):
-        return "a merge is of different bullets, or of one and a new text for it"
-    if len(names) > MOST_SOURCES:
-        return f"a merge is of at most {MOST_SOURCES} bullets, these are {len(names)}"
-    return next((what for name in names if (what := gone(rows, name))), None)
-
-
-def _named_fault(rows: Rows, change: Change) -> str | None:
-    """Why a change of the bullet that it names cannot be made."""
-    if change.kind == "add":
+    live = (row for row in rows.values() if row.status == "live")
+    same_name = next((row.name for row in live if row.text == text), None)
+    if same_name is None or same_name in change.names:
         return None
-    name = change.name or ""
-    row = rows.get(name)
-    if change.kind == "restore" and row is not None and row.status != "merged":
-        return f"{name} is in the playbook" if row.status == "live" else None
-    if row is None or row.status != "live":
-        return gone(rows, name)
-    if change.kind == "move" and row.section == change.section:
-        return f"{name} is in {SECTIONS[row.section]} already"
-    if change.kind == "unmerge" and not _sources(rows, name):
-        return f"{name} is not made of other bullets; see `reflector show {name}`"
-    if change.kind == "recount":
-        counters = (change.helpful, change.harmful)
-        if not all(value is not None and 0 <= value <= MAX_COUNT for value in counters):
-            return f"counters are whole numbers from 0 to {MAX_COUNT:,}"
-        if counters == (row.helpful, row.harmful):
-            return f"{name} is at {row.helpful}/{row.harmful} already"
-    return None
+    return f"{same_name} says exactly this already"
 
 
-def gone(rows: Rows, name: str) -> str | None:
-    """Return why a bullet is not live, with the way out; None where it is."""
-    row = rows.get(name)
-    if row is None:
-        return f"no bullet is or was called {name!r}; see `reflector list --all`"
-    if row.status == "live":
-        return None
-    if row.status == "watched":
-        return (
-            f"{name} is only watched; `reflector import FILE` makes the lines of its file the "
-            "playbook's"
-        )
-    if row.status == "merged":
-        into = row.removed_into
-        return (
-            f"{name} was merged into {into}; change that one, or take the merge back with "
-            f"`reflector undo {into}`"
-        )
-    into = f" into {row.removed_into}" if row.removed_into else ""
-    return f"{name} was removed ({row.reason}{into}); bring it back with `reflector undo {name}`"
-
-
-def _sources(rows: Rows, name: str) -> list[BulletRow]:
-    return [row for row in rows.values() if row.status == "merged" and row.removed_into == name]
-
-
-def _after(rows: Rows, change: Change) -> dict[str, BulletRow]:
+def _rows_after(ledger: Ledger, rows: Rows, change: Change) -> dict[str, BulletRow]:
     """Return the bullets after a change that can be made."""
-    after, name = dict(rows), change.name or ""
-    if change.kind in ("add", "merge"):
-        counters = (change.helpful or 0, change.harmful or 0)
-        after[name] = BulletRow(name, change.section or "", change.text or "", *counters)
-        return after | {
-            source: replace(rows[source], status="merged", removed_into=name)
-            for source in change.names
-        }
-    if change.kind in SETS:
-        return after | {name: replace(rows[name], **change.values)}
-    if change.kind != "restore":
-        after[name] = replace(rows[name], status="watched" if change.kind == "watch" else "removed")
-    back = (
-        [rows[name]]
-        if change.kind == "restore"
-        else _sources(rows, name)
-        if change.kind == "unmerge"
-        else []
-    )
-    return after | {
-        row.name: replace(row, status="live", reason=None, removed_into=None) for row in back
-    }
-
-
-def _inverse(rows: Rows, change: Change) -> tuple[Change, ...]:
-    """Return the changes that take back one that can be made of these bullets."""
+    kind = KINDS[change.kind]
     name = change.name or ""
-    if change.kind in ("add", "restore"):
-        return (Change("remove", name),)
-    if change.kind == "merge":
-        return (Change("unmerge", name),)
-    row = rows[name]
-    if change.kind in SETS:
-        return (change.back_to(row.bullet),)
-    if change.kind == "unmerge":
-        return merged_again(
-            row, [one.name for one in _sources(rows, name)], (row.helpful, row.harmful)
-        )
-    return (Change("restore", name),)
-
-
-def merged_again(
-    merged: BulletRow | Entry, sources: Sequence[str], counters: tuple[int, int]
-) -> tuple[Change, ...]:
-    """Return the changes that merge the sources of a merge that was undone: the bullet that it had
-    made is one of them now, because what was counted for it counts for it alone. Its counters are
-    set where somebody had set them.
-    """
-    return (
-        Change("restore", merged.name),
-        Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
-        Change("recount", helpful=counters[0], harmful=counters[1]),
-    )
+    rows_after = dict(rows)
+    if kind.makes_bullet:
+        helpful = change.helpful or 0
+        harmful = change.harmful or 0
+        if change.names:
+            helpful, harmful = Past(ledger).together(change.names)
+        section = change.section or ""
+        rows_after[name] = BulletRow(name, section, change.text or "", helpful, harmful)
+        for source in change.names:
+            rows_after[source] = replace(rows[source], status="merged", removed_into=name)
+        return rows_after
+    rows_after[name] = replace(rows[name], **change.values, status=kind.status or rows[name].status)
+    live_again = sources_of(rows, name) if change.kind == "unmerge" else []
+    if kind.status == "live":
+        live_again = [name]
+    for live_name in live_again:
+        row = rows[live_name]
+        rows_after[live_name] = replace(row, status="live", reason=None, removed_into=None)
+    return rows_after
 
 
 def _live(rows: Rows, names: Sequence[str]) -> tuple[Bullet, ...]:
-    return tuple(
-        rows[name].bullet for name in names if name in rows and rows[name].status == "live"
-    )
+    present = [rows[name] for name in names if name in rows]
+    return tuple(row.bullet for row in present if row.status == "live")
 
 
 def advice_fault(text: str) -> str | None:
-    """Return why a text cannot become advice, None where it can: the rule for every new text."""
-    if (what := text_fault(text) or hidden_fault(text)) or not (kinds := secrets_in(text)):
-        return what
-    return (
-        f"the text holds what looks like a secret ({', '.join(kinds)}); say where it is kept "
-        "instead of what it is"
-    )
+    """Return why a text cannot become advice, None if it can: the rule for every new text."""
+    if refusal := text_fault(text) or hidden_fault(text):
+        return refusal
+    if secrets := secrets_in(text):
+        return (
+            f"the text holds what looks like a secret ({', '.join(secrets)}); say where it is "
+            "kept instead of what it is"
+        )
+    return None
 
 
 def bullet_event(
@@ -354,40 +277,38 @@ def bullet_event(
 ) -> NewEvent:
     """Return the event of a change that has its name.
 
-    place   what the event's identity is made of, besides its type: a command's transaction id and
-            the change's index in it, or what a file says
-    origin  where a new bullet comes from; `reason` and `into` say why one is removed, and for which
-            one
+    place   the parts of the event's identity besides its type: a command's transaction id and the
+            change's index in it, or the content of a file
+    origin  where a new bullet comes from
+    reason  why a bullet is removed
+    into    the bullet for which it is removed
     target  the event that it follows from: a proposal, or the change that it undoes
-    more    what its data says besides
+    more    further fields of its data
     """
-    type_ = TYPE_OF[change.kind]
-    data: dict[str, object] = {"name": change.name, **change.values, **(more or {})}
-    if change.kind in ("add", "merge"):
-        data |= {"section": change.section, "text": change.text}
+    kind = KINDS[change.kind]
+    data: dict[str, object] = {"name": change.name, **change.values, **kind.event_facts}
+    data |= more or {}
     if change.kind == "add":
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
     elif change.kind == "merge":
         data["sources"] = list(change.names)
-    elif change.kind == "watch":
-        data["watched"] = True
     elif change.kind == "remove":
-        data |= {"reason": "".join(filter(str.isprintable, reason or DELETED))[:200], "into": into}
-    return NewEvent(type_, identity(type_, *place), data, actor=actor, target_id=target)
+        printable = "".join(filter(str.isprintable, reason or DELETED))
+        data |= {"reason": printable[:_MAX_REMOVAL_REASON], "into": into}
+    event_id = identity(kind.event, *place)
+    return NewEvent(kind.event, event_id, data, actor=actor, target_id=target)
 
 
 def of_file(digest: str, position: int, change: Change) -> tuple[str | int, ...]:
-    """Return what identifies the event of a change that a file asks for, so that each machine that
-    git brings the file to appends the same one: its content, the position of the playbook that was
-    edited, and the change.
+    """Return the identity of the event of a change that a file asks for: the file's content, the
+    position of the playbook that was edited, and the change. Each machine that git brings the file
+    to appends the same event.
     """
     return digest, position, json.dumps(change.to_data(), sort_keys=True)
 
 
 def of_new(bullet: Change) -> tuple[str | int, ...]:
-    """Return what identifies the event of a bullet that a file brings: its name, section and
-    text.
-    """
+    """Return the identity of the event of a bullet that a file brings: name, section, text."""
     return bullet.name or "", bullet.section or "", bullet.text or ""
 
 

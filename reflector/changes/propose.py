@@ -1,10 +1,10 @@
-"""Changes that somebody proposes, and what becomes of them.
+"""Proposed changes of the playbook, and the decisions on them.
 
 Invariant: a proposal changes no playbook. It is an event of its own, and ends once: an approval
-appends the events of its change behind itself, a rejection says why, and one that can no longer be
-applied, or that waited behind too many others, falls away with the reason, until it can be applied
-again. The same change proposed again gets the decision, and no person is asked twice. What the
-playbook told is not learned from it: a text that it says, or said, is refused.
+appends the events of its change behind itself, a rejection has a reason, and one that can no longer
+be applied, or that waited behind too many others, falls away with the reason, until it can be
+applied again. The same change proposed again gets the decision, and you are not asked twice. The
+playbook's own advice is not learned from it: a text that a bullet has or had is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hashlib import sha256
 from itertools import combinations
 from typing import Any, Final, Literal
 
-from reflector.changes.apply import BulletRefused, Step, apply, fault, gone
+from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_ledger
@@ -27,39 +27,42 @@ from reflector.events.state import REDACTED
 from reflector.ledger.errors import Conflict
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import same_words
-from reflector.playbook.change import Change
+from reflector.playbook.change import Change, why_not_live
 from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected", "kept", "stale", "expired"]
 _MAX_REASON: Final = 1_000
 #: Characters of a proposed text: advice that is longer takes the place of other advice.
 MOST_TEXT: Final = 500
-#: So many proposals wait; one more makes the oldest expire.
+#: The number of proposals that wait; one more makes the oldest expire.
 MOST_WAITING: Final = 20
-#: An agent in a loop must not fill the ledger: so many proposals of agents within a day.
+#: The number of agents' proposals within a day: an agent in a loop must not fill the ledger.
 MOST_PROPOSED: Final = 100
-#: Nor the playbook, where no person is asked: so many bullets within a day; what is more waits for
-#: a person.
+#: The number of bullets within a day that agents add without asking you: nor the playbook.
 MOST_ACCEPTED: Final = 20
-#: After so many rejections of a text nobody is asked about it again.
-_MOST_REJECTED: Final = 2
-#: Who ends a proposal that nobody decides on.
+#: After this number of rejections of a text you are not asked about it again.
+_MAX_REJECTIONS: Final = 2
+_MAX_REMOVAL_REASON: Final = 200
+#: The actor that ends a proposal on which nobody decides.
 _ACTOR: Final = "reflector"
 _TYPES: Final = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
 _DECISIONS: Final = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
-#: The decisions on a proposal of an earlier version.
+#: The decisions on a proposal of an earlier version, if there is no other one.
 _EARLIER_DECISIONS: Final = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
+#: The states in which a proposal answers the same change proposed again.
+_DECIDED_STATES: Final = ("waiting", "rejected", "kept")
 
 
 class ProposalRefused(BulletRefused):
-    """A proposal that cannot be made or decided; the text says why and what to do."""
+    """A proposal that cannot be made or decided; the text gives the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Words that speak for a change, and who said them: person, agent or tool.
+    """Words that speak for a change, and whose they are: person, agent or tool.
 
-    session  the session in which they were said, `window` the id of the event that recorded it
+    session  the session of the words
+    window   the id of the event that recorded it
     """
 
     text: str
@@ -70,17 +73,17 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A proposed change and what became of it.
+    """A proposed change and the decision on it.
 
-    origin  human, agent, rules, model, import or machine, `trust` who wrote its words: the least of
-            its sources
-    basis   the digests of the texts that it was made for, by the bullet's name
-    target  the lesson that it is made of, or the approval that it would take back
-    name    the bullet that its change made or changed, once it is approved; `approval` the id of
-            that event
-    why     why it was rejected or fell away; `edited` says whether a person approved it with
-            another text
-    undone_at  the position at which what it changed was undone, where somebody looked for it
+    origin     human, agent, rules, model, import or machine
+    trust      whose words it has: the least trusted of its sources
+    basis      the digests of the texts that it was made for, by the bullet's name
+    target     the lesson that it is made of, or the approval that it would take back
+    name       the bullet that its change made or changed, once it is approved
+    approval   the id of the approval
+    why        why it was rejected or fell away
+    edited     whether you approved it with another text
+    undone_at  the position at which its change was undone, if the caller looked for it
     """
 
     id: str
@@ -115,67 +118,74 @@ def propose(
     lesson: str | None = None,
     first: Sequence[NewEvent] = (),
 ) -> Proposal:
-    """Record a proposal, once; the same change again returns what became of it.
+    """Record a proposal, once, and return it; the same change again returns the earlier one with
+    its decision. The playbook's lock must be held.
 
     lesson  the id of the lesson that it is made of
     first   events that the same transaction records before the proposal, if there is a new one
-    The playbook's lock must be held. Raises ProposalRefused, LedgerError.
+
+    Raises: ProposalRefused, LedgerError.
     """
     change = replace(change, text=change.text.strip()) if change.text else change
     rows = ledger.rows()
-    known, _ = sweep(ledger)
-    before = [one for one in known if one.change == change]
-    what = fault(rows, change)
-    if before and before[-1].state in (
-        "waiting",
-        "rejected",
-        "kept",
-        *(["approved"] if what else []),
-    ):
-        return before[-1]
-    if what := what or _unwanted(ledger, rows, change, known, origin):
-        raise ProposalRefused(f"{what}; nothing was proposed")
+    known, _ = sweep_proposals(ledger)
+    same = [proposal for proposal in known if proposal.change == change]
+    refusal = fault(rows, change)
+    if same and _answers(same[-1], refusal):
+        return same[-1]
+    refusal = refusal or _unwanted(ledger, rows, change, known, origin)
+    if refusal:
+        raise ProposalRefused(f"{refusal}; nothing was proposed")
     data = {
         "change": change.to_data(),
         "origin": origin,
-        # A model's words are a person's wish where it quotes one sentence of theirs, whatever else
-        # speaks for them.
-        "trust": trust
-        if origin == "model"
-        else max((trust, *(one.by for one in evidence)), key=TRUSTS.index),
+        "trust": _least_trust(trust, origin, evidence),
         "reason": quote(reason, _MAX_REASON),
-        "evidence": [_quoted(one) for one in evidence[:MOST_QUOTES]],
-        "basis": [
-            {"name": one.name, "digest": _digest(one.text)}
-            for one in rows
-            if one.name in change.about
-        ],
+        "evidence": [_quote_data(quoted) for quoted in evidence[:MOST_QUOTES]],
+        "basis": _basis(rows, change),
     }
-    event_id = identity(
-        ev.CHANGE_PROPOSED, json.dumps(change.to_data(), sort_keys=True), len(before)
-    )
+    change_key = json.dumps(change.to_data(), sort_keys=True)
+    event_id = identity(ev.CHANGE_PROPOSED, change_key, len(same))
     event = NewEvent(ev.CHANGE_PROPOSED, event_id, data, actor, target_id=lesson)
-    waiting = [one for one in known if one.state == "waiting"]
+    waiting = [proposal for proposal in known if proposal.state == "waiting"]
+    surplus = waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]
     with suppress(Conflict):  # the same change, proposed for another reason a moment ago
-        ledger.append(
-            [
-                *first,
-                event,
-                *(_expiry(one) for one in waiting[: max(0, len(waiting) + 1 - MOST_WAITING)]),
-            ]
-        )
+        ledger.append([*first, event, *(_expiry(proposal) for proposal in surplus)])
     recorded = ledger.event(event.event_id)
-    found = _read(recorded, None) if recorded is not None else None
-    if found is None:
+    proposal = _read_proposal(recorded, None) if recorded is not None else None
+    if proposal is None:
         raise ProposalRefused(
             "this was proposed before, and its text was erased from the ledger since"
         )
-    return found
+    return proposal
 
 
-def proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
-    """Return the proposals that wait, or all of them, oldest first; those whose text was erased
-    are left out.
+def _least_trust(trust: str, origin: str, evidence: Sequence[Quote]) -> str:
+    # A model's words are a person's wish if it quotes one sentence of theirs, whatever else speaks
+    # for them.
+    trusts = [trust]
+    if origin != "model":
+        trusts += [quoted.by for quoted in evidence]
+    return max(trusts, key=TRUSTS.index)
+
+
+def _basis(rows: Sequence[BulletRow], change: Change) -> list[dict[str, str]]:
+    """Return the texts for which a change is proposed, as digests."""
+    about = [row for row in rows if row.name in change.about]
+    return [{"name": row.name, "digest": _digest(row.text)} for row in about]
+
+
+def _answers(proposal: Proposal, refusal: str | None) -> bool:
+    """Return whether a proposal answers the same change; an approved one does if the change cannot
+    be made again.
+    """
+    is_made = proposal.state == "approved" and refusal is not None
+    return proposal.state in _DECIDED_STATES or is_made
+
+
+def read_proposals(ledger: Ledger, *, waiting: bool = True) -> list[Proposal]:
+    """Return the proposals that wait, or all of them, oldest first, without those whose text was
+    erased.
     """
     known = fold_ledger(ProposalFold(), ledger)
     return [proposal for proposal in known if proposal.state == "waiting" or not waiting]
@@ -205,7 +215,7 @@ class ProposalFold:
                 self._decisions[event.target_id] = event
 
     def answer(self) -> list[Proposal]:
-        proposals = [_read(event, self._decision_on(event)) for event in self._proposed]
+        proposals = [_read_proposal(event, self._decision_on(event)) for event in self._proposed]
         return [proposal for proposal in proposals if proposal is not None]
 
     def _decision_on(self, proposed: Event) -> Event | None:
@@ -215,20 +225,21 @@ class ProposalFold:
         return decision
 
 
-def find(ledger: Ledger, beginning: str) -> Proposal:
-    """Return the proposal of an id, or of the beginning of one. Raises ProposalRefused."""
-    found = [
-        one
-        for one in proposals(ledger, waiting=False)
-        if beginning and one.id.startswith(beginning)
-    ]
-    if len(found) != 1:
-        which = "no proposal's id begins" if not found else f"{len(found)} proposals' ids begin"
+def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
+    """Return the proposal of an id, or of the beginning of one.
+
+    Raises: ProposalRefused.
+    """
+    known = read_proposals(ledger, waiting=False) if beginning else []
+    matching = [proposal for proposal in known if proposal.id.startswith(beginning)]
+    if len(matching) != 1:
+        count = len(matching)
+        which = f"{count} proposals' ids begin" if matching else "no proposal's id begins"
         raise ProposalRefused(f"{which} with {beginning!r}; see `reflector proposals --all`")
-    return found[0]
+    return matching[0]
 
 
-def approve(
+def approve_proposal(
     ledger: Ledger,
     proposal: Proposal,
     *,
@@ -236,51 +247,50 @@ def approve(
     actor: str = "human",
     first: int = 0,
 ) -> Step:
-    """Make the proposed change, with another `text` if a person gave one. The playbook's lock must
-    be held. Raises BulletRefused, LedgerError; ProposalRefused for one that cannot be applied,
-    which is recorded.
+    """Make the proposed change, and return its step. The playbook's lock must be held.
+
+    text   another text than the proposed one
+    first  the lowest number of a new name
+
+    Raises: BulletRefused, LedgerError; ProposalRefused for one that cannot be applied, which is
+    recorded.
     """
-    what = _staleness(ledger.rows(), proposal)
-    if proposal.state != "stale" or what:
+    staleness = _staleness(ledger.rows(), proposal)
+    if proposal.state != "stale" or staleness:
         _check_waits(proposal)
     if text is not None and proposal.change.text is None:
         raise ProposalRefused(
             f"proposal {proposal.id[:8]} has no text to change; approve it as it is, or reject it"
         )
-    if what:
-        ledger.append([_ending(proposal, "stale", what)])
-        raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {what}")
+    if staleness:
+        ledger.append([_ending(proposal, "stale", staleness)])
+        raise ProposalRefused(f"proposal {proposal.id[:8]} fell away: {staleness}")
     change = proposal.change if text is None else replace(proposal.change, text=text)
 
     def approval(steps: Sequence[Step]) -> Sequence[NewEvent]:
-        inverse = [one.to_data() for one in steps[0].inverse]
-        data = {
-            "change": steps[0].change.to_data(),
-            "inverse": inverse,
-            "edited": change != proposal.change,
-        }
+        data = {"change": steps[0].change.to_data(), "edited": change != proposal.change}
         event_id = identity(ev.CHANGE_APPROVED, proposal.id)
         return [NewEvent(ev.CHANGE_APPROVED, event_id, data, actor, target_id=proposal.id)]
 
-    reason = quote(proposal.reason, 200)
-    (applied,) = apply(
+    steps = apply_changes(
         ledger,
         [change],
         actor=actor,
         first=first,
         target=proposal.id,
         origin="proposal",
-        reason=reason,
+        reason=quote(proposal.reason, _MAX_REMOVAL_REASON),
         lead=approval,
     )
-    return applied
+    return steps[0]
 
 
-def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = False) -> None:
-    """Decide against a proposal; `keep` the bullets of a merge apart, and no pair of them is
-    proposed for one again.
+def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = False) -> None:
+    """Decide against a proposal. The playbook's lock must be held.
 
-    The playbook's lock must be held. Raises ProposalRefused, LedgerError.
+    keep  keep the bullets of a merge apart: no pair of them is proposed for one again
+
+    Raises: ProposalRefused, LedgerError.
     """
     _check_waits(proposal)
     if keep and proposal.change.kind != "merge":
@@ -288,51 +298,58 @@ def reject(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bool = Fals
             f"proposal {proposal.id[:8]} is not a merge: there are no bullets to keep apart; "
             "reject it without --keep"
         )
-    kept = proposal.change.names if keep else ()
-    rejection = _ending(proposal, "kept" if keep else "rejected", reason, keep=kept, actor="human")
+    apart = proposal.change.names if keep else ()
+    how = "kept" if keep else "rejected"
+    rejection = _ending(proposal, how, reason, keep=apart, actor="human")
     ledger.append([rejection], tx=ledger.draw())
 
 
-def sweep(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
+def sweep_proposals(ledger: Ledger) -> tuple[list[Proposal], list[Proposal]]:
     """Let the proposals fall away that can no longer be applied, and the oldest that wait behind
-    too many others.
+    too many others. Return all proposals, and those that fell away, as they are now.
 
-    Returns all proposals, and those that fell away, as they are now. The playbook's lock must be
-    held. Raises LedgerError.
+    The playbook's lock must be held.
+
+    Raises: LedgerError.
     """
-    known, rows = proposals(ledger, waiting=False), ledger.rows()
-    waiting = [one for one in known if one.state == "waiting"]
-    endings = {
-        one.id: _ending(one, "stale", what) for one in waiting if (what := _staleness(rows, one))
-    }
-    left = [one for one in waiting if one.id not in endings]
-    endings |= {one.id: _expiry(one) for one in left[: max(0, len(left) - MOST_WAITING)]}
+    known = read_proposals(ledger, waiting=False)
+    rows = ledger.rows()
+    endings: dict[str, NewEvent] = {}
+    applicable: list[Proposal] = []
+    for proposal in known:
+        if proposal.state != "waiting":
+            continue
+        if staleness := _staleness(rows, proposal):
+            endings[proposal.id] = _ending(proposal, "stale", staleness)
+        else:
+            applicable.append(proposal)
+    surplus = applicable[: max(0, len(applicable) - MOST_WAITING)]
+    endings |= {proposal.id: _expiry(proposal) for proposal in surplus}
     if not endings:
         return known, []
     ledger.append(list(endings.values()))
-    known = proposals(ledger, waiting=False)
-    return known, [one for one in known if one.id in endings]
+    known = read_proposals(ledger, waiting=False)
+    return known, [proposal for proposal in known if proposal.id in endings]
 
 
 def kept_pairs(ledger: Ledger) -> set[frozenset[str]]:
-    """Return the pairs of bullets that a person wants to keep apart."""
-    rejections = ledger.events(types=[ev.CHANGE_REJECTED])
-    return {
-        frozenset(pair)
-        for one in rejections
-        for pair in combinations((one.data or {}).get("keep", ()), 2)
-    }
+    """Return the pairs of bullets that you want to keep apart."""
+    pairs: set[frozenset[str]] = set()
+    for rejection in ledger.events(types=[ev.CHANGE_REJECTED]):
+        names = rejection.facts.get("keep", ())
+        pairs |= {frozenset(pair) for pair in combinations(names, 2)}
+    return pairs
 
 
 def may_accept(ledger: Ledger) -> bool:
-    """Whether a proposal may become a bullet without a person: not after `MOST_ACCEPTED` of them
-    within a day.
+    """Return whether a proposal may become a bullet without your decision: not after
+    `MOST_ACCEPTED` of them within a day.
     """
-    added = ledger.events(types=[ev.BULLET_ADDED])
-    return (
-        sum(event.actor == "agent" and event.recorded_at >= _a_day_ago() for event in added)
-        < MOST_ACCEPTED
-    )
+    since = _a_day_ago()
+    by_agents = [
+        event for event in ledger.events(types=[ev.BULLET_ADDED]) if event.actor == "agent"
+    ]
+    return sum(event.recorded_at >= since for event in by_agents) < MOST_ACCEPTED
 
 
 def _unwanted(
@@ -342,58 +359,61 @@ def _unwanted(
     known: Iterable[Proposal],
     origin: str,
 ) -> str | None:
-    """Why a change that could be made is not proposed."""
+    """Return why a change that could be made is not proposed."""
+    refusal = None
     if change.text is not None:
-        if len(change.text) > MOST_TEXT:
-            return (
-                f"the text has {len(change.text):,} characters; a proposed bullet has at most "
-                f"{MOST_TEXT}"
-            )
-        if what := _injected(rows, change):
-            return what
-        words = same_words(change.text)
-        no = [
-            one
-            for one in known
-            if one.state == "rejected" and same_words(one.change.text or "") == words
-        ]
-        if len(no) >= _MOST_REJECTED:
-            return (
-                f"this text was rejected {len(no)} times, for the last time because: {no[-1].why}"
-            )
-    if change.kind == "merge":
-        kept = kept_pairs(ledger)
-        apart = next(
-            (pair for pair in combinations(change.names, 2) if frozenset(pair) in kept), None
-        )
-        if apart is not None:
-            return f"a person decided to keep {apart[0]} and {apart[1]} apart"
-    if origin == "agent":
+        refusal = _unwanted_text(rows, change, change.text, known)
+    if refusal is None and change.kind == "merge":
+        refusal = _unwanted_merge(ledger, change)
+    if refusal is None and origin == "agent":
         since = _a_day_ago()
-        if (
-            sum(one.origin == "agent" and one.proposed_at >= since for one in known)
-            >= MOST_PROPOSED
-        ):
+        of_agents = [proposal for proposal in known if proposal.origin == "agent"]
+        if sum(proposal.proposed_at >= since for proposal in of_agents) >= MOST_PROPOSED:
             return (
                 f"agents proposed {MOST_PROPOSED} changes within a day; ask the person to look "
                 "at them first"
             )
+    return refusal
+
+
+def _unwanted_text(
+    rows: Sequence[BulletRow], change: Change, text: str, known: Iterable[Proposal]
+) -> str | None:
+    """Return why a text is not proposed: its length, a bullet's own words, or your rejections."""
+    if len(text) > MOST_TEXT:
+        return f"the text has {len(text):,} characters; a proposed bullet has at most {MOST_TEXT}"
+    words = same_words(text)
+    other_rows = [row for row in rows if row.name not in change.about]
+    bullets = [row for row in other_rows if same_words(row.text) == words]
+    if bullets:
+        bullet = min(bullets, key=lambda row: row.status != "live")
+        reason = why_not_live({bullet.name: bullet}, bullet.name)
+        if reason is None:
+            return f"{bullet.name} says this already"
+        return f"a bullet said this: {reason}"
+    rejections: list[Proposal] = []
+    for proposal in known:
+        is_same = same_words(proposal.change.text or "") == words
+        if is_same and proposal.state == "rejected":
+            rejections.append(proposal)
+    if len(rejections) >= _MAX_REJECTIONS:
+        return (
+            f"this text was rejected {len(rejections)} times, for the last time because: "
+            f"{rejections[-1].why}"
+        )
     return None
 
 
-def _injected(rows: Sequence[BulletRow], change: Change) -> str | None:
-    """Why a text is none that was learned: a bullet says it, or said it."""
-    words = same_words(change.text or "")
-    same = [row for row in rows if row.name not in change.about and same_words(row.text) == words]
-    if not same:
-        return None
-    first = min(same, key=lambda row: row.status != "live")
-    why = gone({first.name: first}, first.name)
-    return f"{first.name} says this already" if why is None else f"a bullet said this: {why}"
+def _unwanted_merge(ledger: Ledger, change: Change) -> str | None:
+    apart = kept_pairs(ledger)
+    for first, second in combinations(change.names, 2):
+        if frozenset((first, second)) in apart:
+            return f"a person decided to keep {first} and {second} apart"
+    return None
 
 
 def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
-    """Why a proposal cannot be applied to what the playbook says now."""
+    """Return why a proposal cannot be applied to the present playbook."""
     for row in rows:
         if proposal.basis.get(row.name, _digest(row.text)) != _digest(row.text):
             return f"{row.name} says something else since it was proposed"
@@ -401,16 +421,16 @@ def _staleness(rows: Sequence[BulletRow], proposal: Proposal) -> str | None:
 
 
 def _check_waits(proposal: Proposal) -> None:
+    short_id = proposal.id[:8]
     if proposal.state == "approved":
-        said = f"proposal {proposal.id[:8]} was approved already, as {proposal.name}"
         raise ProposalRefused(
-            f"{said}; if it was undone, `reflector undo` with the undoing's position brings it back"
+            f"proposal {short_id} was approved already, as {proposal.name}; if it was undone, "
+            "`reflector undo` with the undoing's position brings it back"
         )
     if proposal.state != "waiting":
-        how = {"stale": "fell away", "expired": "expired"}.get(
-            proposal.state, "was rejected already"
-        )
-        raise ProposalRefused(f"proposal {proposal.id[:8]} {how}: {proposal.why}")
+        endings = {"stale": "fell away", "expired": "expired"}
+        ending = endings.get(proposal.state, "was rejected already")
+        raise ProposalRefused(f"proposal {short_id} {ending}: {proposal.why}")
 
 
 def _expiry(proposal: Proposal) -> NewEvent:
@@ -421,66 +441,70 @@ def _ending(
     proposal: Proposal, how: str, reason: str, *, keep: Sequence[str] = (), actor: str = _ACTOR
 ) -> NewEvent:
     data = {"how": how, "reason": quote(reason, _MAX_REASON), "keep": list(keep)}
-    return NewEvent(
-        ev.CHANGE_REJECTED,
-        identity(ev.CHANGE_REJECTED, proposal.id),
-        data,
-        actor,
-        target_id=proposal.id,
-    )
+    event_id = identity(ev.CHANGE_REJECTED, proposal.id)
+    return NewEvent(ev.CHANGE_REJECTED, event_id, data, actor, target_id=proposal.id)
 
 
-def _read(event: Event, decision: Event | None) -> Proposal | None:
+def _read_proposal(event: Event, decision: Event | None) -> Proposal | None:
     """Return the proposal of an event; None if its text was erased."""
-    data = event.data
-    if data is None:
+    if event.data is None:
         return None
-    old = event.type == ev.BULLET_PROPOSED
-    change = (
-        Change("add", section=data["section"], text=data["text"])
-        if old
-        else Change.from_data(data["change"])
-    )
+    is_old = event.type == ev.BULLET_PROPOSED
+    data = _data_of_today(event) if is_old else event.data
+    change = Change.from_data(data["change"])
     if change.text == REDACTED:
         return None
-    origin = ("human" if event.actor == "human" else "agent") if old else data["origin"]
-    found = Proposal(
+    proposal = Proposal(
         event.event_id,
         event.position,
         event.recorded_at,
         event.actor,
         change,
-        origin,
-        ("person" if origin == "human" else "agent") if old else data["trust"],
+        data["origin"],
+        data["trust"],
         data["reason"],
-        tuple(
-            Quote(one["text"], one["by"], one.get("session"), one.get("window"))
-            for one in data.get("evidence", ())
-        ),
-        {one["name"]: one["digest"] for one in data.get("basis", ())},
+        tuple(_quote_of(quote_data) for quote_data in data.get("evidence", ())),
+        {basis["name"]: basis["digest"] for basis in data.get("basis", ())},
         event.target_id,
     )
-    return found if decision is None else replace(found, **_decision(decision))
+    return proposal if decision is None else replace(proposal, **_decision_fields(decision))
 
 
-def _decision(event: Event) -> dict[str, Any]:
-    """What an event says of the proposal that it ends."""
-    data = event.data or {}
-    fields: dict[str, Any] = {"decided_at": event.recorded_at}
-    if event.type not in (ev.CHANGE_APPROVED, ev.BULLET_ADDED):
-        return fields | {"state": data.get("how", "rejected"), "why": data.get("reason")}
-    name, edited = data.get("change", data).get("name"), data.get("edited", False)
-    return fields | {
-        "state": "approved",
-        "name": name,
-        "approval": event.event_id,
-        "edited": edited,
+def _data_of_today(event: Event) -> dict[str, Any]:
+    """Return the data of a proposal of an earlier version in the form of a `change.proposed`."""
+    data = event.facts
+    change = {"kind": "add", "section": data["section"], "text": data["text"]}
+    is_human = event.actor == "human"
+    return {
+        "change": change,
+        "origin": "human" if is_human else "agent",
+        "trust": "person" if is_human else "agent",
+        "reason": data["reason"],
     }
 
 
-def _quoted(one: Quote) -> dict[str, Any]:
-    data = {"text": quote(one.text, MAX_QUOTE), "by": one.by, "session": one.session}
-    return data if one.window is None else {**data, "window": one.window}
+def _decision_fields(event: Event) -> dict[str, Any]:
+    """Return the fields that the decision on a proposal sets."""
+    data = event.facts
+    fields: dict[str, Any] = {"decided_at": event.recorded_at}
+    if event.type not in (ev.CHANGE_APPROVED, ev.BULLET_ADDED):
+        return fields | {"state": data.get("how", "rejected"), "why": data.get("reason")}
+    change = data.get("change", data)
+    return fields | {
+        "state": "approved",
+        "name": change.get("name"),
+        "approval": event.event_id,
+        "edited": data.get("edited", False),
+    }
+
+
+def _quote_of(data: Mapping[str, Any]) -> Quote:
+    return Quote(data["text"], data["by"], data.get("session"), data.get("window"))
+
+
+def _quote_data(quoted: Quote) -> dict[str, Any]:
+    data = {"text": quote(quoted.text, MAX_QUOTE), "by": quoted.by, "session": quoted.session}
+    return data if quoted.window is None else {**data, "window": quoted.window}
 
 
 def _digest(text: str) -> str:

@@ -1,60 +1,54 @@
-"""Undoing what happened: changes of the playbook by changes that take them back, and evidence by
-what counts no more.
+"""Changes of bullets undone by other changes; `retractions` does it for evidence.
 
-Invariant: what was undone is computed from the history: the bullets before and after the events are
-compared, and each difference is taken back. Where a later change is in the way, it is named and
-nothing is undone. Counts that came since stay. Each event that undoes another points to it, so the
-next `undo` goes further back.
-
-Nothing is subtracted: a retraction makes the set of counted tags smaller, and undoing it is a
-retraction of the retraction. An event is retracted at most once, so the retractions that follow
-from one are a line, and only its last one may be retracted next. An adoption of a policy that takes
-another one back points to it.
+Invariant: what undoes events is computed from the history: the bullets before and after the events
+are compared, and each difference is taken back. If a later change is in the way, the refusal names
+it and nothing is undone. Counts that came since stay. Each event that undoes another points to it,
+so the next `undo` goes further back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from reflector.changes.apply import BulletRefused, merged_again
+from reflector.changes.apply import BulletRefused
 from reflector.events import event as ev
-from reflector.events.bullets import TYPE_OF
-from reflector.events.event import Appended, Event, NewEvent, identity, tx_of
+from reflector.events.event import Event, tx_of
 from reflector.events.registry import EVENT_TYPES, WINDOW_TYPES, names_in
 from reflector.events.state import REDACTED, Entry
 from reflector.ledger.as_of import Past
-from reflector.ledger.errors import AlreadyRetracted, LedgerError
-from reflector.playbook.change import Change
-from reflector.text.secrets import quote
+from reflector.playbook.change import (
+    CHANGE_EVENTS,
+    KINDS,
+    SET_FIELDS,
+    SETTING_KINDS,
+    Change,
+    ChangeKind,
+)
 
 if TYPE_CHECKING:
-    from reflector.ledger.store import BulletRow, Ledger
-    from reflector.playbook.bullet import Counting
+    from reflector.ledger.store import Ledger
 
 #: Types of events that change bullets, apart from counts.
-CHANGING: Final = frozenset({ev.PLAYBOOK_IMPORTED, *TYPE_OF.values()})
+CHANGING: Final = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
 _REMOVING: Final = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
-_SEEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "revise": ("text",),
-    "move": ("section",),
-    **dict.fromkeys(("remove", "unmerge"), ("status", "text", "section")),
-}
-_ORDER: Final = ("restore", "unmerge", "revise", "move", "merge", "recount", "watch", "remove")
-_MAX_REASON: Final = 500
-_Entries = Mapping[str, Entry]
+#: The steps of a bullet's status (before, after) that leave its fields to be taken back too.
+_FIELDS_STAY: Final = frozenset({("live", "live"), ("live", "removed"), ("watched", "live")})
+_MAX_SUMMARY_CHARACTERS: Final = 80
 
 
 class NothingToUndo(BulletRefused):
-    """What was named is undone already, was never a change, or cannot be undone; the text says
+    """The named change is undone already, was never a change, or cannot be undone; the text shows
     which.
     """
 
 
 class Undoing(NamedTuple):
-    """What undoes events that stand in a row: the changes, and by the name of each bullet the event
-    that is undone, and what counts again where that set its counters.
+    """The changes that undo events.
+
+    targets    the event that is undone, by the name of each bullet
+    baselines  the counts that count again, by the name of each bullet whose counters were set
     """
 
     changes: Sequence[Change]
@@ -67,85 +61,96 @@ def undone(ledger: Ledger) -> dict[str, int]:
     count, by the id of the change, of its approval, or of the evidence.
     """
     types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
-    events = {one.event_id: one for one in ledger.events(types=types)}
-    made: dict[str | None, list[str]] = {}
-    for event in events.values():
-        if event.type in CHANGING:
-            made.setdefault(event.target_id, []).append(event.event_id)
-    found: dict[str, int] = {}
-    whole: dict[tuple[str, str], int] = {}
+    events = {event.event_id: event for event in ledger.events(types=types)}
+    positions: dict[str, int] = {}
+    # By what one append had undone, such as a merge that was made again: it is undone as one.
+    positions_of_appends: dict[tuple[str | None, str], int] = {}
     for event in reversed(events.values()):
-        if event.target_id is None or not (
-            event.target_id in events or event.type == ev.EVIDENCE_RETRACTED
-        ):
+        target_id = event.target_id
+        is_undo = target_id in events or event.type == ev.EVIDENCE_RETRACTED
+        if target_id is None or not is_undo:
             continue
-        # What undid a change in one append, such as the making again of a merge, is undone as one.
-        if (position := whole.get((event.target_id, event.recorded_at))) is not None:
-            found.setdefault(event.event_id, position)
-        if event.event_id not in found:
-            found[event.target_id] = event.position
-            changed = events.get(event.target_id)
-            if changed is not None and changed.target_id in events:
-                whole[changed.target_id or "", changed.recorded_at] = event.position
-    for event in events.values():
-        of = made.get(event.target_id, ())
-        if event.type == ev.CHANGE_APPROVED and of and all(id in found for id in of):
-            found.setdefault(event.event_id, found[of[-1]])
-    return found
+        append = (target_id, event.recorded_at)
+        if append in positions_of_appends:
+            positions.setdefault(event.event_id, positions_of_appends[append])
+        if event.event_id in positions:
+            continue
+        positions[target_id] = event.position
+        target = events.get(target_id)
+        if target is not None and target.target_id in events:
+            positions_of_appends[target.target_id, target.recorded_at] = event.position
+    return _undone_approvals(events.values(), positions) | positions
 
 
-def undo_of(event: Event, gone: Mapping[str, int], command: str) -> str | None:
-    """Return the command that undoes an event, or where it was undone; None for one that changed
-    nothing.
+def _undone_approvals(events: Iterable[Event], positions: Mapping[str, int]) -> dict[str, int]:
+    """Return the positions at which the last change of each approval was undone."""
+    approvals: dict[str | None, str] = {}
+    changes: dict[str | None, list[str]] = {}
+    for event in events:
+        if event.type == ev.CHANGE_APPROVED:
+            approvals[event.target_id] = event.event_id
+        elif event.type in CHANGING:
+            changes.setdefault(event.target_id, []).append(event.event_id)
+    undone_approvals: dict[str, int] = {}
+    for proposal, approval in approvals.items():
+        event_ids = changes.get(proposal, [])
+        if event_ids and positions.keys() >= set(event_ids):
+            undone_approvals[approval] = positions[event_ids[-1]]
+    return undone_approvals
 
-    `gone` is what `undone` returns, and `command` that of `reflector undo`.
+
+def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | None:
+    """Return the command that undoes an event, or the position at which it was undone; None for an
+    event that changed nothing.
+
+    undone_at  the positions that `undone` returns
+    command    the command line of `reflector undo`
     """
-    if event.event_id in gone:
-        return f"undone at {gone[event.event_id]}"
-    one = EVENT_TYPES.get(event.type)
-    undoable = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
-    undoable = undoable or (event.type == ev.LEDGER_MERGED and tx_of(event.meta) is not None)
-    return (
-        f"{command} {event.position}"
-        if undoable or (one is not None and not one.no_retraction)
-        else None
-    )
+    if event.event_id in undone_at:
+        return f"undone at {undone_at[event.event_id]}"
+    is_import = event.type == ev.LEDGER_MERGED and tx_of(event.meta) is not None
+    is_change = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
+    event_type = EVENT_TYPES.get(event.type)
+    is_evidence = event_type is not None and not event_type.no_retraction
+    is_undoable = is_import or is_change or is_evidence
+    return f"{command} {event.position}" if is_undoable else None
 
 
 def last_change(ledger: Ledger, name: str) -> list[Event]:
     """Return the last change of a bullet that was not undone and that undid none; of a removed
     bullet, its removal.
 
-    What undid an undoing stands for the change that it made again. Raises NothingToUndo.
+    What undid an undoing stands for the change that it made again.
+
+    Raises: NothingToUndo.
     """
     events = {event.event_id: event for event in ledger.events(types=CHANGING)}
-    gone = undone(ledger)
+    undone_at = undone(ledger)
     standing: dict[str, Event] = {}
     removal: Event | None = None
     for event in events.values():
-        if event.event_id in gone or name not in names_in(event.type, event.data or {}):
+        if event.event_id in undone_at or name not in names_in(event.type, event.facts):
             continue
         if event.type in _REMOVING:
             removal = event
         chain = [event]
-        while (before := events.get(chain[-1].target_id or "")) is not None:
-            chain.append(before)
+        while (target := events.get(chain[-1].target_id or "")) is not None:
+            chain.append(target)
         if len(chain) % 2:
             standing[event.event_id] = event
-            for before in chain[1:]:
-                standing.pop(before.event_id, None)
+            for target in chain[1:]:
+                standing.pop(target.event_id, None)
     row = ledger.row(name)
     if row is not None and row.status == "removed" and removal is not None:
         return [removal]
     if not standing:
         raise NothingToUndo(f"{name} has no change that is not undone; see `reflector log`")
-    *_, last = standing.values()
-    return [last]
+    return [list(standing.values())[-1]]
 
 
 class Import(NamedTuple):
-    """What the import of another machine's ledger brought, or what took one back: changes of
-    bullets, and evidence with adoptions of policies.
+    """The events that the import of another machine's ledger brought, or that took one back:
+    changes of bullets, and evidence with adoptions of policies.
     """
 
     changes: Sequence[Event]
@@ -153,8 +158,9 @@ class Import(NamedTuple):
 
 
 def imported(ledger: Ledger, merged: Event) -> Import:
-    """Return what came with a `ledger.merged`. Raises NothingToUndo for one of an older version,
-    which has no transaction id.
+    """Return the events that came with a `ledger.merged`.
+
+    Raises: NothingToUndo for one of an older version, which has no transaction id.
     """
     tx = tx_of(merged.meta)
     if tx is None:
@@ -172,78 +178,67 @@ def imported(ledger: Ledger, merged: Event) -> Import:
     }
     events = [event for event in ledger.events(types=types) if tx_of(event.meta) == tx]
     windows = {event.event_id for event in events if event.type in WINDOW_TYPES}
-    evidence = [
-        event
-        for event in events
-        if event.type not in CHANGING
+    changes: list[Event] = []
+    evidence: list[Event] = []
+    for event in events:
         # The evidence of a part of a session that came too goes with that part.
-        and not (event.type == ev.REFLECTION_COMPLETED and event.target_id in windows)
-    ]
-    return Import([event for event in events if event.type in CHANGING], evidence)
-
-
-def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> list[NewEvent]:
-    """Return the events that take evidence out of the count, put back what retractions took out,
-    and put the policy in force that was before. `tx` is the command's.
-
-    Evidence that is out already stays out, and so does a policy that another one replaced since.
-    """
-    policies = [event for event in evidence if event.type == ev.POLICY_ADOPTED]
-    lines = [_line(ledger, event) for event in evidence if event.type != ev.POLICY_ADOPTED]
-    ends = [line[-1] for line in lines if len(line) % 2]
-    events = _retractions(ends, why) if ends else []
-    if policies and adoptions(ledger)[-1].event_id == policies[-1].event_id:
-        before = Past(ledger, policies[0].position - 1).counting
-        if before != ledger.counting():
-            events.append(_adoption(before, tx, why, policies[-1].event_id))
-    return events
+        is_in_window = event.type == ev.REFLECTION_COMPLETED and event.target_id in windows
+        if event.type in CHANGING:
+            changes.append(event)
+        elif not is_in_window:
+            evidence.append(event)
+    return Import(changes, evidence)
 
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:
     """Return the events of the change that an approval made."""
-    return [event for event in ledger.targeting(approval.target_id or "") if event.type in CHANGING]
+    followers = ledger.targeting(approval.target_id or "")
+    return [event for event in followers if event.type in CHANGING]
+
+
+class _Moments(NamedTuple):
+    """The playbook before and after the events to undo, and now."""
+
+    before: Past
+    after: Past
+    now: Past
+
+
+class _Bullet(NamedTuple):
+    """A bullet before and after the events to undo, and now."""
+
+    before: Entry | None
+    after: Entry
+    now: Entry
 
 
 def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
-    """Return what undoes events that change bullets. Raises NothingToUndo, or BulletRefused where a
-    later change is in the way.
+    """Return the changes that undo events that change bullets.
+
+    Raises: NothingToUndo, or BulletRefused if a later change is in the way.
     """
     if not events:
         raise NothingToUndo("nothing was changed, so nothing can be undone")
-    events = _together(ledger, events)
-    first, last = events[0].position, events[-1].position
-    before, after, now = Past(ledger, first - 1), Past(ledger, last), Past(ledger)
-    ids = {event.event_id for event in events}
-    within = [
-        event
-        for event in ledger.events(after=first - 1, upto=last, types=CHANGING)
-        if event.event_id in ids
-    ]
-    targets = {
-        name: _made_last(ledger, event).event_id
-        for event in within
-        for name in names_in(event.type, event.data or {})
-    }
+    events = _with_same_append(ledger, events)
+    first = events[0].position
+    last = events[-1].position
+    moments = _Moments(Past(ledger, first - 1), Past(ledger, last), Past(ledger))
+    targets = _targets(ledger, events)
     changes: list[Change] = []
     baselines: dict[str, Mapping[str, object]] = {}
-    for name, entry in after.entries.items():
+    for name, entry in moments.after.entries.items():
         if name not in targets:
             continue
-        found = _inverses(before.entries, after.entries, name)
-        if not found or _is_back(before.entries.get(name), entry, now.entries[name], found):
+        bullet = _Bullet(moments.before.entries.get(name), entry, moments.now.entries[name])
+        bullet_changes = _inverse_of(moments, bullet)
+        if not bullet_changes or _is_back(bullet, bullet_changes):
             continue
-        if not _stands(ledger, entry, now.entries[name], found):
-            raise BulletRefused(_in_the_way(ledger, name, last))
-        names = next((one.names for one in found if one.kind == "merge"), (name,))
-        if names == (name,) and any(one.kind == "recount" for one in found):
-            was = before.entries[name]
-            since = ledger.at([was.recounted_at])[0].event_id
-            counts = zip(("baseline_helpful", "baseline_harmful"), was.baseline, strict=True)
-            baselines[name] = {"since": since, **dict(counts)}
-        changes += [
-            _recount(one, before, after, now, name, names) if one.kind == "recount" else one
-            for one in found
-        ]
+        if not _stands(ledger, bullet, bullet_changes):
+            raise BulletRefused(_obstacle(ledger, name, last))
+        kinds = [change.kind for change in bullet_changes]
+        if bullet.before is not None and "recount" in kinds and "merge" not in kinds:
+            baselines[name] = _baseline_again(ledger, bullet.before)
+        changes += _with_counts(moments, name, bullet_changes)
     if any(change.text == REDACTED for change in changes):
         raise BulletRefused(
             "the text that was there before was erased from the ledger; nothing was undone"
@@ -251,316 +246,177 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
         raise NothingToUndo(f"nothing of {span} is left to undo; see `reflector log`")
-    return Undoing(sorted(changes, key=lambda one: _ORDER.index(one.kind)), targets, baselines)
+    changes.sort(key=lambda change: KINDS[change.kind].undo_order)
+    return Undoing(changes, targets, baselines)
 
 
-def _together(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
-    """Return events with what undid the same change in the same append: a merge that is made
+def _with_same_append(ledger: Ledger, events: Sequence[Event]) -> list[Event]:
+    """Return events with those that undid the same change in the same append: a merge that is made
     again takes several.
     """
-    found = {event.event_id: event for event in events}
-    for changed in ledger.having(
-        [event.target_id for event in events if event.target_id is not None]
-    ):
-        if changed.type in CHANGING:
-            times = {event.recorded_at for event in events if event.target_id == changed.event_id}
-            found |= {
-                e.event_id: e for e in ledger.targeting(changed.event_id) if e.recorded_at in times
-            }
-    return sorted(found.values(), key=lambda event: event.position)
+    whole = {event.event_id: event for event in events}
+    target_ids = [event.target_id for event in events if event.target_id is not None]
+    for target in ledger.having(target_ids):
+        if target.type not in CHANGING:
+            continue
+        times = {event.recorded_at for event in events if event.target_id == target.event_id}
+        for event in ledger.targeting(target.event_id):
+            if event.recorded_at in times:
+                whole[event.event_id] = event
+    return sorted(whole.values(), key=lambda event: event.position)
+
+
+def _targets(ledger: Ledger, events: Sequence[Event]) -> dict[str, str]:
+    """Return the event that is undone by the name of each bullet: the last one that made it so."""
+    targets: dict[str, str] = {}
+    for event in events:
+        if event.type in CHANGING:
+            target_id = _made_last(ledger, event).event_id
+            targets |= dict.fromkeys(names_in(event.type, event.facts), target_id)
+    return targets
 
 
 def _made_last(ledger: Ledger, change: Event) -> Event:
-    """Return the event that made a change again after an undo, the newest one; the change itself
-    if none did.
+    """Return the newest event that made a change again after an undo; the change itself if none
+    did.
     """
-    undo = _undo_of(ledger, change)
-    again = _undo_of(ledger, undo) if undo is not None else None
-    return change if again is None else _made_last(ledger, again)
+    undo = _undo_event_of(ledger, change)
+    redo = _undo_event_of(ledger, undo) if undo is not None else None
+    return change if redo is None else _made_last(ledger, redo)
 
 
-def _undo_of(ledger: Ledger, change: Event) -> Event | None:
-    later = [event for event in ledger.targeting(change.event_id) if event.type in CHANGING]
-    return later[-1] if later and later[-1].position > change.position else None
+def _undo_event_of(ledger: Ledger, change: Event) -> Event | None:
+    undos = [event for event in ledger.targeting(change.event_id) if event.type in CHANGING]
+    is_undone = bool(undos) and undos[-1].position > change.position
+    return undos[-1] if is_undone else None
 
 
-def _inverses(before: _Entries, after: _Entries, name: str) -> list[Change]:
-    """Return the changes that make of a bullet what it was; a merge and its undoing are those of
-    the merged one.
+def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
+    """Return the changes that make a bullet what it was before; recounts lack their counts.
+
+    A merge and its undoing are those of the merged bullet.
     """
-    was, entry = before.get(name), after[name]
-    if was is None:
-        is_merged = any(one.heir == name for one in after.values())
-        return [Change("unmerge" if is_merged else "remove", name)]
-    if was.status == "live" and entry.status == "removed":
-        sources = [
-            one.name
-            for one in before.values()
-            if one.heir == name and after[one.name].status == "live"
-        ]
-        return (
-            list(merged_again(was, sources, (0, 0)))
-            if sources
-            else [Change("restore", name), *_said(was, entry)]
-        )
-    if was.status == "removed" and entry.status in ("live", "merged"):
-        return [Change("remove", name)]
-    if was.status == "watched" and entry.status == "live":
-        return [Change("watch", name), *_said(was, entry)]
-    if was.status == "live" and entry.status == "watched":
-        return [Change("restore", name)]
-    return _said(was, entry) if was.status == entry.status == "live" else []
+    before = bullet.before
+    after = bullet.after
+    if before is None:
+        is_merged = any(entry.heir == after.name for entry in moments.after.entries.values())
+        return [Change("unmerge" if is_merged else "remove", after.name)]
+    step = (before.status, after.status)
+    if step == ("live", "removed"):
+        entries_before = moments.before.entries.values()
+        sources = [entry.name for entry in entries_before if entry.heir == before.name]
+        entries_after = moments.after.entries
+        live_again = [name for name in sources if entries_after[name].status == "live"]
+        if live_again:
+            return _merged_again(before, live_again)
+    changes = [Change(kind.name, before.name) for kind in KINDS.values() if step in kind.undoes]
+    return changes + _fields_back(before, after) if step in _FIELDS_STAY else changes
 
 
-def _said(was: Entry, entry: Entry) -> list[Change]:
-    changes = []
-    if was.text != entry.text:
-        changes.append(Change("revise", was.name, text=was.text))
-    if was.section != entry.section:
-        changes.append(Change("move", was.name, section=was.section))
-    if was.recounted_at != entry.recounted_at:
-        changes.append(Change("recount", was.name))
+def _merged_again(merged: Entry, sources: Sequence[str]) -> list[Change]:
+    """Return the changes that merge the sources of a merge that was undone. The bullet that it had
+    made is one of the sources now, because what was counted for it counts for it alone.
+    """
+    return [
+        Change("restore", merged.name),
+        Change("merge", names=(*sources, merged.name), section=merged.section, text=merged.text),
+        Change("recount"),
+    ]
+
+
+def _fields_back(before: Entry, after: Entry) -> list[Change]:
+    """Return the changes that set the fields of a bullet to what they were."""
+    changes = [kind.change_to(before) for kind in SETTING_KINDS if kind.fits(before)]
+    changes = [change for change in changes if not change.is_so(after)]
+    if before.recounted_at != after.recounted_at:
+        changes.append(Change("recount", before.name))
     return changes
 
 
-def _is_back(was: Entry | None, entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
+def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
     """Return whether a bullet is what it was before, so that nothing of it is left to undo."""
-    if was is None:
-        return entry.status == "live" and now.status == "removed"
-    return all(
-        one.kind != "recount" and _seen(was, one.kind) == _seen(now, one.kind) for one in found
-    )
+    before = bullet.before
+    if before is None:
+        return bullet.after.status == "live" and bullet.now.status == "removed"
+    kinds = [KINDS[change.kind] for change in changes]
+    return all(not kind.is_count and _is_same(kind, before, bullet.now) for kind in kinds)
 
 
-def _stands(ledger: Ledger, entry: Entry, now: Entry, found: Sequence[Change]) -> bool:
+def _stands(ledger: Ledger, bullet: _Bullet, changes: Sequence[Change]) -> bool:
     """Return whether a bullet still is what the events made of it, as far as they changed it."""
-    return all(
-        _counted_from(ledger, entry) == _counted_from(ledger, now)
-        if one.kind == "recount"
-        else _seen(entry, one.kind) == _seen(now, one.kind)
-        for one in found
-    )
+    for change in changes:
+        kind = KINDS[change.kind]
+        if kind.is_count:
+            counted_from = _counted_from(ledger, bullet.after)
+            is_same = counted_from == _counted_from(ledger, bullet.now)
+        else:
+            is_same = _is_same(kind, bullet.after, bullet.now)
+        if not is_same:
+            return False
+    return True
+
+
+def _is_same(kind: ChangeKind, entry: Entry, other: Entry) -> bool:
+    """Return whether a bullet at two moments is the same in what a change of a kind takes back."""
+    fields = kind.set_fields or ("status",)
+    if kind.status == "removed":
+        fields = ("status", *SET_FIELDS)
+    return all(getattr(entry, field) == getattr(other, field) for field in fields)
 
 
 def _counted_from(ledger: Ledger, entry: Entry) -> int:
-    """Return the position of the recount that stands: one that undid another brought back what
-    was before that.
+    """Return the position of the recount that stands. One that undid another recount brought back
+    what was before that.
     """
     for event in ledger.at([entry.recounted_at]):
         if event.type == ev.BULLET_RECOUNTED and event.target_id is not None:
-            for undone in ledger.having([event.target_id]):
-                return _counted_from(ledger, Past(ledger, undone.position - 1).entries[entry.name])
+            for recount in ledger.having([event.target_id]):
+                before = Past(ledger, recount.position - 1)
+                return _counted_from(ledger, before.entries[entry.name])
     return entry.recounted_at
 
 
-def _seen(entry: Entry, kind: str) -> object:
-    """What of a bullet a change of a kind takes back."""
-    return [getattr(entry, field) for field in _SEEN.get(kind, ("status",))]
+def _baseline_again(ledger: Ledger, before: Entry) -> dict[str, object]:
+    """Return the data of a recount after which a bullet's earlier baseline and later verdicts count
+    again.
+    """
+    helpful, harmful = before.baseline
+    since = ledger.at([before.recounted_at])[0].event_id
+    return {"since": since, "baseline_helpful": helpful, "baseline_harmful": harmful}
 
 
-def _recount(
-    change: Change, before: Past, after: Past, now: Past, name: str, names: Sequence[str]
-) -> Change:
-    """Return the recount to what was counted before, with what was counted since for these
+def _with_counts(moments: _Moments, name: str, changes: Sequence[Change]) -> list[Change]:
+    """Return changes with the counts of a recount: what was counted before, and since for these
     bullets.
     """
-    then = before.counters([name])[name]
-    helpful, harmful = (
-        max(0, a + c - b)
-        for a, b, c in zip(then, after.together(names), now.together(names), strict=True)
-    )
-    return replace(change, helpful=helpful, harmful=harmful)
+    names = next((change.names for change in changes if change.kind == "merge"), (name,))
+    counted: list[Change] = []
+    for change in changes:
+        if change.kind == "recount":
+            former = moments.before.counters([name])[name]
+            then = moments.after.together(names)
+            now = moments.now.together(names)
+            helpful, harmful = (
+                max(0, former[index] + now[index] - then[index]) for index in range(2)
+            )
+            change = replace(change, helpful=helpful, harmful=harmful)
+        counted.append(change)
+    return counted
 
 
-def _in_the_way(ledger: Ledger, name: str, last: int) -> str:
-    later = [
-        e
-        for e in ledger.events(after=last, types=CHANGING)
-        if name in names_in(e.type, e.data or {})
-    ]
+def _obstacle(ledger: Ledger, name: str, last: int) -> str:
+    """Return which change after a position is in the way of an undo."""
+    events = ledger.events(after=last, types=CHANGING)
+    later = [event for event in events if name in names_in(event.type, event.facts)]
     if not later:
         return (
             f"{name} is not what the change made of it, so nothing was undone; see `reflector "
             f"show {name}`"
         )
     event = later[-1]
-    said = EVENT_TYPES[event.type].summary(event.data or {})
+    summary = EVENT_TYPES[event.type].summary(event.facts)[:_MAX_SUMMARY_CHARACTERS]
     return (
-        f"{name} was changed since, at position {event.position} ({event.type}: {said[:80]}), so "
+        f"{name} was changed since, at position {event.position} ({event.type}: {summary}), so "
         "nothing was undone; "
         f"undo that first with `reflector undo {event.position}`"
     )
-
-
-class RetractionRefused(LedgerError):
-    """Something that cannot be retracted, or whose retraction cannot be undone."""
-
-
-def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appended]:
-    """Take evidence out of the count, put it back, or put the policy in force that was before.
-    Raises as these do.
-    """
-    first = events[0]
-    if first.type == ev.POLICY_ADOPTED:
-        return adopt(
-            ledger, Past(ledger, first.position - 1).counting, reason=why, target=first.event_id
-        )
-    return (put_back if first.type == ev.EVIDENCE_RETRACTED else retract)(ledger, events, why)
-
-
-def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
-    """Take the evidence of these events out of the count; those that are out already stay so.
-
-    The playbook's lock must be held. Raises AlreadyRetracted where all are out, RetractionRefused,
-    LedgerError.
-    """
-    lines = [_line(ledger, target) for target in targets]
-    counting = [line[-1] for line in lines if len(line) % 2]
-    if not counting:
-        target, *_, last = lines[0]
-        raise AlreadyRetracted(
-            f"{_named(target)} is out of the count since position {last.position}{_reason(last)}; "
-            f"put it back with `reflector undo {last.position}`"
-        )
-    lifted = [line[-1] for target in targets for line in _replaced(ledger, target) if len(line) % 2]
-    return _append(ledger, [*counting, *lifted], why)
-
-
-def put_back(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
-    """Put evidence back that was retracted; a retraction may be named instead of what it took out.
-
-    The playbook's lock must be held. Raises RetractionRefused where nothing of it is out,
-    LedgerError.
-    """
-    lines = [_line(ledger, target) for target in targets]
-    out = [line[-1] for line in lines if len(line) % 2 == (line[0].type == ev.EVIDENCE_RETRACTED)]
-    if not out:
-        target, *after = lines[0]
-        since = f" since position {after[-1].position}{_reason(after[-1])}" if after else ""
-        what = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
-        raise RetractionRefused(
-            f"{_named(target)} {what}{since}; there is nothing to undo. See `reflector log`"
-        )
-    replaced = [
-        line[-1]
-        for target in targets
-        for line in _replaced(ledger, target, out=True)
-        if not len(line) % 2
-    ]
-    return _append(ledger, [*out, *replaced], why)
-
-
-def moved(
-    before: Sequence[BulletRow], after: Sequence[BulletRow]
-) -> list[tuple[BulletRow, BulletRow]]:
-    """Return the bullets whose counters differ, as they were and as they are."""
-    then = {row.name: row for row in before}
-    pairs = [(then[row.name], row) for row in after if row.name in then]
-    return [
-        (old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)
-    ]
-
-
-def adoptions(ledger: Ledger) -> list[Event]:
-    """Return every adoption of a policy, oldest first."""
-    return list(ledger.events(types=[ev.POLICY_ADOPTED]))
-
-
-def adopt(
-    ledger: Ledger, counting: Counting, *, reason: str | None = None, target: str | None = None
-) -> list[Appended]:
-    """Put a counting policy in force: every counter is counted again under it. [] where it is in
-    force already.
-
-    target  the adoption that this one takes back
-    """
-    if ledger.counting() == counting:
-        return []
-    tx = ledger.draw()
-    return ledger.append([_adoption(counting, tx, reason, target)], tx=tx)
-
-
-def _adoption(counting: Counting, tx: str, reason: str | None, target: str | None) -> NewEvent:
-    data = {
-        "policy": identity("policy", "counting", counting),
-        "counting": counting,
-        "reason": reason,
-    }
-    return NewEvent(
-        ev.POLICY_ADOPTED, identity(ev.POLICY_ADOPTED, tx), data, "human", target_id=target
-    )
-
-
-def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
-    return ledger.append(_retractions(ends, why), tx=ledger.draw())
-
-
-def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
-    """Return a retraction of each of these events, which are the last ones of their lines."""
-    reason = quote(why, _MAX_REASON)
-    if not reason:
-        raise RetractionRefused(
-            "the reason is empty; give one with --why, for later readers of the ledger"
-        )
-    type_, data = ev.EVIDENCE_RETRACTED, {"reason": reason}
-    ids = dict.fromkeys(end.event_id for end in ends)
-    return [NewEvent(type_, identity(type_, id), data, "human", target_id=id) for id in ids]
-
-
-def _line(ledger: Ledger, target: Event) -> list[Event]:
-    """Return an event, its retraction, the retraction of that one, and so on. Raises
-    RetractionRefused.
-    """
-    _check(ledger, target)
-    return [target, *ledger.retractions(target.event_id)]
-
-
-def _replaced(ledger: Ledger, target: Event, *, out: bool = False) -> list[list[Event]]:
-    """Return the lines of the retractions by which a person's verdict took the place of others.
-
-    None of a verdict that does not count; with `out`, of one that more than this target keeps out
-    of the count.
-    """
-    evidence = _evidence(ledger, target)
-    if evidence is None or evidence.actor != ev.HUMAN or evidence.reflection_id is None:
-        return []
-    types = (ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED)
-    events = [
-        event
-        for event in ledger.events(types=types, session_id=evidence.session_id)
-        if event.reflection_id == evidence.reflection_id
-    ]
-    said = [_line(ledger, event) for event in events if event.type != ev.EVIDENCE_RETRACTED]
-    if sum(len(line) % 2 == 0 for line in said) != out:
-        return []
-    return [_line(ledger, event) for event in events if event.type == ev.EVIDENCE_RETRACTED]
-
-
-def _check(ledger: Ledger, target: Event) -> None:
-    if way := EVENT_TYPES[target.type].no_retraction:
-        raise RetractionRefused(f"{_named(target)} is not evidence that counts; {way}")
-    evidence = _evidence(ledger, target)
-    if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
-        raise RetractionRefused(
-            f"{_named(target)} is the rejection of a proposal, which is final; add the bullet "
-            "with `reflector add`"
-        )
-
-
-def _evidence(ledger: Ledger, event: Event) -> Event | None:
-    """Return what a line of retractions is about, any other event itself; None where a forged
-    ledger holds a circle.
-    """
-    evidence: Event | None = event
-    while evidence is not None and evidence.type == ev.EVIDENCE_RETRACTED:
-        below = ledger.event(evidence.target_id or "")
-        evidence = below if below is not None and below.position < evidence.position else None
-    return evidence
-
-
-def _named(event: Event) -> str:
-    return f"the {event.type} at position {event.position}"
-
-
-def _reason(event: Event) -> str:
-    return f" ({event.data['reason']})" if event.data and event.data.get("reason") else ""

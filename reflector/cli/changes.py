@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reflector.changes.acts import NotByItself, newest
-from reflector.changes.apply import Step, apply, planned
+from reflector.changes.apply import Step, apply_changes, plan_changes
+from reflector.changes.retractions import moved_counters, take_back, taken_out
 from reflector.changes.undo import (
     CHANGING,
     Import,
@@ -27,9 +28,6 @@ from reflector.changes.undo import (
     approved,
     imported,
     last_change,
-    moved,
-    take_back,
-    taken_out,
     undoing,
 )
 from reflector.cli.app import Place
@@ -102,8 +100,8 @@ def _made(
     """Make changes, or only plan them for a dry run; `more` is what `apply` takes."""
     first = place.project().first_number
     if dry_run:
-        return planned(ledger, changes, first=first, again=again)
-    return apply(ledger, changes, actor="human", first=first, again=again, **more)
+        return plan_changes(ledger, changes, first=first, again=again)
+    return apply_changes(ledger, changes, actor="human", first=first, again=again, **more)
 
 
 def _print(place: Place, steps: Sequence[Step], *, as_json: bool) -> None:
@@ -414,7 +412,7 @@ def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool
     with place.changing() as ledger:
         before, head = ledger.rows(), ledger.head().position
         positions = [one.position for one in take_back(ledger, target.events, reason)]
-        changed = moved(before, ledger.rows())
+        changed = moved_counters(before, ledger.rows())
         lessons = changed_lessons(ledger, head, positions[-1]) if positions else []
     at = positions[0] if positions else None
     shown = [ChangeJson(None, [old.bullet], [new.bullet], at, None) for old, new in changed]

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from reflector import entries
-from reflector.changes.undo import adopt, adoptions
+from reflector.changes.retractions import adopt, adoptions
 from reflector.cli.app import Place
 from reflector.cli.options import (
     FILE,
@@ -390,7 +390,7 @@ def backup(place: Place, file: Path) -> None:
     """
     needs_ledger(place.project())
     with place.reading() as opened:
-        click.echo(backups.backup(opened, file))
+        click.echo(backups.backup_ledger(opened, file))
 
 
 @ledger.command()
@@ -419,7 +419,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
         aside = playbook_file.set_aside(project)
         written = (playbook_file.checkpoint_of(project), aside[1]) if aside is not None else None
-        end, kept = backups.restore(
+        end, kept = backups.restore_ledger(
             file, present, project.config.playbook, force=force, written=written
         )
         if not project.config.ledger_url:
@@ -532,7 +532,7 @@ def copy(place: Place, url: str) -> None:
     """
     needs_ledger(place.project())
     with place.reading() as opened:
-        end = transfer.copy(opened, url)
+        end = transfer.copy_ledger(opened, url)
     click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
 

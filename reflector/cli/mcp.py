@@ -16,7 +16,7 @@ from pydantic import Field
 
 from reflector import __version__
 from reflector.audit.blame import blame_bullet
-from reflector.changes.propose import MOST_ACCEPTED, approve, may_accept, propose
+from reflector.changes.propose import MOST_ACCEPTED, approve_proposal, may_accept, propose
 from reflector.cli.app import Place, explained
 from reflector.cli.lessons import SAID
 from reflector.cli.options import SECTION
@@ -172,7 +172,7 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
             state: str = proposal.state
             added, why = proposal.name, proposal.why
             if accepts and may_accept(pipeline.ledger):
-                bullet = approve(
+                bullet = approve_proposal(
                     pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number
                 )
                 pipeline.write()

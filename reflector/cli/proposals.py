@@ -17,7 +17,7 @@ import click
 
 from reflector.audit.citations import Due, due
 from reflector.changes import propose as proposing
-from reflector.changes.apply import BulletRefused, apply, planned
+from reflector.changes.apply import BulletRefused, apply_changes, plan_changes
 from reflector.changes.propose import Proposal, ProposalRefused
 from reflector.changes.undo import undone
 from reflector.cli.app import Place
@@ -47,7 +47,7 @@ def proposals(ctx: click.Context, everything: bool, as_json: bool) -> None:
         return
     place: Place = ctx.obj
     with place.reading() as ledger:
-        found, now = proposing.proposals(ledger, waiting=not everything), ledger.bullets()
+        found, now = proposing.read_proposals(ledger, waiting=not everything), ledger.bullets()
         gone = undone(ledger) if everything else {}
     found = [replace(one, undone_at=gone.get(one.approval or "")) for one in found]
     if as_json:
@@ -111,9 +111,9 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
         first = place.project().first_number
         for id in ids:
             try:
-                proposal = proposing.find(ledger, id)
+                proposal = proposing.find_proposal(ledger, id)
                 if word != "approve":
-                    proposing.reject(ledger, proposal, text or "", keep=word == "keep")
+                    proposing.reject_proposal(ledger, proposal, text or "", keep=word == "keep")
                     continue
                 if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
                     what = (
@@ -121,7 +121,7 @@ def _decide(place: Place, word: _Word, ids: Sequence[str], text: str | None) -> 
                         "itself, after its quotes"
                     )
                     raise ProposalRefused(what)
-                step = proposing.approve(ledger, proposal, text=text, first=first)
+                step = proposing.approve_proposal(ledger, proposal, text=text, first=first)
             except BulletRefused as error:
                 refused.append(str(error))
                 continue
@@ -140,13 +140,13 @@ def decide(place: Place) -> None:
     Each decision is written at once. `k` keeps the bullets of a merge apart for good.
     """
     with place.changing() as ledger:
-        for gone in proposing.sweep(ledger)[1]:
+        for gone in proposing.sweep_proposals(ledger)[1]:
             note(f"Fell away: {gone.change.line}. {gone.why}")
-        waiting = [one.id for one in proposing.proposals(ledger)]
+        waiting = [one.id for one in proposing.read_proposals(ledger)]
     decided = 0
     for number, id in enumerate(waiting, 1):
         with place.reading() as ledger:
-            one = proposing.find(ledger, id)
+            one = proposing.find_proposal(ledger, id)
             if one.state != "waiting":
                 continue
             click.secho(f"\n{number} of {len(waiting)}", bold=True)
@@ -192,7 +192,7 @@ def _decision(one: Proposal, word: str) -> tuple[_Word, list[str], str | None]:
 
 
 def _show(ledger: Ledger, one: Proposal, first: int) -> None:
-    (step,) = planned(ledger, [one.change], first=first)
+    (step,) = plan_changes(ledger, [one.change], first=first)
     click.secho(f"{one.change.kind} {' '.join(one.change.about)}".rstrip(), bold=True)
     click.echo(
         f"from {one.origin}, words of {_WHO[one.trust]}, {short_time(one.proposed_at)}, id "
@@ -308,7 +308,7 @@ def _removals(ledger: Ledger, found: Sequence[Due], *, at_once: bool) -> list[st
     for one in found:
         change = Change("remove", one.name)
         if at_once:
-            apply(ledger, [change], actor="human", reason=f"pruned: {one.reason}")
+            apply_changes(ledger, [change], actor="human", reason=f"pruned: {one.reason}")
             states.append("removed")
         elif (proposal := _proposed(ledger, change, one.reason)) is not None:
             states.append(proposal.state)
@@ -321,7 +321,7 @@ def _proposed(ledger: Ledger, change: Change, reason: str) -> Proposal | None:
     """Return the proposal of a change; None where as many wait as may, or it is refused, which
     is said.
     """
-    waiting = proposing.proposals(ledger)
+    waiting = proposing.read_proposals(ledger)
     if len(waiting) >= proposing.MOST_WAITING and all(other.change != change for other in waiting):
         return None
     try:

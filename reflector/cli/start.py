@@ -311,9 +311,9 @@ def _read_ledger(place: Place, project: Project, ledger: Ledger, found: StatusJs
     )
     found.windows = ledger.window_states()
     if ledger.has(ev.BULLET_PROPOSED) or ledger.has(ev.CHANGE_PROPOSED):
-        from reflector.changes.propose import proposals
+        from reflector.changes.propose import read_proposals
 
-        found.proposals = len(proposals(ledger))
+        found.proposals = len(read_proposals(ledger))
     found.month = month_of(ledger, project)
     found.waiting_for_budget = len(waiting_for_budget(ledger)) if "skipped" in found.windows else 0
     if _TROUBLED & found.windows.keys():

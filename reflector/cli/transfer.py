@@ -14,9 +14,16 @@ import click
 
 from reflector import entries
 from reflector.audit.moments import target_named
-from reflector.changes.apply import apply
-from reflector.changes.apply import planned as changing
-from reflector.changes.erase import Erasure, copies, echoes, erase, holding, of_session, planned
+from reflector.changes.apply import apply_changes, plan_changes
+from reflector.changes.erase import (
+    Erasure,
+    copies,
+    echoes,
+    erase,
+    event_erasure,
+    session_erasure,
+    text_erasure,
+)
 from reflector.cli.app import Place
 from reflector.cli.options import (
     READ_FILE,
@@ -40,8 +47,8 @@ from reflector.cli.output import (
     table,
 )
 from reflector.events.event import TRIAL_OPENED, Appended, Event
-from reflector.exchange.merge import Merged, merge
-from reflector.exchange.transfer import checked, exported, lines_of, load
+from reflector.exchange.merge import Merged, merge_ledger
+from reflector.exchange.transfer import checked_lines, exported, lines_of, load_ledger
 from reflector.files import error_words, read_bounded
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.rows import Head
@@ -148,7 +155,7 @@ def import_(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool
         is_own = not project.config.ledger_url and entries.is_lost_export(project.root, file)
         with place.changing() as ledger, _lines(file, "reading") as lines:
             before = ledger.head().position
-            answer = merge(ledger, lines, rename=rename, first=project.first_number)
+            answer = merge_ledger(ledger, lines, rename=rename, first=project.first_number)
             trials = _trials_elsewhere(place, ledger, before, is_moved=answer.forward)
             if is_own:
                 drop_known(ledger, project)
@@ -247,10 +254,10 @@ def _adopt(
         loaded = under_free_names(ledger, loaded, project.first_number) if rename else loaded
         loaded, known = without_known(ledger, loaded)
         new, undo = bullets_to_import(ledger, loaded, file), None
-        restored = [bullet for step in changing(ledger, watched) for bullet in step.after]
+        restored = [bullet for step in plan_changes(ledger, watched) for bullet in step.after]
         if (new or watched) and not dry_run:
             tx, before = ledger.draw(), ledger.head().position
-            apply(ledger, watched, actor="import", tx=tx)
+            apply_changes(ledger, watched, actor="import", tx=tx)
             import_bullets(ledger, project, loaded, raw, file, tx)
             undo = place.command("undo", span(before + 1, ledger.head().position))
         new = [*restored, *new]
@@ -267,7 +274,7 @@ def _load(place: Place, file: Path) -> tuple[LoadedJson, list[str]]:
         project.open_ledger() as ledger,
         _lines(file, "loading") as lines,
     ):
-        end = load(ledger, lines())
+        end = load_ledger(ledger, lines())
         aside = settle_file(ledger, project)
         trials = _trials_elsewhere(place, ledger, 0, is_moved=not project.config.ledger_url)
     place.write(project)
@@ -323,7 +330,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
 def _lines(file: Path, label: str) -> Iterator[Callable[[], Iterator[bytes]]]:
     """What reads a file's lines, and moves a bar as long as its header says."""
     with file.open("rb") as opened:
-        header, _ = checked(lines_of(opened))
+        header, _ = checked_lines(lines_of(opened))
     with progress(header.position, label) as bar:
 
         def lines() -> Iterator[bytes]:
@@ -413,7 +420,7 @@ def redact(
         ledger, project = pipeline.ledger, pipeline.project
         transcripts: list[str] = []
         if text is not None:
-            erasure, where = holding(ledger, _typed(text)), "wherever it is said"
+            erasure, where = text_erasure(ledger, _typed(text)), "wherever it is said"
         else:
             erasure, where, transcripts = _of_named(
                 ledger, what or session or "", whole=session is not None
@@ -584,7 +591,7 @@ def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str,
             event.data["transcript"]["path"] for event in target.events if event.data
         )
         return (
-            of_session(ledger.events(session_id=target.id)),
+            session_erasure(ledger.events(session_id=target.id)),
             f"from session {target.id}",
             [*paths],
         )
@@ -593,7 +600,7 @@ def _of_named(ledger: Ledger, named: str, *, whole: bool) -> tuple[Erasure, str,
             f"session {target.id} has many events; erase all with `redact --session {named}`"
         )
     event = target.events[0]
-    return planned(event), f"from the {event.type} at position {event.position}", []
+    return event_erasure(event), f"from the {event.type} at position {event.position}", []
 
 
 def _print_found(erasure: Erasure, files: Sequence[Path], is_ours: Callable[[Path], bool]) -> None:

@@ -281,7 +281,7 @@ def restore_from_copy(
     """
     from tempfile import TemporaryDirectory
 
-    from reflector.exchange.transfer import Header, header_line, load
+    from reflector.exchange.transfer import Header, header_line, load_ledger
     from reflector.ledger.store import Ledger
 
     end = notes.copy_end(place.root)
@@ -291,7 +291,7 @@ def restore_from_copy(
         staged = Path(folder, "ledger.db")
         with Ledger.open_file(staged, entry.playbook) as ledger, (own / COPY).open("rb") as lines:
             head = Header(entry.playbook, entry.origin, end.position, end.chain)
-            load(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
+            load_ledger(ledger, chain([header_line(head).encode()], islice(lines, end.position)))
             if not sure and not _has_written(ledger, place.root / ".claude" / "playbook.json"):
                 raise NotTheSame(f"nothing shows that {place.root} is the project of this copy")
             ledger.set_checkpoint(notes.mark_name(mark), 0, mark)

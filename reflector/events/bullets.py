@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from reflector.events.effects import (
 )
 from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.state import REDACTED, Data, Entry
-from reflector.playbook.change import Kind
+from reflector.playbook.change import MAX_SOURCES
 from reflector.playbook.names import section_slug
 
 _NAMED: Final = {"name": f.needed(f.NAME)}
@@ -61,9 +61,7 @@ _JUDGED: Final = {
 }
 #: Why an earlier version removed a bullet from its project.
 PROMOTED: Final = "promoted"
-#: The most bullets that one event merges.
-MOST_SOURCES: Final = 20
-_SOURCES: Final = f.several(f.NAME, MOST_SOURCES, "names of bullets")
+_SOURCES: Final = f.several(f.NAME, MAX_SOURCES, "names of bullets")
 _UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
 _CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
 
@@ -123,19 +121,6 @@ def unquoted_words(tag: Any) -> str:
     """
     return f" {WITHOUT_A_QUOTE}" if tag.get("unquoted") is True else ""
 
-
-#: The event of each kind of change.
-TYPE_OF: Final[Mapping[Kind, str]] = {
-    "add": ev.BULLET_ADDED,
-    "revise": ev.BULLET_REVISED,
-    "move": ev.BULLET_MOVED,
-    "remove": ev.BULLET_REMOVED,
-    "merge": ev.BULLET_MERGED,
-    "unmerge": ev.BULLET_UNMERGED,
-    "restore": ev.BULLET_RESTORED,
-    "recount": ev.BULLET_RECOUNTED,
-    "watch": ev.BULLET_RESTORED,
-}
 
 #: The type of an event that changes bullets.
 _changed: Final = partial(

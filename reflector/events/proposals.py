@@ -78,10 +78,11 @@ TYPES: Final = (
     ),
     _type(
         name=ev.CHANGE_APPROVED,
-        meaning="A proposed change was approved and applied; `inverse` takes it back.",
+        meaning="A proposed change was approved and applied.",
         fields={
             "change": f.needed(f.within(CHANGE)),
-            "inverse": f.needed(f.within(CHANGE, several=True)),
+            # Only in events of earlier versions: the changes that take this one back.
+            "inverse": f.within(CHANGE, several=True),
             "edited": f.needed(f.FLAG),
         },
         effect=ChangesNothing("the events that follow it change the playbook"),

@@ -42,7 +42,10 @@ _CHAIN_AT = (
 
 
 def ledger_file(url: Url) -> Path:
-    """Return the file of a SQLite ledger. Raises LedgerUnavailable for any other ledger."""
+    """Return the file of a SQLite ledger.
+
+    Raises: LedgerUnavailable for any other ledger.
+    """
     if url.dialect != "sqlite" or url.in_memory:
         raise LedgerUnavailable(
             f"the ledger {url.shown} is not a SQLite file; back a server's ledger up with its own "
@@ -52,18 +55,20 @@ def ledger_file(url: Url) -> Path:
     return Path(url.database)
 
 
-def backup(ledger: Ledger, to: Path) -> Anchor:
-    """Copy a ledger into a new file, also while others append; return the head at which the copy
-    ends. Raises LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt,
-    OSError, LedgerError.
+def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
+    """Copy a ledger into a new file, also while others append, and return the head at which the
+    copy ends.
+
+    Raises: LedgerUnavailable for an existing file or a ledger on a server, LedgerCorrupt, OSError,
+    LedgerError.
     """
     source = ledger_file(ledger.engine.url)
     if to.exists() or to.is_symlink():
         raise LedgerUnavailable(f"{to} is there already and is not overwritten; name another file")
-    before = ledger.head()
+    head = ledger.head()
     with named_folder(to.parent), _staged(to) as staged:
         copy_database(source, staged)
-        anchor = Anchor(before.position, before.chain)
+        anchor = Anchor(head.position, head.chain)
         end = _proven(staged, f"the copy of {source} is not sound", ledger.name, anchor)
         settle_database(staged)
         # Another file of this name may have come meanwhile: a link is refused then, a rename would
@@ -73,7 +78,7 @@ def backup(ledger: Ledger, to: Path) -> Anchor:
     return end
 
 
-def restore(
+def restore_ledger(
     backup_file: Path,
     present: Path,
     playbook: str,
@@ -81,14 +86,16 @@ def restore(
     force: bool = False,
     written: tuple[str, str] | None = None,
 ) -> tuple[Anchor, Path | None]:
-    """Put a verified copy of a backup in a ledger's place; return where it ends, and where the
-    replaced one is kept.
+    """Put a verified copy of a backup in a ledger's place. Return the head at which it ends, and
+    the file in which the replaced ledger is kept. The project's locks must be held.
 
-    `written` is (name, digest) of a projection's present file, such as playbook.json: the restored
-    ledger then knows it as its own, from before every event, so the file is written again and not
-    read as an edit. The project's locks must be held. Raises LedgerCorrupt, LedgerUnavailable, and
-    LedgerError, such as for events that the backup lacks unless `force`; the ledger is as it was
-    then.
+    force    restore the backup even if it lacks events of the ledger
+    written  the name and the digest of a projection's present file, such as playbook.json: the
+             restored ledger then knows it as its own, from before every event, so the file is
+             written again and not read as an edit
+
+    Raises: LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for missing events; the
+    ledger is as it was then.
     """
     if not backup_file.is_file():
         raise LedgerUnavailable(
@@ -97,7 +104,7 @@ def restore(
     with _staged(present) as staged:
         copy_database(backup_file, staged, mode="ro")
         end = _proven(
-            staged, (f"the backup {backup_file} is not sound and was not restored"), playbook
+            staged, f"the backup {backup_file} is not sound and was not restored", playbook
         )
         if written is not None:
             with Ledger.open_file(staged, playbook, keeps_copy=False) as ledger:
@@ -105,31 +112,30 @@ def restore(
         settle_database(staged)
         with file_lock(url_of(sqlite_url(present))):
             readable = _is_ledger(present)
-            if not force and (lost := _lost(present, staged, readable=readable)):
-                what = (
-                    f"{lost} {backup_file} lacks; restore it anyway with --force; the ledger "
-                    "is kept beside it"
+            lost = "" if force else _lost_events(present, staged, readable=readable)
+            if lost:
+                raise LedgerError(
+                    f"the ledger {present} {lost} {backup_file} lacks; restore it anyway with "
+                    "--force; the ledger is kept beside it"
                 )
-                raise LedgerError(f"the ledger {present} {what}")
-            kept = _keep(present, readable=readable)
+            replaced = _keep(present, readable=readable)
             if readable:
                 with open_database(staged) as source, open_database(present) as target:
                     source.backup(target)
             else:
                 staged.replace(present)
     sync_folder(absolute(present.parent))
-    return end, kept
+    return end, replaced
 
 
-def _lost(present: Path, staged: Path, *, readable: bool) -> str:
+def _lost_events(present: Path, staged: Path, *, readable: bool) -> str:
     """Return which events of a ledger its backup lacks, in words; "" for none."""
     if not readable:
         return "cannot be read, so it is unknown which events" if _holds_anything(present) else ""
-    with open_database(staged) as then, open_database(present) as now:
-        for name, origin, position, chain in now.execute(_PLAYBOOKS).fetchall():
-            if position and then.execute(_CHAIN_AT, (name, origin, position)).fetchone() != (
-                chain,
-            ):
+    with open_database(staged) as backup, open_database(present) as ledger:
+        for name, origin, position, chain in ledger.execute(_PLAYBOOKS).fetchall():
+            backup_chain = backup.execute(_CHAIN_AT, (name, origin, position)).fetchone()
+            if position and backup_chain != (chain,):
                 return f"has events of the playbook {name!r} up to position {position} that"
     return ""
 
@@ -137,22 +143,25 @@ def _lost(present: Path, staged: Path, *, readable: bool) -> str:
 def _keep(present: Path, *, readable: bool) -> Path | None:
     """Keep a ledger aside: a copy of a sound one, the very files of one that cannot be read."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-    kept = present.with_name(f"{present.name}.before-{stamp}")
+    replaced = present.with_name(f"{present.name}.before-{stamp}")
     if readable:
-        copy_database(present, kept)
-        settle_database(kept)
-        return kept
+        copy_database(present, replaced)
+        settle_database(replaced)
+        return replaced
     for suffix in ("-wal", "-shm", "-journal", ""):
         with suppress(FileNotFoundError):
-            Path(f"{present}{suffix}").rename(f"{kept}{suffix}")
-    return kept if kept.exists() else None
+            Path(f"{present}{suffix}").rename(f"{replaced}{suffix}")
+    return replaced if replaced.exists() else None
 
 
-def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
-    """Return where a playbook of a copy ends, all of whose playbooks were verified."""
+def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anchor:
+    """Return the head of a playbook of a copy, all of whose playbooks were verified.
+
+    refusal  what an error says of the copy
+    """
     if not _is_ledger(staged):
         raise LedgerCorrupt(
-            f"{what}: it holds no ledger; name a file that `reflector ledger backup` made"
+            f"{refusal}: it holds no ledger; name a file that `reflector ledger backup` made"
         )
     with open_database(staged) as connection:
         ends = {
@@ -163,13 +172,13 @@ def _proven(staged: Path, what: str, playbook: str, *anchors: Anchor) -> Anchor:
         with Ledger.open_file(staged, name, keeps_copy=False) as ledger:
             findings = list(verify(ledger, *(anchors if name == playbook else ())))
         if findings:
-            first, *others = findings
-            more = f", and {len(others)} more" if others else ""
-            raise LedgerCorrupt(f"{what}: {first.message} [{first.code}]{more}; {first.remedy}")
+            first = findings[0]
+            rest = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+            raise LedgerCorrupt(f"{refusal}: {first.message} [{first.code}]{rest}; {first.remedy}")
     if playbook not in ends:
-        held = ", ".join(ends) or "none"
+        names = ", ".join(ends) or "none"
         raise LedgerUnavailable(
-            f"it holds no playbook {playbook!r}, but {held}; set `playbook` to one of these"
+            f"it holds no playbook {playbook!r}, but {names}; set `playbook` to one of these"
         )
     return ends[playbook]
 
@@ -184,26 +193,27 @@ def _is_ledger(path: Path) -> bool:
         return False
     try:
         with open_database(path) as connection:
-            found = connection.execute(
+            tables = connection.execute(
                 "SELECT name FROM sqlite_master WHERE name IN ('playbook', 'event')"
             ).fetchall()
-            return len(found) == 2 and connection.execute(
-                "PRAGMA integrity_check(1)"
-            ).fetchone() == ("ok",)
+            if len(tables) < 2:
+                return False
+            check = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            return bool(check == ("ok",))
     except LedgerError:
         return False
 
 
 @contextmanager
-def _staged(beside: Path) -> Iterator[Path]:
-    """The path for a copy, in a folder of the owner's that goes with all in it; so do those that
-    were left behind.
+def _staged(target: Path) -> Iterator[Path]:
+    """Yield the path for a copy beside its target, in a folder that only its owner may read. The
+    folder is removed with all in it, and so are those that killed processes left.
     """
-    for left in beside.parent.glob(f".*{_UNFINISHED}"):
+    for old_folder in target.parent.glob(f".*{_UNFINISHED}"):
         with suppress(FileNotFoundError):  # another backup was faster
-            if time.time() - left.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
+            if time.time() - old_folder.lstat().st_mtime > _LEFT_BEHIND_SECONDS:
+                shutil.rmtree(old_folder, ignore_errors=True)
     with TemporaryDirectory(
-        suffix=_UNFINISHED, prefix=f".{beside.name}.", dir=beside.parent
+        suffix=_UNFINISHED, prefix=f".{target.name}.", dir=target.parent
     ) as folder:
         yield Path(folder) / "ledger.db"

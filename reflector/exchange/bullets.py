@@ -1,11 +1,10 @@
 """Which bullets of two histories are the same.
 
-Which bullets of the two are the same is decided from how they came into being: the event that first
-brought a bullet is its birth, through however many ledgers and under however many names it came.
-Names are given out on each machine, so two bullets of one name with other births are one bullet
-where they ever said the same, and two where they never did. A line of a file, which `check`
-watches, is the bullet that ever said the same, whatever its name; and two bullets of the playbook
-that say the same are one.
+It is decided from how the bullets came into being: the event that first brought a bullet is its
+birth, through however many ledgers and under however many names it came. Names are given out on
+each machine, so two bullets of one name with other births are one bullet if they ever said the
+same, and two if they never did. A line of a file, which `check` watches, is the bullet that ever
+said the same, whatever its name; and two bullets of the playbook that say the same are one.
 """
 
 from __future__ import annotations
@@ -34,99 +33,103 @@ NamesFor = Callable[[str], list[str]]
 
 @dataclass(slots=True)
 class Bullets:
-    """Every bullet of a history by name: the texts it ever had, and its births, one for each
-    machine that made it.
+    """Every bullet of a history by name.
+
+    texts    every text that it ever had
+    births   one for each machine that made it
+    live     the text of those that are in the playbook now
+    watched  those that came as lines of files
     """
 
     texts: dict[str, set[str]] = field(default_factory=dict)
     births: dict[str, list[BulletBirth]] = field(default_factory=dict)
-    #: What those that are in the playbook now say.
     live: dict[str, str] = field(default_factory=dict)
-    #: Those that came as lines of files.
     watched: set[str] = field(default_factory=set)
 
     def take(self, type_: str, birth: Birth, data: Mapping[str, Any]) -> None:
         """Add the next event of the history that words a bullet."""
         for index, bullet in enumerate(bullets_brought(type_, data)):
-            self.texts.setdefault(bullet["name"], set()).add(bullet["text"])
-            self.births.setdefault(bullet["name"], []).append(
-                (birth.event_id, birth.data_hash, index)
-            )
+            name = bullet["name"]
+            self.texts.setdefault(name, set()).add(bullet["text"])
+            self.births.setdefault(name, []).append((birth.event_id, birth.data_hash, index))
             if bullet.get("watched"):
-                self.watched.add(bullet["name"])
+                self.watched.add(name)
         if type_ == ev.BULLET_REVISED and data.get("name") in self.texts:
             self.texts[data["name"]].add(data.get("text", REDACTED))
 
-    def names_of(self, other: Bullets) -> dict[str, str]:
+    def names_of(self, their_bullets: Bullets) -> dict[str, str]:
         """Return the bullets of another history that are here: the name there, and the name here.
         One to one.
 
         The surest sign is asked first: one birth, then one name that ever said the same, then the
         words of a line that `check` watches, then two live bullets that say the same.
         """
-        pairs: dict[str, str] = {}
+        our_names: dict[str, str] = {}
         taken: set[str] = set()
         for names_for in (
-            self._with_its_birth(other),
-            self._with_its_name(other),
-            self._with_its_words(other),
-            self._with_its_text(other),
+            self._with_its_birth(their_bullets),
+            self._with_its_name(their_bullets),
+            self._with_its_words(their_bullets),
+            self._with_its_text(their_bullets),
         ):
-            for there in other.texts:
-                if there in pairs:
+            for their_name in their_bullets.texts:
+                if their_name in our_names:
                     continue
-                here = next((name for name in names_for(there) if name not in taken), None)
-                if here is not None:
-                    pairs[there] = here
-                    taken.add(here)
-        return pairs
+                free_names = (name for name in names_for(their_name) if name not in taken)
+                our_name = next(free_names, None)
+                if our_name is not None:
+                    our_names[their_name] = our_name
+                    taken.add(our_name)
+        return our_names
 
-    def _with_its_birth(self, other: Bullets) -> NamesFor:
-        named = {birth: name for name, births in self.births.items() for birth in births}
+    def _with_its_birth(self, their_bullets: Bullets) -> NamesFor:
+        name_of = {birth: name for name, births in self.births.items() for birth in births}
 
-        def names_for(there: str) -> list[str]:
-            known = [named[birth] for birth in other.births[there] if birth in named]
-            return [there] if there in known else known
-
-        return names_for
-
-    def _with_its_name(self, other: Bullets) -> NamesFor:
-        def names_for(there: str) -> list[str]:
-            both_said = self.texts.get(there, set()) & other.texts[there]
-            return [there] if both_said - {REDACTED} else []
+        def names_for(their_name: str) -> list[str]:
+            births = their_bullets.births[their_name]
+            names = [name_of[birth] for birth in births if birth in name_of]
+            return [their_name] if their_name in names else names
 
         return names_for
 
-    def _with_its_words(self, other: Bullets) -> NamesFor:
-        said = {
-            same_words(text): name
-            for name, texts in self.texts.items()
-            for text in sorted(texts - {REDACTED})
-        }
-
-        def names_for(there: str) -> list[str]:
-            alike = [said.get(same_words(text), "") for text in sorted(other.texts[there])]
-            return [
-                name for name in alike if name and (name in self.watched or there in other.watched)
-            ]
+    def _with_its_name(self, their_bullets: Bullets) -> NamesFor:
+        def names_for(their_name: str) -> list[str]:
+            common_texts = self.texts.get(their_name, set()) & their_bullets.texts[their_name]
+            return [their_name] if common_texts - {REDACTED} else []
 
         return names_for
 
-    def _with_its_text(self, other: Bullets) -> NamesFor:
-        named = {text: name for name, text in reversed(self.live.items()) if text != REDACTED}
+    def _with_its_words(self, their_bullets: Bullets) -> NamesFor:
+        name_of: dict[str, str] = {}
+        for name, texts in self.texts.items():
+            for text in sorted(texts - {REDACTED}):
+                name_of[same_words(text)] = name
 
-        def names_for(there: str) -> list[str]:
-            here = named.get(other.live.get(there, REDACTED))
-            return [] if here is None else [here]
+        def names_for(their_name: str) -> list[str]:
+            texts = sorted(their_bullets.texts[their_name])
+            words = [same_words(text) for text in texts]
+            names = [name_of[text_words] for text_words in words if text_words in name_of]
+            if their_name in their_bullets.watched:
+                return names
+            return [name for name in names if name in self.watched]
+
+        return names_for
+
+    def _with_its_text(self, their_bullets: Bullets) -> NamesFor:
+        name_of = {text: name for name, text in reversed(self.live.items()) if text != REDACTED}
+
+        def names_for(their_name: str) -> list[str]:
+            our_name = name_of.get(their_bullets.live.get(their_name, REDACTED))
+            return [] if our_name is None else [our_name]
 
         return names_for
 
 
-def bullets_of(sql: Statements, origin: str, position: int) -> Bullets:
+def bullet_histories(sql: Statements, origin: str, position: int) -> Bullets:
     """Return the bullets of a ledger up to a position, which is its head."""
-    found = Bullets()
+    bullets = Bullets()
     for event in between(sql, WORDING_TYPES, 0, position):
-        here = Birth(origin, event.position, event.event_id, event.data_hash)
-        found.take(event.type, birth_of(here, event.meta), event.facts)
-    found.live = dict(sql.run(_LIVE).fetchall())
-    return found
+        present = Birth(origin, event.position, event.event_id, event.data_hash)
+        bullets.take(event.type, birth_of(present, event.meta), event.facts)
+    bullets.live = dict(sql.run(_LIVE).fetchall())
+    return bullets

@@ -1,5 +1,5 @@
-"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays what
-it was.
+"""A whole ledger moved: into a file, out of one, from one engine to the other; the chain stays the
+same.
 
 Invariant: what is loaded is the same ledger, its origin, positions, times and chain, or nothing.
 The hashes of every line are computed again before it is written, and all of it is one transaction:
@@ -8,10 +8,10 @@ page by page, so memory stays flat.
 
 The lines are CloudEvents 1.0 JSON, so that other programs read each of them too. A line holds all
 that the chain commits to: every field of the header, `data` and `meta` as they are stored, and the
-hashes. The first says whose history it is and where it ends. Names and meanings are a documented
-contract (docs/team.md). Attributes that are not ours are passed over: brokers add their own. Hashes
-only say that a file was not changed since it was written, so a line is refused if a later merge
-could not read its time or its place in another ledger.
+hashes. The first names the ledger and the head at which it ends. Names and meanings are a
+documented contract (docs/team.md). Attributes that are not ours are ignored: brokers add their own.
+Hashes only prove that a file was not changed since it was written, so a line is refused if a later
+merge could not read its time or its place in another ledger.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from reflector.playbook.names import is_name
 
 _PAGE: Final = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
-_LONGEST: Final = 64 * 2**20
-_ROWS = (
-    f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? AND position > ? AND "  # noqa: S608
-    "position <= ?"
-    f" ORDER BY position LIMIT {_PAGE}"
+_MAX_LINE_BYTES: Final = 64 * 2**20
+_COLUMNS: Final = ", ".join(Stored._fields)
+_ROWS: Final = (
+    f"SELECT {_COLUMNS} FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}"
 )
 _FORMAT: Final = "reflector.ledger"
 _VERSION: Final = 1
@@ -52,7 +52,7 @@ _SOURCE: Final = "urn:reflector:ledger:"
 #: As every ledger writes it, so that texts are in the order of time.
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: No event could follow one of the last moment of time.
-_END: Final = "9999"
+_END_OF_TIME: Final = "9999"
 _TO_COME: Final = "it was recorded at {}, which is still to come; check the clocks of both machines"
 
 #: The attributes of an event's line, in order, and which fields of the event they are.
@@ -80,7 +80,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Whose history follows, and the head at which it ends."""
+    """The ledger whose history follows, and the head at which it ends."""
 
     playbook: str
     origin: str
@@ -101,8 +101,8 @@ def header_line(header: Header) -> str:
 
 
 def event_line(stored: Stored, origin: str) -> str:
-    """Return an event's line, without a newline. Data that is no JSON object stands in it as the
-    text that it is.
+    """Return an event's line, without a newline. Data that is not a JSON object stays the text that
+    it is.
     """
     facts, fault = object_in(stored.data) if stored.data is not None else ({}, "")
     name = facts.get("name") if stored.type.startswith("bullet.") else None
@@ -121,52 +121,54 @@ def event_line(stored: Stored, origin: str) -> str:
 
 
 def header_of(text: str | bytes) -> Header:
-    """Return the header of a file's first line. Raises LedgerError."""
-    value = _object(text)
-    data = value.get("data")
-    if (
-        value.get("type") != _EXPORTED
-        or not isinstance(data, dict)
-        or data.get("format") != _FORMAT
-    ):
+    """Return the header of a file's first line.
+
+    Raises: LedgerError.
+    """
+    attributes = _cloud_event(text)
+    header = attributes.get("data")
+    is_export = attributes.get("type") == _EXPORTED
+    if not is_export or not isinstance(header, dict) or header.get("format") != _FORMAT:
         raise LedgerError(
             "it is not the header of a ledger; write a file with `reflector export --format ndjson`"
         )
-    if (version := data.get("version")) != _VERSION:
+    if (version := header.get("version")) != _VERSION:
         raise LedgerError(
             f"it is of version {version!r}, this reflector reads {_VERSION}; upgrade reflector"
         )
-    origin = _text(data, "origin")
+    origin = _text(header, "origin")
     if re.fullmatch("[0-9a-f]{32}", origin) is None:
         raise LedgerError(f"origin is {_shown(origin)}, it must be 32 hex digits")
-    return Header(
-        _text(data, "playbook"), origin, _number(data, "position", least=0), _text(data, "chain")
-    )
+    position = _number(header, "position", least=0)
+    return Header(_text(header, "playbook"), origin, position, _text(header, "chain"))
 
 
-def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | None, dict[str, Any]]:
-    """Return the event of a line with its data, None where it was erased, and its meta; both as
-    they are written.
-
-    `origin` is its header's. Raises LedgerError.
+class ParsedLine(NamedTuple):
+    """The event of a line, with its data and meta as they are written; data that was erased is
+    None.
     """
-    value = _object(text)
-    if value.get("source") != _SOURCE + origin:
-        raise LedgerError(
-            f"source is {_shown(value.get('source'))}, the header's ledger is {_SOURCE + origin}"
-        )
-    data = value.get("data")
-    if "data" in value and not isinstance(data, dict):
-        raise LedgerError(f"data is {_shown(data)}, it must be an object")
-    version = _number(value, "schemaversion", least=1)
-    fields = {
-        "position": _number(value, "position", least=1),
-        "schema_version": version,
-        "data": None,
-    }
-    names = {**_ATTRIBUTES, **{name: field for name, field in _OPTIONAL.items() if name in value}}
-    texts = {field: _text(value, name) for name, field in names.items() if field not in fields}
-    stored = Stored(**dict.fromkeys(_OPTIONAL.values()) | texts | fields)  # type: ignore[arg-type]
+
+    stored: Stored
+    facts: dict[str, Any] | None
+    meta: dict[str, Any]
+
+
+def parse_event_line(text: str | bytes, origin: str) -> ParsedLine:
+    """Return the event of a line.
+
+    origin  its header's
+
+    Raises: LedgerError.
+    """
+    attributes = _cloud_event(text)
+    source = attributes.get("source")
+    if source != _SOURCE + origin:
+        raise LedgerError(f"source is {_shown(source)}, the header's ledger is {_SOURCE + origin}")
+    facts = attributes.get("data")
+    if "data" in attributes and not isinstance(facts, dict):
+        raise LedgerError(f"data is {_shown(facts)}, it must be an object")
+    stored = _stored(attributes)
+    version = stored.schema_version
     if stored.type not in EVENT_TYPES or version > ev.SCHEMA_VERSION:
         raise LedgerError(
             f"this reflector knows no {stored.type[:60]!r} of version {version}; upgrade reflector"
@@ -174,56 +176,72 @@ def line_of(text: str | bytes, origin: str) -> tuple[Stored, dict[str, Any] | No
     if not _is_time(stored.recorded_at):
         form = "in the form of 2026-01-02T03:04:05.000000Z"
         raise LedgerError(
-            f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END}, {form}"
+            f"time is {stored.recorded_at[:40]!r}, it must be one before the year {_END_OF_TIME}, "
+            f"{form}"
         )
-    return stored, data, _meta(stored.meta)
+    return ParsedLine(stored, facts, _meta(stored.meta))
 
 
-def _object(text: str | bytes) -> dict[str, Any]:
+def _stored(attributes: Mapping[str, Any]) -> Stored:
+    """Return the event of a line's attributes, without its data."""
+    fields: dict[str, Any] = {
+        "schema_version": _number(attributes, "schemaversion", least=1),
+        "position": _number(attributes, "position", least=1),
+        "data": None,
+    }
+    present = {name: field for name, field in _OPTIONAL.items() if name in attributes}
+    for name, field in {**_ATTRIBUTES, **present}.items():
+        if field not in fields:
+            fields[field] = _text(attributes, name)
+    return Stored(**{**dict.fromkeys(_OPTIONAL.values()), **fields})
+
+
+def _cloud_event(text: str | bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        attributes = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise LedgerError(f"it is not JSON, or was cut off ({error})") from error
-    if not isinstance(value, dict) or value.get("specversion") != "1.0":
+    if not isinstance(attributes, dict) or attributes.get("specversion") != "1.0":
         raise LedgerError("it is not a CloudEvent: an object with specversion 1.0 is wanted")
-    return value
+    return attributes
 
 
 def _meta(text: str) -> dict[str, Any]:
     meta, fault = object_in(text)
     if fault:
         raise LedgerError(f"meta is {_shown(text)}: {fault}")
-    places = [meta, *came_through(meta)]
-    times = (came[key] for came in places[1:] for key in ("recorded_at", "moment") if key in came)
-    if ev.MERGED in places[-1] or not (
-        all(map(is_place, places[1:])) and all(map(_is_time, times))
-    ):
+    places = list(came_through(meta))
+    last = places[-1] if places else meta
+    is_complete = ev.MERGED not in last
+    if not is_complete or not all(map(_is_dated_place, places)):
         raise LedgerError("what its meta says under merged is not a place in another ledger")
     return meta
 
 
+def _is_dated_place(place: Mapping[str, Any]) -> bool:
+    times = [place[key] for key in ("recorded_at", "moment") if key in place]
+    return is_place(place) and all(map(_is_time, times))
+
+
 def _is_time(value: object) -> bool:
+    if not isinstance(value, str) or value >= _END_OF_TIME:
+        return False
     # A day or an hour need not exist.
-    return (
-        isinstance(value, str)
-        and value < _END
-        and bool(_TIME.fullmatch(value))
-        and time_of(value) is not None
-    )
+    return bool(_TIME.fullmatch(value)) and time_of(value) is not None
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    if not isinstance(found, str) or not found:
-        raise LedgerError(f"{name} is {_shown(found)}, it must be a text")
-    return found
+def _text(attributes: Mapping[str, Any], name: str) -> str:
+    text = attributes.get(name)
+    if not isinstance(text, str) or not text:
+        raise LedgerError(f"{name} is {_shown(text)}, it must be a text")
+    return text
 
 
-def _number(value: Mapping[str, Any], name: str, *, least: int) -> int:
-    found = value.get(name)
-    if type(found) is not int or found < least:
-        raise LedgerError(f"{name} is {_shown(found)}, it must be a whole number from {least}")
-    return found
+def _number(attributes: Mapping[str, Any], name: str, *, least: int) -> int:
+    number = attributes.get(name)
+    if type(number) is not int or number < least:
+        raise LedgerError(f"{name} is {_shown(number)}, it must be a whole number from {least}")
+    return number
 
 
 def _shown(value: object) -> str:
@@ -235,12 +253,12 @@ class WrongLine(LedgerError):
     shows it.
     """
 
-    def __init__(self, number: int, what: str) -> None:
-        super().__init__(f"line {number}: {what}. Nothing of the file was imported")
+    def __init__(self, number: int, fault: str) -> None:
+        super().__init__(f"line {number}: {fault}. Nothing of the file was imported")
         self.number = number
 
 
-class Checked(NamedTuple):
+class CheckedLine(NamedTuple):
     """A line whose hashes are right: the event as it was stored, and as it would be appended."""
 
     number: int
@@ -249,25 +267,23 @@ class Checked(NamedTuple):
 
 
 def exported(ledger: Reader, upto: int | None = None, *, after: int | None = None) -> Iterator[str]:
-    """Yield the lines of a ledger, up to a position or its head: one state of it, also while others
-    append.
+    """Yield the lines of a ledger: one state of it, also while others append. The first is the
+    header.
 
-    The first is the header; `after` a position there are the events behind it alone.
+    upto   the last position; None is the head
+    after  yield the events behind this position alone, without a header
     """
     with translated(ledger.engine.url.shown), ledger.asking() as sql:
-        name, origin, head = sql.run(
-            "SELECT name, origin, position FROM playbook WHERE id = ?"
-        ).fetchone()
+        query = "SELECT name, origin, position FROM playbook WHERE id = ?"
+        name, origin, head = sql.run(query).fetchone()
         end = head if upto is None else min(upto, head)
-        found = sql.run(
-            "SELECT chain FROM event WHERE playbook_id = ? AND position = ?", end
-        ).fetchone()
-        if end and found is None:
+        query = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
+        end_row = sql.run(query, end).fetchone()
+        if end and end_row is None:
             raise LedgerCorrupt(HEAD_MISPLACED.format(where=ledger.engine.url.shown))
         if after is None:
-            yield header_line(
-                Header(name, origin, end, found[0] if found else genesis(name, origin))
-            )
+            chain = end_row[0] if end_row else genesis(name, origin)
+            yield header_line(Header(name, origin, end, chain))
         position = after or 0
         while rows := sql.run(_ROWS, position, end).fetchall():
             for row in rows:
@@ -276,98 +292,159 @@ def exported(ledger: Reader, upto: int | None = None, *, after: int | None = Non
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises WrongLine for one that is longer than any event."""
+    """Yield the lines of a file.
+
+    Raises: WrongLine for one that is longer than any event.
+    """
     number = 1
-    while line := file.readline(_LONGEST + 1):
-        if len(line) > _LONGEST:
-            raise WrongLine(number, f"it is longer than {_LONGEST:,} bytes, which no event is")
+    while line := file.readline(_MAX_LINE_BYTES + 1):
+        if len(line) > _MAX_LINE_BYTES:
+            longest = f"{_MAX_LINE_BYTES:,}"
+            raise WrongLine(number, f"it is longer than {longest} bytes, which no event is")
         yield line
         number += 1
 
 
-def checked(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[Checked]]:
-    """What a file's lines say, proved while they are read: every hash of every line, and the
-    header's at the end. Raises WrongLine for the first line that is wrong.
+def checked_lines(lines: Iterable[str | bytes]) -> tuple[Header, Iterator[CheckedLine]]:
+    """Return a file's header and its lines, proved while they are read: every hash of every line,
+    and the header's at the end.
+
+    Raises: WrongLine for the first line that is wrong.
     """
     numbered = enumerate(lines, start=1)
-    _, first = next(numbered, (1, ""))
+    _, first_line = next(numbered, (1, ""))
     try:
-        header = header_of(first)
+        header = header_of(first_line)
     except LedgerError as error:
         raise WrongLine(1, str(error)) from error
     return header, _proved(header, numbered)
 
 
-def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterator[Checked]:
-    number, position, chain, recorded_at = 1, 0, genesis(header.playbook, header.origin), ""
-    erased: set[str | None] = set()
+def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterator[CheckedLine]:
+    history = _ProvedHistory(header)
     for number, text in lines:
-        if position == header.position:
+        if history.position == header.position:
             raise WrongLine(
                 number,
-                f"the header says that the history ends at position {position}, in front of it",
+                "the header says that the history ends at position "
+                f"{header.position}, in front of it",
             )
         try:
-            one = _sealed(number, line_of(text, header.origin))
+            line = _sealed(number, parse_event_line(text, header.origin))
         except (NotCanonical, LedgerError) as error:
             raise WrongLine(number, str(error)) from error
-        stored = one.stored
-        if stored.position != position + 1:
+        history.take(line)
+        yield line
+    history.finish()
+
+
+class _ProvedHistory:
+    """The lines of a file up to one, each of which followed from those before it."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.number = 1
+        self.position = 0
+        self.chain = genesis(header.playbook, header.origin)
+        self.recorded_at = ""
+        self.erased: set[str | None] = set()
+
+    def take(self, line: CheckedLine) -> None:
+        """Take the next line.
+
+        Raises: WrongLine for one that cannot follow.
+        """
+        stored = line.stored
+        chain = next_chain(self.chain, stored[:10], stored.data_hash, line.prepared.meta_hash)
+        self._check_place(line, chain)
+        if line.prepared.facts is None:
+            self.erased.add(stored.event_id)
+        if stored.type == ev.EVENT_REDACTED and stored.target_id not in self.erased:
             raise WrongLine(
-                number,
-                f"its position is {stored.position}, after {position} comes {position + 1}",
-            )
-        chain = next_chain(chain, stored[:10], stored.data_hash, one.prepared.meta_hash)
-        if stored.chain != chain:
-            what = (
-                f"its attributes or meta are not what was appended: the chain computed is {chain}"
-            )
-            raise WrongLine(number, f"{what}, the line has {stored.chain}")
-        if stored.recorded_at < recorded_at:
-            raise WrongLine(
-                number,
-                f"it was recorded at {stored.recorded_at}, before the line above ({recorded_at})",
-            )
-        if one.prepared.facts is None:
-            erased.add(stored.event_id)
-        if stored.type == ev.EVENT_REDACTED and stored.target_id not in erased:
-            raise WrongLine(
-                number,
+                line.number,
                 f"it says that the text of {stored.target_id} was erased, and the text is there",
             )
-        position, recorded_at = stored.position, stored.recorded_at
-        yield one
-    if position != header.position:
-        what = (
-            f"the file ends here, at position {position} of the {header.position} that the "
-            "header names"
-        )
-        raise WrongLine(number, f"{what}; it was cut off")
-    if chain != header.chain:
-        raise WrongLine(1, f"the header's chain is {header.chain}, the history's last is {chain}")
+        self.number = line.number
+        self.position = stored.position
+        self.chain = chain
+        self.recorded_at = stored.recorded_at
+
+    def _check_place(self, line: CheckedLine, chain: str) -> None:
+        """Check an event's position, its chain as it was computed here, and its time."""
+        stored = line.stored
+        if stored.position != self.position + 1:
+            raise WrongLine(
+                line.number,
+                f"its position is {stored.position}, after {self.position} comes "
+                f"{self.position + 1}",
+            )
+        if stored.chain != chain:
+            raise WrongLine(
+                line.number,
+                "its attributes or meta are not what was appended: the chain computed is "
+                f"{chain}, the line has {stored.chain}",
+            )
+        if stored.recorded_at < self.recorded_at:
+            raise WrongLine(
+                line.number,
+                f"it was recorded at {stored.recorded_at}, before the line above "
+                f"({self.recorded_at})",
+            )
+
+    def finish(self) -> None:
+        """Check that the history ends where the header ends.
+
+        Raises: WrongLine.
+        """
+        if self.position != self.header.position:
+            raise WrongLine(
+                self.number,
+                f"the file ends here, at position {self.position} of the "
+                f"{self.header.position} that the header names; it was cut off",
+            )
+        if self.chain != self.header.chain:
+            raise WrongLine(
+                1,
+                f"the header's chain is {self.header.chain}, the history's last is {self.chain}",
+            )
 
 
-def _sealed(number: int, line: tuple[Stored, dict[str, Any] | None, dict[str, Any]]) -> Checked:
+def _sealed(number: int, line: ParsedLine) -> CheckedLine:
     """Return a line with its texts in canonical form, from which its hashes are computed."""
-    said, facts, meta = line
+    stored = line.stored
     event = NewEvent(
-        *(said.type, said.event_id, facts or {}, said.actor, said.occurred_at),
-        *(said.session_id, said.reflection_id, said.target_id, meta, said.schema_version),
+        stored.type,
+        stored.event_id,
+        line.facts or {},
+        stored.actor,
+        occurred_at=stored.occurred_at,
+        session_id=stored.session_id,
+        reflection_id=stored.reflection_id,
+        target_id=stored.target_id,
+        meta=line.meta,
+        schema_version=stored.schema_version,
     )
-    if facts is None:
+    if line.facts is None:
         check_fields(event)
-        prepared = Prepared(event, None, None, said.data_hash, *sealed(plain(meta)))
+        meta, meta_hash = sealed(plain(line.meta))
+        prepared = Prepared(event, None, None, stored.data_hash, meta, meta_hash)
     else:
         prepared = prepare(event, foreign=True)
-    if prepared.data_hash != said.data_hash:
-        what = f"its data is not what was appended: the SHA-256 is {prepared.data_hash}"
-        raise LedgerError(f"{what}, datahash is {said.data_hash}")
-    return Checked(number, said._replace(data=prepared.data, meta=prepared.meta), prepared)
+    if prepared.data_hash != stored.data_hash:
+        raise LedgerError(
+            f"its data is not what was appended: the SHA-256 is {prepared.data_hash}, datahash is "
+            f"{stored.data_hash}"
+        )
+    stored = stored._replace(data=prepared.data, meta=prepared.meta)
+    return CheckedLine(number, stored, prepared)
 
 
-def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
-    """Make an empty ledger the one that a file holds. Raises WrongLine, LedgerError."""
-    header, events = checked(lines)
+def load_ledger(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
+    """Make an empty ledger the one that a file holds, and return its head.
+
+    Raises: WrongLine, LedgerError.
+    """
+    header, checked = checked_lines(lines)
     if header.playbook != ledger.name:
         raise LedgerError(
             f"the file is of the playbook {header.playbook!r} and this one is {ledger.name!r}, "
@@ -383,21 +460,28 @@ def load(ledger: Ledger, lines: Iterable[str | bytes]) -> Head:
                 "not changed; name an empty ledger, or add the file's events to these: `reflector "
                 "import FILE`"
             )
-        last = write(sql, events)
-        if last is not None and last.type == ev.LEDGER_MOVED:
-            raise WrongLine(
-                last.position + 1,
-                "here the playbook moved to another ledger; import that one's export",
-            )
-        if last is not None and last.recorded_at > latest_time():
-            raise WrongLine(last.position + 1, _TO_COME.format(last.recorded_at))
+        last = insert_lines(sql, checked)
+        recorded_at = writing.recorded_at
+        if last is not None:
+            _check_is_current(last)
+            recorded_at = last.recorded_at
         update = (
             "UPDATE playbook SET origin = ?, position = ?, chain = ?, recorded_at = ? WHERE id = ?"
         )
-        recorded_at = last.recorded_at if last is not None else writing.recorded_at
         sql.execute(update, header.origin, header.position, header.chain, recorded_at, sql.id)
         fill_tables(sql)
     return ledger.head()
+
+
+def _check_is_current(last: Stored) -> None:
+    """Refuse a history that went on in another ledger, or ends in time to come."""
+    number = last.position + 1
+    if last.type == ev.LEDGER_MOVED:
+        raise WrongLine(
+            number, "here the playbook moved to another ledger; import that one's export"
+        )
+    if last.recorded_at > latest_time():
+        raise WrongLine(number, _TO_COME.format(last.recorded_at))
 
 
 def latest_time() -> str:
@@ -407,122 +491,140 @@ def latest_time() -> str:
     return written(datetime.now(UTC) + timedelta(minutes=1))
 
 
-def refuse_time_to_come(one: Checked, latest: str) -> None:
-    """Refuse an event that was first recorded after a time: no event of one's own can be. Raises
-    WrongLine.
+def refuse_time_to_come(line: CheckedLine, latest: str) -> None:
+    """Refuse an event that was first recorded after a time: no event of one's own can be.
+
+    Raises: WrongLine.
     """
-    stored = one.stored
-    first = first_moment(one.prepared.event.meta, (stored.recorded_at, "", 0))[0]
-    if (time := max(first, stored.recorded_at)) > latest:
-        raise WrongLine(one.number, _TO_COME.format(time))
+    stored = line.stored
+    place = (stored.recorded_at, "", 0)
+    first_time = first_moment(line.prepared.event.meta, place)[0]
+    time = max(first_time, stored.recorded_at)
+    if time > latest:
+        raise WrongLine(line.number, _TO_COME.format(time))
 
 
-def copy(source: Reader, url: str) -> Head:
-    """Make the empty ledger at a URL the same ledger as this one, on any engine; return where it
-    ends. Raises WrongLine where the source is not sound, LedgerError.
+def copy_ledger(source: Reader, url: str) -> Head:
+    """Make the empty ledger at a URL the same ledger as this one, on any engine, and return its
+    head.
+
+    Raises: WrongLine if the source is not sound, LedgerError.
     """
     with Ledger.open(url, source.name) as target:
-        return load(target, exported(source))
+        return load_ledger(target, exported(source))
 
 
-def write(sql: Statements, events: Iterator[Checked]) -> Stored | None:
+def insert_lines(sql: Statements, lines: Iterator[CheckedLine]) -> Stored | None:
     """Insert the events unchanged, into the event table alone, and return the last one. The caller
-    moves the head. Raises WrongLine for an event that conflicts with the others.
+    moves the head.
+
+    Raises: WrongLine for an event that conflicts with the others.
     """
-    erased = Erased()
+    erased = ErasedEvents()
     last: Stored | None = None
-    while page := list(islice(events, _PAGE)):
+    while page := list(islice(lines, _PAGE)):
         _refuse_strays(sql, page)
-        for one in page:
-            erased.take(one)
-        sql.insert("event", Stored._fields, [one.stored for one in page])
+        for line in page:
+            erased.take(line)
+        sql.insert("event", Stored._fields, [line.stored for line in page])
         last = page[-1].stored
     erased.refuse_rest()
     return last
 
 
-def _refuse_strays(sql: Statements, page: list[Checked]) -> None:
+def _refuse_strays(sql: Statements, page: list[CheckedLine]) -> None:
     """Refuse, naming the line, what the database would refuse: an id or a target that is taken,
     a missing target.
     """
-    ids = {one.stored.event_id for one in page} | {
-        one.stored.target_id for one in page if one.stored.target_id
-    }
-    there = {
-        row[0]
-        for row in sql.run(
-            ("SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?"), ids
-        )
-    }
-    targets = [one.stored.target_id for one in page if one.stored.type in ONCE_PER_TARGET]
-    once = f"type IN ({', '.join(map(repr, ONCE_PER_TARGET))}) AND target_id IN ?"
-    rows = sql.run((f"SELECT type, target_id FROM event WHERE playbook_id = ? AND {once}"), targets)  # noqa: S608
-    taken = {(row[0], row[1]) for row in rows.fetchall()}
-    for number, stored, _ in page:
-        if stored.event_id in there:
-            raise WrongLine(
-                number, (f"the event {stored.event_id} is already there, at an earlier position")
-            )
-        there.add(stored.event_id)
-        if stored.target_id is not None and stored.target_id not in there:
-            raise WrongLine(number, f"its target {stored.target_id} is not an event before it")
-        if stored.type in ONCE_PER_TARGET and stored.target_id is not None:
-            if (stored.type, stored.target_id) in taken:
-                raise WrongLine(
-                    number, (f"its target {stored.target_id} has a {stored.type} already")
-                )
-            taken.add((stored.type, stored.target_id))
+    present = _present_ids(sql, page)
+    taken = _taken_targets(sql, page)
+    for line in page:
+        stored = line.stored
+        target_id = stored.target_id
+        if stored.event_id in present:
+            fault = f"the event {stored.event_id} is already there, at an earlier position"
+            raise WrongLine(line.number, fault)
+        present.add(stored.event_id)
+        if target_id is None:
+            continue
+        if target_id not in present:
+            raise WrongLine(line.number, f"its target {target_id} is not an event before it")
+        if stored.type in ONCE_PER_TARGET:
+            if (stored.type, target_id) in taken:
+                raise WrongLine(line.number, f"its target {target_id} has a {stored.type} already")
+            taken.add((stored.type, target_id))
 
 
-class Erased:
-    """The events of a file that have no data, until the event.redacted that says what is left of
+def _present_ids(sql: Statements, page: list[CheckedLine]) -> set[str]:
+    """Return the events that a page would add or points to, and that are there."""
+    ids = {line.stored.event_id for line in page}
+    ids |= {line.stored.target_id for line in page if line.stored.target_id}
+    query = "SELECT event_id FROM event WHERE playbook_id = ? AND event_id IN ?"
+    return {row[0] for row in sql.run(query, ids)}
+
+
+def _taken_targets(sql: Statements, page: list[CheckedLine]) -> set[tuple[str, str]]:
+    """Return the targets of a page that are taken, with the types of the events that took them."""
+    targets = [line.stored.target_id for line in page if line.stored.type in ONCE_PER_TARGET]
+    types = ", ".join(map(repr, ONCE_PER_TARGET))
+    query = (
+        "SELECT type, target_id FROM event"  # noqa: S608
+        f" WHERE playbook_id = ? AND type IN ({types}) AND target_id IN ?"
+    )
+    return {(row[0], row[1]) for row in sql.run(query, targets).fetchall()}
+
+
+class ErasedEvents:
+    """The events of a file that have no data, until the `event.redacted` that holds what is left of
     them.
     """
 
     def __init__(self) -> None:
-        #: What was erased first, by the id of the last one of its line.
-        self._ends: dict[str, Checked] = {}
+        #: The line that was erased first, by the id of the last one that erased of it.
+        self._ends: dict[str, CheckedLine] = {}
 
-    def take(self, one: Checked) -> Checked | None:
-        """Take the next line; the event of which it says what is left, if it does. Raises
-        WrongLine.
+    def take(self, line: CheckedLine) -> CheckedLine | None:
+        """Take the next line, and return the event of which it holds what is left, if it does.
+
+        Raises: WrongLine.
         """
-        stored = one.stored
-        gone = (
-            self._ends.pop(stored.target_id or "", None)
-            if stored.type == ev.EVENT_REDACTED
-            else None
-        )
-        if one.prepared.facts is None:
-            self._ends[stored.event_id] = gone or one
+        stored = line.stored
+        erased_line = None
+        if stored.type == ev.EVENT_REDACTED:
+            erased_line = self._ends.pop(stored.target_id or "", None)
+        if line.prepared.facts is None:
+            self._ends[stored.event_id] = erased_line or line
             return None
-        if (
-            gone is not None
-            and gone.stored.type != ev.EVENT_REDACTED
-            and not EVENT_TYPES[gone.stored.type].all_prose
-        ):
-            _check_what_is_left(one, gone)
-        return gone
+        if erased_line is not None:
+            _check_remnant(line, erased_line)
+        return erased_line
 
     def refuse_rest(self) -> None:
-        """Refuse events without data that no event.redacted has erased. Raises WrongLine."""
-        for one in self._ends.values():
+        """Refuse events without data that no `event.redacted` has erased.
+
+        Raises: WrongLine.
+        """
+        for line in self._ends.values():
             raise WrongLine(
-                one.number,
-                f"the data of this {one.stored.type} was erased, and no event.redacted of the "
+                line.number,
+                f"the data of this {line.stored.type} was erased, and no event.redacted of the "
                 "file says so; "
                 "an export --as-of a position before the erasure cannot be imported; write one of "
                 "a later position",
             )
 
 
-def _check_what_is_left(one: Checked, gone: Checked) -> None:
-    kept = (one.prepared.facts or {}).get("kept")
+def _check_remnant(line: CheckedLine, erased_line: CheckedLine) -> None:
+    """Check what a redaction left of an event, if the event has facts that stay."""
+    erased = erased_line.stored
+    if erased.type == ev.EVENT_REDACTED or EVENT_TYPES[erased.type].all_prose:
+        return
+    remnant = (line.prepared.facts or {}).get("kept")
     try:
-        if not isinstance(kept, Mapping):
+        if not isinstance(remnant, Mapping):
             raise LedgerError(
-                f"the facts of the {gone.stored.type} at position {gone.stored.position} are gone"
+                f"the facts of the {erased.type} at position {erased.position} are gone"
             )
-        check_facts(gone.prepared.event, kept, foreign=True)
+        check_facts(erased_line.prepared.event, remnant, foreign=True)
     except LedgerError as error:
-        raise WrongLine(one.number, str(error)) from error
+        raise WrongLine(line.number, str(error)) from error

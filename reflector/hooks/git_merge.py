@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 from reflector.files import read_bounded, replace_file
 from reflector.git import git_says
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import merge
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
+from reflector.playbook.versions import merge_versions
 
 if TYPE_CHECKING:
     from reflector.hooks.install import Change
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     if _is_rebase():
         # Ours is what was published then, and theirs is what is put on top of it.
         mine, other = other, mine
-    merged = merge(old, mine, other)
+    merged = merge_versions(old, mine, other)
     try:
         replace_file(
             ours, _marked(dump_shared(a for a, _ in merged), dump_shared(b for _, b in merged))

@@ -1,56 +1,61 @@
-"""A change of the playbook as a value: what a person makes, an agent proposes, a file says and an
-event records.
+"""A change of the playbook as a value, and each kind of change as one value.
 
-Invariant: `Change.from_data(change.to_data()) == change`, so two changes are the same exactly where
-their data is; and the changes of `edits_between(base, edited)`, applied to base, give edited. They
-say only what the person touched, so the counts that arrived meanwhile stay. Bullets are matched by
-name, never by likeness: a bullet whose name was changed by hand is a removal and an addition,
-because a name means one bullet forever. The order inside a section is that of creation, so a bullet
-that only changed its place gives no change.
+`KINDS` holds all that the program knows of a kind: the type of its event, the fields that it sets,
+why it cannot be made, and which step it undoes. Plans, events, undo, the merge of two versions of
+playbook.json and the merge of ledgers derive from it, so a kind that sets fields of a bullet is
+one entry of `KINDS`, one type of event and one field of `Entry`.
 
-Where two versions of a playbook with a common ancestor are merged, no advice is lost: what one side
-added, changed or removed is in the result; what one side changed and the other removed stays as it
-was changed. A name that both gave to different advice stays with theirs, which others may have
-already, and ours gets the next free one. The only conflict is a bullet whose text both changed.
+Invariant: `Change.from_data(change.to_data()) == change`, so two changes are equal exactly if
+their data is. Bullets are matched by name, never by likeness, because a name means one bullet
+permanently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Self, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol, Self
 
+from .admissible import MAX_COUNT
 from .bullet import Bullet
-from .names import Names
+from .names import SECTIONS
 
-Kind = Literal["add", "revise", "move", "remove", "merge", "unmerge", "restore", "recount", "watch"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-#: What of a bullet a change gives another value, by its kind; the others make a bullet, or take one
-#: away.
-SETS: Final[dict[Kind, tuple[str, ...]]] = {
-    "revise": ("text",),
-    "move": ("section",),
-    "recount": ("helpful", "harmful"),
-}
+#: The most bullets that one change merges.
+MAX_SOURCES: Final = 20
+
+
+class StandingBullet(Protocol):
+    """A bullet as the ledger has it now; removed and merged ones are included."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def section(self) -> str: ...
+    @property
+    def helpful(self) -> int: ...
+    @property
+    def harmful(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def removed_into(self) -> str | None: ...
+
+
+Bullets = Mapping[str, StandingBullet]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one bullet, or a merge of several.
+    """One change of one bullet, or a merge of several. `KINDS` describes the kinds.
 
-    add      a bullet in `section` with `text`, and with counters where it comes from elsewhere;
-             `name` is None until it is given one
-    revise   `name` says `text`
-    move     `name` goes to `section`, a slug
-    remove   `name` goes; it is never given out again
-    merge    `names` become one bullet in `section` with `text`; `name` as for add
-    unmerge  the merged bullet `name` goes, and its sources come back
-    restore  the removed bullet `name` comes back
-    recount  `name` has the counters `helpful` and `harmful`
-    watch    `name` is only watched again, as `check` does with a line of a file
+    name     the bullet; None for a bullet that gets its name when the change is made
+    names    the bullets that a merge makes one
+    section  a slug, such as `pat`
     """
 
-    kind: Kind
+    kind: str
     name: str | None = None
     names: tuple[str, ...] = ()
     section: str | None = None
@@ -59,133 +64,280 @@ class Change:
     harmful: int | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """Return the change as an event and as JSON has it, without the fields that it does not
-        have.
-        """
-        data = {key: getattr(self, key) for key in self.__slots__} | {
-            "names": list(self.names) or None
-        }
-        return {key: value for key, value in data.items() if value is not None}
+        """Return the change as events and JSON hold it, without absent fields."""
+        fields = {field: getattr(self, field) for field in self.__slots__}
+        fields["names"] = list(self.names) or None
+        return {field: value for field, value in fields.items() if value is not None}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return the change of an event's data. Raises KeyError without a kind."""
-        fields = ("name", "section", "text", "helpful", "harmful")
-        return cls(
-            data["kind"],
-            names=tuple(data.get("names") or ()),
-            **{key: data.get(key) for key in fields},
-        )
+        """Return the change of an event's data.
+
+        Raises: KeyError for data without a kind.
+        """
+        fields = {field: data.get(field) for field in cls.__slots__ if field != "names"}
+        return cls(**{**fields, "kind": data["kind"]}, names=tuple(data.get("names") or ()))
 
     @property
     def values(self) -> dict[str, Any]:
-        """What it sets of a bullet, by the names of `SETS`."""
-        return {name: getattr(self, name) for name in SETS.get(self.kind, ())}
+        """The values that the change gives to the bullet that it makes or names, by field."""
+        kind = KINDS[self.kind]
+        return {**{name: getattr(self, name) for name in kind.fields}, **kind.constants}
 
-    def is_so(self, bullet: Bullet) -> bool:
-        """Return whether a bullet has the values already that it sets."""
-        return all(getattr(bullet, name) == value for name, value in self.values.items())
-
-    def back_to(self, bullet: Bullet) -> Change:
-        """Return the change that sets what this one sets to what it is now."""
-        return Change(
-            self.kind, bullet.name, **{name: getattr(bullet, name) for name in self.values}
-        )
+    def is_so(self, bullet: object) -> bool:
+        """Return whether a bullet already has the values that the change sets."""
+        return all(getattr(bullet, field) == value for field, value in self.values.items())
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The names of the bullets that there are already and that it changes."""
-        named = (self.name,) if self.name is not None and self.kind not in ("add", "merge") else ()
-        return (*self.names, *named)
+        """The names of the existing bullets that the change changes."""
+        if self.name is None or KINDS[self.kind].makes_bullet:
+            return self.names
+        return (*self.names, self.name)
 
     @property
     def line(self) -> str:
         """The change in words, such as `revise pat-003: Run the tests first.`."""
-        named = [*self.names, *([self.name] if self.name and self.kind != "merge" else [])]
-        into = f" into {self.name}" if self.kind == "merge" and self.name else ""
-        to = " to" if self.kind == "move" else " in"
-        place = f"{to} {self.section}" if self.section else ""
-        counts = f" to {self.helpful}/{self.harmful}" if self.kind == "recount" else ""
-        said = f": {' '.join(self.text.split())}" if self.text else ""
-        return f"{' '.join([self.kind, *named])}{into}{place}{counts}{said}"
+        kind = KINDS[self.kind]
+        words = [self.kind, *self.about]
+        if kind.makes_bullet and self.name:
+            words.append(f"into {self.name}" if self.names else self.name)
+        if self.section:
+            words += [kind.place_word, self.section]
+        if kind.is_count:
+            words.append(f"to {self.helpful}/{self.harmful}")
+        line = " ".join(words)
+        return f"{line}: {' '.join(self.text.split())}" if self.text else line
 
 
 def added(bullet: Bullet) -> Change:
-    """Return the change that adds a bullet as it is."""
+    """Return the change that adds a bullet with its counters."""
     return Change(
-        "add", bullet.name, (), bullet.section, bullet.text, bullet.helpful, bullet.harmful
+        "add",
+        bullet.name,
+        section=bullet.section,
+        text=bullet.text,
+        helpful=bullet.helpful,
+        harmful=bullet.harmful,
     )
 
 
-def edits_between(
-    base: Sequence[Bullet],
-    edited: Sequence[Bullet],
-    unnamed: Collection[str] = (),
-    uncounted: Collection[str] = (),
-) -> list[Change]:
-    """The changes that lead from `base` to `edited`: changes and additions in the order of
-    `edited`, then removals.
+def why_not_live(bullets: Bullets, name: str) -> str | None:
+    """Return why a bullet is not live, with the way out; None for a live one."""
+    bullet = bullets.get(name)
+    if bullet is None:
+        return f"no bullet is or was called {name!r}; see `reflector list --all`"
+    if bullet.status == "live":
+        return None
+    if bullet.status == "watched":
+        return (
+            f"{name} is only watched; `reflector import FILE` makes the lines of its file the "
+            "playbook's"
+        )
+    heir = bullet.removed_into
+    if bullet.status == "merged":
+        return (
+            f"{name} was merged into {heir}; change that one, or take the merge back with "
+            f"`reflector undo {heir}`"
+        )
+    into = f" into {heir}" if heir else ""
+    return f"{name} was removed ({bullet.reason}{into}); bring it back with `reflector undo {name}`"
 
-    `unnamed` are names of `edited` that the reader made up (`Loaded.named_here`); such a bullet is
-    added without a name. `uncounted` are those without counters, which says nothing about counts.
-    Each of the two holds a name once.
+
+def sources_of(bullets: Bullets, name: str) -> list[str]:
+    """Return the names of the bullets that were merged into one."""
+    merged = [bullet for bullet in bullets.values() if bullet.status == "merged"]
+    return [bullet.name for bullet in merged if bullet.removed_into == name]
+
+
+def _not_live(bullets: Bullets, change: Change) -> str | None:
+    return why_not_live(bullets, change.name or "")
+
+
+def _merge_fault(bullets: Bullets, change: Change) -> str | None:
+    names = change.names
+    if not names or len(set(names)) != len(names):
+        return "a merge is of different bullets, or of one and a new text for it"
+    if len(names) > MAX_SOURCES:
+        return f"a merge is of at most {MAX_SOURCES} bullets, these are {len(names)}"
+    faults = (why_not_live(bullets, name) for name in names)
+    return next(filter(None, faults), None)
+
+
+def _unmerge_fault(bullets: Bullets, change: Change) -> str | None:
+    name = change.name or ""
+    fault = why_not_live(bullets, name)
+    if fault is None and not sources_of(bullets, name):
+        return f"{name} is not made of other bullets; see `reflector show {name}`"
+    return fault
+
+
+def _restore_fault(bullets: Bullets, change: Change) -> str | None:
+    bullet = bullets.get(change.name or "")
+    if bullet is None or bullet.status == "merged":
+        return _not_live(bullets, change)
+    return f"{bullet.name} is in the playbook" if bullet.status == "live" else None
+
+
+def _recount_fault(bullets: Bullets, change: Change) -> str | None:
+    if fault := _not_live(bullets, change):
+        return fault
+    for count in (change.helpful, change.harmful):
+        if count is None or not 0 <= count <= MAX_COUNT:
+            return f"counters are whole numbers from 0 to {MAX_COUNT:,}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeKind:
+    """One kind of change: all that the program knows of it.
+
+    name          the kind's name in events, proposals and JSON
+    event         the type of the event that records such a change
+    undo_order    its place if several changes undo something together; the lowest is made first
+    fields        the fields to which the change itself gives values
+    constants     the fields to which every change of the kind gives the same value
+    makes_bullet  whether the change makes a bullet; else it is about an existing one
+    status        the status of the named bullet afterwards; "" if the change leaves it
+    undoes        the steps of a bullet's status (before, after) that such a change takes back
+    both_changed  of two versions of playbook.json that both changed the fields: keep "ours", or
+                  keep "both", so that you choose; "" for fields that are not shared
+    event_facts   what the event's data holds besides the name and the values
+    place_word    the word before the section in the line of a change
+    fault         returns why a change cannot be made of these bullets, None if it can
+    already       the fault if the bullet has the values, a form such as `{name} is in {title}`
     """
-    before, after = ({bullet.name: bullet for bullet in side} for side in (base, edited))
-    edits: list[Change] = []
-    for name, bullet in after.items():
-        old = before.get(name)
-        if old is None or name in unnamed:
-            given = None if name in unnamed else name
-            edits.append(replace(added(bullet), name=given))
-            continue
-        if bullet.text != old.text:
-            edits.append(Change("revise", name, text=bullet.text))
-        if bullet.section != old.section:
-            edits.append(Change("move", name, section=bullet.section))
-        if name not in uncounted and (bullet.helpful, bullet.harmful) != (old.helpful, old.harmful):
-            edits.append(Change("recount", name, helpful=bullet.helpful, harmful=bullet.harmful))
-    edits += [Change("remove", name) for name in before if name not in after or name in unnamed]
-    return edits
+
+    name: str
+    event: str
+    undo_order: int = 0
+    fields: tuple[str, ...] = ()
+    constants: Mapping[str, object] = field(default_factory=dict)
+    makes_bullet: bool = False
+    status: str = ""
+    undoes: frozenset[tuple[str, str]] = frozenset()
+    both_changed: Literal["ours", "both", ""] = ""
+    event_facts: Mapping[str, object] = field(default_factory=dict)
+    place_word: str = "in"
+    fault: Callable[[Bullets, Change], str | None] = _not_live
+    already: str = ""
+
+    @property
+    def set_fields(self) -> tuple[str, ...]:
+        """The fields of an existing bullet that such a change sets."""
+        return () if self.makes_bullet else (*self.fields, *self.constants)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether the change sets counters, which sessions move too."""
+        return "helpful" in self.set_fields
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether playbook.json shows the values that the change sets."""
+        return bool(self.set_fields) and {*Bullet.__slots__}.issuperset(self.set_fields)
+
+    def refusal(self, bullets: Bullets, change: Change) -> str | None:
+        """Return why a change of this kind cannot be made, with the way out; None if it can."""
+        fault = self.fault(bullets, change)
+        if fault is None and self.already and change.is_so(bullets[change.name or ""]):
+            title = SECTIONS.get(change.section or "")
+            return self.already.format(title=title, **change.to_data())
+        return fault
+
+    def fits(self, bullet: object) -> bool:
+        """Return whether a bullet has the values that every change of the kind gives."""
+        return all(getattr(bullet, field) == value for field, value in self.constants.items())
+
+    def change_to(self, bullet: Any) -> Change:
+        """Return the change of this kind that sets the fields to those of a bullet."""
+        fields = {field: getattr(bullet, field) for field in self.fields}
+        return Change(self.name, bullet.name, **fields)
 
 
-def merge(
-    base: Sequence[Bullet], ours: Sequence[Bullet], theirs: Sequence[Bullet]
-) -> list[tuple[Bullet, Bullet]]:
-    """Return the bullets of what two sides made of `base`, each with our text and with theirs: they
-    differ where both changed one.
-    """
-    old, mine, other = ({bullet.name: bullet for bullet in side} for side in (base, ours, theirs))
-    said = {(bullet.section, bullet.text) for name, bullet in other.items() if name not in old}
-    kept: list[tuple[Bullet, Bullet]] = []
-    clashing: list[Bullet] = []
-    for name in dict.fromkeys((*old, *other, *mine)):
-        was, a, b = old.get(name), mine.get(name), other.get(name)
-        if was is not None and a is not None and b is not None:
-            section = b.section if a.section == was.section else a.section
-            texts = (
-                (b.text, b.text)
-                if a.text == was.text
-                else (a.text, a.text if b.text == was.text else b.text)
-            )
-            kept.append((Bullet(name, section, texts[0]), Bullet(name, section, texts[1])))
-        elif was is not None:
-            kept += [
-                (one, one)
-                for one in (a, b)
-                if one is not None and (one.section, one.text) != _said(was)
-            ]
-        elif b is not None:
-            kept.append((b, b))
-            if a is not None and _said(a) not in said:
-                clashing.append(a)
-        elif a is not None and _said(a) not in said:
-            kept.append((a, a))
-    names = Names([*old, *mine, *other])
-    for bullet in clashing:
-        moved = replace(bullet, name=names.next(bullet.section))
-        kept.append((moved, moved))
-    return kept
-
-
-def _said(bullet: Bullet) -> tuple[str, str]:
-    return bullet.section, bullet.text
+_ALL: Final = (
+    # A bullet in a section, with counters if it comes from elsewhere.
+    ChangeKind(
+        name="add",
+        event="bullet.added",
+        fields=("section", "text", "helpful", "harmful"),
+        makes_bullet=True,
+        fault=lambda _bullets, _change: None,
+    ),
+    ChangeKind(
+        name="revise",
+        event="bullet.revised",
+        undo_order=2,
+        fields=("text",),
+        both_changed="both",
+    ),
+    ChangeKind(
+        name="move",
+        event="bullet.moved",
+        undo_order=3,
+        fields=("section",),
+        both_changed="ours",
+        place_word="to",
+        already="{name} is in {title} already",
+    ),
+    # The name of a removed bullet is never given out again.
+    ChangeKind(
+        name="remove",
+        event="bullet.removed",
+        undo_order=7,
+        status="removed",
+        undoes=frozenset({("removed", "live"), ("removed", "merged")}),
+    ),
+    # Several bullets become a new one, which has their evidence.
+    ChangeKind(
+        name="merge",
+        event="bullet.merged",
+        undo_order=4,
+        fields=("section", "text"),
+        makes_bullet=True,
+        fault=_merge_fault,
+    ),
+    # The merged bullet is removed, and its sources are live again.
+    ChangeKind(
+        name="unmerge",
+        event="bullet.unmerged",
+        undo_order=1,
+        status="removed",
+        fault=_unmerge_fault,
+    ),
+    ChangeKind(
+        name="restore",
+        event="bullet.restored",
+        undo_order=0,
+        status="live",
+        undoes=frozenset({("live", "removed"), ("live", "watched")}),
+        fault=_restore_fault,
+    ),
+    ChangeKind(
+        name="recount",
+        event="bullet.recounted",
+        undo_order=5,
+        fields=("helpful", "harmful"),
+        fault=_recount_fault,
+        already="{name} is at {helpful}/{harmful} already",
+    ),
+    # The bullet is only watched again, as `check` does with a line of a file.
+    ChangeKind(
+        name="watch",
+        event="bullet.restored",
+        undo_order=6,
+        status="watched",
+        undoes=frozenset({("watched", "live")}),
+        event_facts={"watched": True},
+    ),
+)
+KINDS: Final[Mapping[str, ChangeKind]] = {kind.name: kind for kind in _ALL}
+#: The types of the events that record changes.
+CHANGE_EVENTS: Final = frozenset(kind.event for kind in _ALL)
+_WITH_FIELDS = [kind for kind in _ALL if kind.set_fields]
+#: The kinds that set fields of an existing bullet, except counters.
+SETTING_KINDS: Final = tuple(kind for kind in _WITH_FIELDS if not kind.is_count)
+#: The fields that changes set, except counters.
+SET_FIELDS: Final = tuple(
+    dict.fromkeys(field for kind in SETTING_KINDS for field in kind.set_fields)
+)

@@ -34,9 +34,10 @@ from reflector.mistakes import Finding
 from .ace import in_our_form
 from .admissible import MAX_COUNT, text_fault
 from .bullet import Bullet
-from .change import Change, edits_between
+from .change import Change
 from .names import SECTIONS, Names, by_number, is_below, is_name, section_of
 from .shape import is_playbook, may_be_playbook
+from .versions import edits_between
 
 VERSION: Final = "1.0"
 MAX_BYTES: Final = 64 * 1024 * 1024

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
-from reflector.changes.erase import brought_back
+from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
-from reflector.events.bullets import TYPE_OF
 from reflector.events.event import NewEvent
 from reflector.events.state import REDACTED
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import SETS, Change, added
+from reflector.playbook.change import CHANGE_EVENTS, Change, added
 from reflector.playbook.document import Loaded
 from reflector.playbook.names import Names
 from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
@@ -119,7 +118,7 @@ class _Intake:
         self._unerased = _unerased(ledger, base, edits)
         live = [row for row in self.rows.values() if row.status == "live"]
         self._new_texts = {(row.section, row.text) for row in live if row.position > base.position}
-        changes = ledger.events(after=base.position, types=TYPE_OF.values())
+        changes = ledger.events(after=base.position, types=CHANGE_EVENTS)
         self._changes = [(event.type, event.data) for event in changes]
 
     def revived(self, edit: Change, loaded: Loaded) -> Change:
@@ -170,7 +169,7 @@ def _unerased(ledger: Ledger, base: Base, edits: Iterable[Change]) -> set[str]:
     erased = {bullet.name for bullet in base.bullets if bullet.text == REDACTED}
     revisions = [edit for edit in edits if edit.kind == "revise"]
     texts = {str(edit.name): str(edit.text) for edit in revisions if edit.name in erased}
-    return brought_back(ledger, base.position, texts) if texts else set()
+    return returning_texts(ledger, base.position, texts) if texts else set()
 
 
 def in_names_of(ledger: Ledger, before: Loaded, after: Loaded) -> TwoVersions:
@@ -265,8 +264,8 @@ def _undone_merges(
 
 
 def is_so(row: BulletRow, edit: Change) -> bool:
-    """Return whether the ledger has already what an edit of this bullet asks for."""
-    return edit.is_so(row.bullet) if edit.kind in SETS else row.status != "live"
+    """Return whether the ledger says already what an edit of this bullet asks for."""
+    return edit.is_so(row.bullet) if edit.values else row.status != "live"
 
 
 def _recognised(base: Sequence[Bullet], loaded: Loaded) -> Loaded:

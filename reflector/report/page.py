@@ -207,7 +207,7 @@ def _texts(ledger: Ledger, then: Past) -> dict[str, list[tuple[str, str, str]]]:
 
 
 def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
-    from reflector.changes.propose import proposals
+    from reflector.changes.propose import read_proposals
     from reflector.reflection.standing import citations
     from reflector.reflection.trouble import trouble_of
 
@@ -228,7 +228,7 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
             f"{one.change.line} ({one.reason})",
             command("proposals approve", one.id[:8]),
         )
-        for one in proposals(ledger)
+        for one in read_proposals(ledger)
     ]
     failed = [
         (

@@ -25,7 +25,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reflector.changes.propose import proposals, sweep
+from reflector.changes.propose import read_proposals, sweep_proposals
 from reflector.config import ConfigError
 from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
@@ -173,7 +173,7 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
         _take_delivery(pipeline, delivery)
     _take_undelivered(pipeline, open_sessions | {delivery.session_id for delivery in deliveries})
     pipeline.finish(retry=retry)
-    known, _ = sweep(pipeline.ledger)
+    known, _ = sweep_proposals(pipeline.ledger)
     pipeline.waiting = sum(proposal.state == "waiting" for proposal in known)
     pipeline.write()
     waiting = []
@@ -361,7 +361,7 @@ def open_pipeline(
             if not lost:
                 seen_head.keep_head(project, ledger)
             if pipeline.waiting is None:
-                pipeline.waiting = len(proposals(ledger))
+                pipeline.waiting = len(read_proposals(ledger))
             leave_waiting(project.root, pipeline.waiting, is_users=project.is_users)
 
 
@@ -746,7 +746,7 @@ def refresh_project(project: Project) -> list[str]:
         if spool.pending_for(project.root):
             _take_deliveries(pipeline, "due")
         else:
-            sweep(pipeline.ledger)
+            sweep_proposals(pipeline.ledger)
         notes = list(pipeline.notes)
         for failed in pipeline.drained.failed:
             place = "" if failed.error == spool.NOT_A_PAYLOAD else "; kept in the spool"

@@ -19,7 +19,7 @@ from reflector.audit.session import session_story
 from reflector.audit.stats import ledger_stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.merge import merge
+from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
@@ -374,7 +374,7 @@ def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it()
             [added("pat-001"), changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=3, harmful=0)]
         )
         two.append([third, *reflected("r3", third, ("pat-001", "helpful"))])
-        merge(one, lambda: exported(two))
+        merge_ledger(one, lambda: exported(two))
         *_, by_hand, of_s2, of_s3, by_merge = blame_bullet(one, "pat-001")
         assert (by_hand.rationale, by_hand.helpful) == ("set by hand with 3 helpful, 0 harmful", 3)
         assert by_merge.helpful == 4

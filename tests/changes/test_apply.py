@@ -1,4 +1,4 @@
-"""Changes and their inverses: whatever is made can be taken back."""
+"""Changes and their undoing: whatever is made can be taken back."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from reflector import authorship
 from reflector.changes.acts import newest
-from reflector.changes.apply import BulletRefused, apply, fault
-from reflector.changes.undo import undoing
+from reflector.changes.apply import BulletRefused, Step, apply_changes, fault
+from reflector.changes.undo import last_change, undoing
 from reflector.events.event import Event
-from reflector.events.registry import fold
+from reflector.events.registry import EVENT_TYPES, fold
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.change import KINDS, Change
+from reflector.playbook.change import CHANGE_EVENTS, KINDS, Change
 from reflector.playbook.names import SECTIONS
 from reflector.proof.verify import verify
 from tests.conftest import examples
@@ -49,9 +49,22 @@ def _own_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "draw", staticmethod(authorship.draw))
 
 
-def undo(ledger: Ledger, *events: Event) -> None:
+def undo(ledger: Ledger, *events: Event) -> list[Event]:
+    """Undo events, or the newest act, and return the events that did it."""
     found = undoing(ledger, events or newest(ledger).changes)
-    apply(ledger, found.changes, actor="human", target=found.targets, again=True)
+    steps = apply_changes(
+        ledger,
+        found.changes,
+        actor="human",
+        target=found.targets,
+        baselines=found.baselines,
+        again=True,
+    )
+    return events_of(ledger, steps)
+
+
+def events_of(ledger: Ledger, steps: Sequence[Step]) -> list[Event]:
+    return ledger.at([step.position for step in steps if step.position is not None])
 
 
 def chosen(
@@ -73,7 +86,7 @@ def chosen(
             "merge", None, tuple({of[n % len(of)]: None for n in pick} if of else ()), section, text
         ),
         "recount": Change("recount", name, helpful=pick[0], harmful=pick[1]),
-    }.get(kind, Change(kind, name))  # type: ignore[arg-type]
+    }.get(kind, Change(kind, name))
     return one if fault(rows, one) is None else None
 
 
@@ -85,7 +98,7 @@ def wishes(*kinds: str) -> st.SearchStrategy[list[tuple[str, list[int], str]]]:
 
 @settings(max_examples=examples(60))
 @given(wishes(*KINDS))
-def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(
+def test_each_change_is_undone_and_made_again(
     wished: list[tuple[str, list[int], str]],
 ) -> None:
     with life() as ledger:
@@ -94,12 +107,11 @@ def test_a_change_and_its_inverse_give_the_same_bullets_and_counters(
             if change is None:
                 continue
             before = said(ledger)
-            (made,) = apply(ledger, [change], actor="human")
+            made = apply_changes(ledger, [change], actor="human")
             after = said(ledger)
-            taken_back = apply(ledger, made.inverse, actor="human", again=True)
+            undone = undo(ledger, *events_of(ledger, made))
             assert said(ledger) == before
-            again = [one for step in reversed(taken_back) for one in step.inverse]
-            apply(ledger, again, actor="human", again=True)
+            undo(ledger, *undone)
             assert said(ledger) == after
         assert fold(ledger.events()).bullets() == ledger.bullets()
         assert list(verify(ledger)) == []
@@ -116,7 +128,7 @@ def test_undo_goes_back_step_by_step_to_what_was_there_first(
         for number, (kind, pick, section) in enumerate(wished):
             change = chosen(ledger.rows(), kind, pick, section, f"Text {number}.")
             if change is not None:
-                apply(ledger, [change], actor="human")
+                apply_changes(ledger, [change], actor="human")
                 states.append(said(ledger))
         while len(states) > 1:
             assert said(ledger) == states.pop()
@@ -129,9 +141,9 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
     head = ledger.head()
     wanted = [Change("remove", "pat-001"), Change("revise", "pat-001", text="Three.")]
     with pytest.raises(BulletRefused, match=r"revise pat-001: Three\.: pat-001 was removed"):
-        apply(ledger, wanted, actor="human")
+        apply_changes(ledger, wanted, actor="human")
     assert ledger.head() == head
-    one, two = apply(
+    one, two = apply_changes(
         ledger,
         [Change("move", "pat-001", section="oth"), Change("remove", "pat-002")],
         actor="human",
@@ -142,7 +154,9 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
 def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger) -> None:
     first = window(1, "s1")
     ledger.append([added("pat-001", "One.", helpful=5, harmful=2)])
-    (made,) = apply(ledger, [Change("recount", "pat-001", helpful=0, harmful=0)], actor="human")
+    (made,) = apply_changes(
+        ledger, [Change("recount", "pat-001", helpful=0, harmful=0)], actor="human"
+    )
     ledger.append([first, *reflected("aa", first, ("pat-001", "helpful"))])
     undo(ledger, *ledger.at([made.position]))
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(6, 2)]
@@ -150,7 +164,7 @@ def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger)
 
 def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledger: Ledger) -> None:
     def revised(text: str) -> Event:
-        (made,) = apply(ledger, [Change("revise", "pat-001", text=text)], actor="human")
+        (made,) = apply_changes(ledger, [Change("revise", "pat-001", text=text)], actor="human")
         return ledger.at([made.position])[0]
 
     ledger.append([added("pat-001", "The password is on the wall.")])
@@ -177,7 +191,9 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
     three = [added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")]
     ledger.append(three, tx=ledger.draw())
     before = said(ledger)
-    apply(ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human")
+    apply_changes(
+        ledger, [Change("merge", None, ("pat-001", "pat-002"), "pat", "Both.")], actor="human"
+    )
     after = said(ledger)
     undo(ledger)
     for _ in range(3):
@@ -193,3 +209,15 @@ def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     undo(ledger)
     with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
         newest(ledger)
+
+
+def test_each_kind_of_change_has_an_event_type() -> None:
+    assert EVENT_TYPES.keys() >= CHANGE_EVENTS
+
+
+def test_second_undo_of_a_name_goes_further_back(ledger: Ledger) -> None:
+    ledger.append([added("pat-001", "One.")])
+    apply_changes(ledger, [Change("revise", "pat-001", text="Two.")], actor="human")
+    undo(ledger, *last_change(ledger, "pat-001"))
+    undo(ledger, *last_change(ledger, "pat-001"))
+    assert ledger.bullets() == ()

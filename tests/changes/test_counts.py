@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.audit.moments import UnknownReference, target_named
-from reflector.changes.undo import RetractionRefused, moved, put_back, retract
+from reflector.changes.retractions import (
+    RetractionRefused,
+    moved_counters,
+    put_back_evidence,
+    retract,
+)
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.events.registry import fold
@@ -44,9 +49,11 @@ def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(tol
     target, before = target_named(told, "s1"), told.rows()
     assert [one.added for one in retract(told, target.events, "a test session")] == [True, True]
     assert _counters(told) == {"pat-001": (0, 1), "mis-001": (0, 2)}
-    moves = [(old.name, old.helpful, new.helpful) for old, new in moved(before, told.rows())]
+    moves = [
+        (old.name, old.helpful, new.helpful) for old, new in moved_counters(before, told.rows())
+    ]
     assert moves == [("pat-001", 2, 0), ("mis-001", 0, 0)]
-    put_back(told, target.events, "it was none")
+    put_back_evidence(told, target.events, "it was none")
     assert told.rows() == before
 
 
@@ -94,7 +101,7 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
     told.append([NewEvent(ev.BULLET_PROPOSED, "p1", data, "agent")])
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r1", {"reason": "no"}, "human", target_id="p1")])
     (rejection,) = told.targeting("p1")
-    for step in (retract, put_back):
+    for step in (retract, put_back_evidence):
         with pytest.raises(RetractionRefused, match="rejection of a proposal"):
             step(told, [rejection], "x")
     with pytest.raises(RetractionRefused, match="reflector proposals"):
@@ -109,7 +116,7 @@ def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
             r"retracted"
         ),
     ):
-        put_back(told, [told.event(FIRST.event_id)], "x")
+        put_back_evidence(told, [told.event(FIRST.event_id)], "x")
     with pytest.raises(RetractionRefused, match="reason is empty"):
         retract(told, [told.event(FIRST.event_id)], "  ")
     (one,) = retract(told, [told.event(FIRST.event_id)], "key sk-ant-api03-" + "a" * 40)
@@ -145,7 +152,7 @@ def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(
         for back, position in steps:
             found = ledger.at([position])
             try:
-                (put_back if back else retract)(ledger, found, "x") if found else None
+                (put_back_evidence if back else retract)(ledger, found, "x") if found else None
             except LedgerError:
                 continue
         assert fold(ledger.events()).bullets() == ledger.bullets()
@@ -157,7 +164,7 @@ def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(
             ledger.events(types=[ev.SESSION_RECORDED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED])
         ):
             try:
-                put_back(ledger, [event], "all back")
+                put_back_evidence(ledger, [event], "all back")
             except RetractionRefused:
                 continue
         assert _counters(ledger) == whole

@@ -14,8 +14,8 @@ from reflector.audit.blame import blame_bullet
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import fold
-from reflector.exchange.merge import merge
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.merge import merge_ledger
+from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict
 from reflector.ledger.store import Ledger
@@ -291,7 +291,7 @@ def test_tables_fold_and_past_agree_after_any_history(
 def meet(one: Ledger, other: Ledger) -> None:
     """Take the events of another ledger in."""
     lines = list(exported(other))
-    merge(one, lambda: lines, rename=True)
+    merge_ledger(one, lambda: lines, rename=True)
 
 
 @given(
@@ -308,7 +308,7 @@ def test_two_machines_come_to_one_playbook_in_any_order(
         lives = {"a": Life(a, "a"), "b": Life(b, "b")}
         for _ in range(4):
             lives["a"].step("add", chance)
-        load(b, list(exported(a)))
+        load_ledger(b, list(exported(a)))
         for meeting in meetings:
             for _ in range(chance.randint(1, 12)):
                 lives[chance.choice("ab")].step(chance.choice(kinds), chance)
@@ -329,7 +329,7 @@ def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_fo
         a.append([added("pat-001", "One"), added("pat-002", "Two"), adopted("once_per_session")])
         a.append([merged("pat-003", "pat-001", "pat-002")])
         a.append(seen(1, ("pat-002", "helpful"), session="s1"))
-        load(b, list(exported(a)))
+        load_ledger(b, list(exported(a)))
         a.append(seen(2, ("pat-001", "helpful"), session="s1"))
         b.append([changed(ev.BULLET_RECOUNTED, "pat-001", 1, helpful=1, harmful=0)])
         b.append(seen(3, ("pat-001", "helpful"), ("pat-002", "helpful"), session="s2"))

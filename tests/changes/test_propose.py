@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from reflector.changes.apply import apply
+from reflector.changes.apply import apply_changes
 from reflector.changes.propose import (
     MOST_PROPOSED,
     MOST_WAITING,
     Proposal,
     ProposalRefused,
     Quote,
-    approve,
-    find,
+    approve_proposal,
+    find_proposal,
     kept_pairs,
-    proposals,
     propose,
-    reject,
-    sweep,
+    read_proposals,
+    reject_proposal,
+    sweep_proposals,
 )
 from reflector.embed.lessons.book import lesson_book
 from reflector.embed.lessons.recording import record_lesson
@@ -84,17 +84,14 @@ def test_only_approval_changes_bullets(
     before = texts(told)
     one = proposed(told, change)
     assert (one.state, one.change, texts(told)) == ("waiting", change, before)
-    applied = approve(told, find(told, one.id[:6]))
+    applied = approve_proposal(told, find_proposal(told, one.id[:6]))
     assert applied.name == name
     expected = {key: text for key, text in {**before, **after}.items() if text is not None}
     assert texts(told) == expected
     approval, made = told.targeting(one.id)
-    assert (approval.type, approval.data["inverse"]) == (
-        ev.CHANGE_APPROVED,
-        [one.to_data() for one in applied.inverse],
-    )  # type: ignore[index]
+    assert (approval.type, {*approval.facts}) == (ev.CHANGE_APPROVED, {"change", "edited"})
     assert (made.event_id, made.actor) == (applied.event_id, "human")
-    (decided,) = proposals(told, waiting=False)
+    (decided,) = read_proposals(told, waiting=False)
     assert (decided.state, decided.name, decided.edited) == ("approved", name, False)
     assert list(verify(told)) == []
 
@@ -136,7 +133,7 @@ def test_what_could_never_be_applied_is_refused_with_the_way_out(
 
 
 def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
-    apply(told, [Change("remove", "mis-001")], actor="human")
+    apply_changes(told, [Change("remove", "mis-001")], actor="human")
     with pytest.raises(
         ProposalRefused,
         match=(
@@ -162,21 +159,21 @@ def test_one_proposal_reads_the_others_once(told: Ledger, monkeypatch: pytest.Mo
 def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
     one = proposed(told, new("Sleep."))
     assert proposed(told, new("Sleep."), reason="still") == one
-    reject(told, one, "too slow")
+    reject_proposal(told, one, "too slow")
     again = proposed(told, new("Sleep."))
     assert (again.id, again.state, again.why) == (one.id, "rejected", "too slow")
-    for step in (lambda: reject(told, again, "x"), lambda: approve(told, again)):
+    for step in (lambda: reject_proposal(told, again, "x"), lambda: approve_proposal(told, again)):
         with pytest.raises(ProposalRefused, match="was rejected already: too slow"):
             step()
     other = proposed(told, new("Use the logs allways."))
-    approve(told, other, text="Use the logs.")  # a person may approve other words
+    approve_proposal(told, other, text="Use the logs.")  # a person may approve other words
     assert texts(told)["pat-003"] == "Use the logs."
-    assert next(p.edited for p in proposals(told, waiting=False) if p.id == other.id)
+    assert next(p.edited for p in read_proposals(told, waiting=False) if p.id == other.id)
 
 
 def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledger) -> None:
-    reject(told, proposed(told, new("Sleep first.")), "no")
-    reject(told, proposed(told, new("sleep first", "oth")), "never")
+    reject_proposal(told, proposed(told, new("Sleep first.")), "no")
+    reject_proposal(told, proposed(told, new("sleep first", "oth")), "never")
     with pytest.raises(ProposalRefused, match="rejected 2 times, for the last time because: never"):
         proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
 
@@ -184,25 +181,25 @@ def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledge
 def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told: Ledger) -> None:
     change = Change("revise", "pat-001", text="Read it all.")
     one, other = proposed(told, change), proposed(told, Change("remove", "mis-001"))
-    apply(
+    apply_changes(
         told,
         [Change("revise", "pat-001", text="Read the log."), Change("remove", "mis-001")],
         actor="human",
     )
-    assert {p.id: (p.state, p.why) for p in sweep(told)[1]} == {
+    assert {p.id: (p.state, p.why) for p in sweep_proposals(told)[1]} == {
         one.id: ("stale", "pat-001 says something else since it was proposed"),
         other.id: (
             "stale",
             "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",
         ),
     }
-    assert sweep(told)[1] == []
+    assert sweep_proposals(told)[1] == []
     again = proposed(told, change)
     assert (again.state, again.id != one.id) == ("waiting", True)
-    apply(told, [Change("remove", "pat-001")], actor="human")
+    apply_changes(told, [Change("remove", "pat-001")], actor="human")
     with pytest.raises(ProposalRefused, match="fell away: pat-001 was removed"):
-        approve(told, again)
-    assert [p.state for p in proposals(told, waiting=False)] == ["stale"] * 3
+        approve_proposal(told, again)
+    assert [p.state for p in read_proposals(told, waiting=False)] == ["stale"] * 3
 
 
 def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(told: Ledger) -> None:
@@ -210,18 +207,18 @@ def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(tol
         proposed(told, Change("revise", name, text="Read it all."))
         for name in ("pat-001", "pat-002")
     )
-    removed = apply(
+    apply_changes(
         told,
         [Change("remove", "pat-001"), Change("revise", "pat-002", text="Run it.")],
         actor="human",
     )
-    sweep(told)
-    apply(told, removed[0].inverse, actor="human")
-    approve(told, find(told, one.id))
+    sweep_proposals(told)
+    apply_changes(told, [Change("restore", "pat-001")], actor="human")
+    approve_proposal(told, find_proposal(told, one.id))
     assert texts(told)["pat-001"] == "Read it all."
     with pytest.raises(ProposalRefused, match="fell away: pat-002 says something else"):
-        approve(told, find(told, other.id))
-    assert [p.state for p in proposals(told, waiting=False)] == ["approved", "stale"]
+        approve_proposal(told, find_proposal(told, other.id))
+    assert [p.state for p in read_proposals(told, waiting=False)] == ["approved", "stale"]
     assert list(verify(told)) == []
 
 
@@ -229,8 +226,8 @@ def test_at_most_twenty_wait_and_the_oldest_expire(told: Ledger) -> None:
     first, *_ = [
         proposed(told, new(f"Advice number {n}."), origin="rules") for n in range(MOST_WAITING + 2)
     ]
-    assert len(proposals(told)) == MOST_WAITING
-    (expired, _) = [p for p in proposals(told, waiting=False) if p.state == "expired"]
+    assert len(read_proposals(told)) == MOST_WAITING
+    (expired, _) = [p for p in read_proposals(told, waiting=False) if p.state == "expired"]
     assert (expired.id, expired.why) == (first.id, "20 newer ones wait")
     assert proposed(told, first.change).state == "waiting"
 
@@ -262,15 +259,15 @@ def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -
 def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledger) -> None:
     removal = proposed(told, Change("remove", "pat-002"))
     with pytest.raises(ProposalRefused, match="has no text to change"):
-        approve(told, removal, text="Keep it.")
+        approve_proposal(told, removal, text="Keep it.")
     with pytest.raises(ProposalRefused, match="is not a merge"):
-        reject(told, removal, "", keep=True)
-    assert [one.state for one in proposals(told)] == ["waiting"]
+        reject_proposal(told, removal, "", keep=True)
+    assert [one.state for one in read_proposals(told)] == ["waiting"]
 
 
 def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told: Ledger) -> None:
     merge = Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
-    reject(told, proposed(told, merge), "different moments", keep=True)
+    reject_proposal(told, proposed(told, merge), "different moments", keep=True)
     assert kept_pairs(told) == {frozenset(merge.names)}
     assert proposed(told, merge).state == "kept"
     other = Change(
@@ -295,20 +292,20 @@ def test_proposals_of_an_older_version_wait_on(told: Ledger) -> None:
         )
     told.append([NewEvent(ev.EVIDENCE_RETRACTED, "r", {"reason": "no"}, "human", target_id=ids[0])])
     told.append([replace(added("pat-003", "Old 1."), target_id=ids[1])])
-    assert [(p.state, p.why or p.name) for p in proposals(told, waiting=False)] == [
+    assert [(p.state, p.why or p.name) for p in read_proposals(told, waiting=False)] == [
         ("rejected", "no"),
         ("approved", "pat-003"),
         ("waiting", None),
     ]
     assert proposed(told, new("Old 2.")).id == ids[2]
-    assert approve(told, find(told, ids[2])).name == "pat-004"
-    assert proposals(told) == []
+    assert approve_proposal(told, find_proposal(told, ids[2])).name == "pat-004"
+    assert read_proposals(told) == []
 
 
 def test_a_lesson_knows_the_proposal_that_it_became(told: Ledger) -> None:
     id = record_lesson(told, "mistake", "Add auth middleware", actor="engine", task="api_design")
     one = proposed(told, new("Add auth middleware.", "mis"), origin="human", lesson=id)
-    approve(told, one)
+    approve_proposal(told, one)
     assert (lesson_book(told).named(id).proposal, lesson_book(told).named(id).bullet) == (
         one.id,
         "mis-002",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from reflector.changes.apply import apply
+from reflector.changes.apply import apply_changes
 from reflector.changes.undo import undoing
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
@@ -16,7 +16,9 @@ def imported(ledger: Ledger) -> Ledger:
     """A ledger in which two watched lines became the playbook's."""
     lines = [added(f"pat-00{number}", f"Line {number}.") for number in (1, 2)]
     ledger.append([replace(line, data={**line.data, "watched": True}) for line in lines])
-    apply(ledger, [Change("restore", "pat-001"), Change("restore", "pat-002")], actor="import")
+    apply_changes(
+        ledger, [Change("restore", "pat-001"), Change("restore", "pat-002")], actor="import"
+    )
     return ledger
 
 
@@ -26,7 +28,7 @@ def statuses(ledger: Ledger) -> list[str]:
 
 def undo(ledger: Ledger, positions: list[int]) -> None:
     found = undoing(ledger, ledger.at(positions))
-    apply(
+    apply_changes(
         ledger,
         found.changes,
         actor="human",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflector.changes.erase import erase, planned
+from reflector.changes.erase import erase, event_erasure
 from reflector.ledger import engines, sqlite_file
 from reflector.ledger.errors import LedgerLocked
 from reflector.ledger.store import Ledger
@@ -140,10 +140,10 @@ def test_a_reader_that_keeps_old_content_is_told_of(
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM event").fetchone()
         with pytest.raises(LedgerLocked, match="run the same command again"):
-            erase(ledger, planned(event), "a customer")
+            erase(ledger, event_erasure(event), "a customer")
         reader.execute("COMMIT")
         (event, _) = ledger.events()
-        again = planned(event)
+        again = event_erasure(event)
         (answer,) = erase(ledger, again, "a customer")
         assert (again.texts, answer.position, answer.added) == ((), 2, False)
         assert not [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.changes.apply import apply
+from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -124,7 +124,9 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
 def test_agents_act_is_passed_over(agent: Agent) -> None:
     agent.call("add", "pat", "Added by hand.")
     with agent.open_ledger() as ledger:
-        apply(ledger, [Change("add", section="pat", text="Added by the agent.")], actor="agent")
+        apply_changes(
+            ledger, [Change("add", section="pat", text="Added by the agent.")], actor="agent"
+        )
     agent.call("undo")
     assert "Added by the agent." in live(agent).values()
     assert "Added by hand." not in live(agent).values()

@@ -14,7 +14,7 @@ from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import Field, Merge, all_fields
 from reflector.events.registry import EVENT_TYPES, NAMING_TYPES, fields_of, fold, fold_in, names_in
 from reflector.events.state import REDACTED, Entry, counted_verdict
-from reflector.exchange.agreement import renamed
+from reflector.exchange.agreement import with_names
 from reflector.playbook.bullet import COUNTINGS, Bullet, member
 from tests.ledger import sql
 
@@ -251,17 +251,17 @@ def test_names_are_renamed_wherever_an_event_may_hold_one(type_: str) -> None:
     data = _naming(fields_of(type_))
     names = {name: f"{name[:-3]}9{name[-2:]}" for name in names_in(type_, data)}
     assert bool(names) == (type_ in NAMING_TYPES)
-    there = renamed(type_, data, names)
+    there = with_names(type_, data, names)
     assert names_in(type_, there) == set(names.values())
-    assert renamed(type_, there, {new: old for old, new in names.items()}) == data
+    assert with_names(type_, there, {new: old for old, new in names.items()}) == data
     assert (there == data) == (not names)
 
 
 def test_a_bullet_given_to_the_users_playbook_keeps_the_name_that_it_has_there() -> None:
     data = {"name": "pat-001", "reason": "promoted", "into": "pat-001"}
-    assert renamed("bullet.removed", data, {"pat-001": "pat-002"}) == {**data, "name": "pat-002"}
+    assert with_names("bullet.removed", data, {"pat-001": "pat-002"}) == {**data, "name": "pat-002"}
     merged = {**data, "reason": "merged"}
-    assert renamed("bullet.removed", merged, {"pat-001": "pat-002"})["into"] == "pat-002"
+    assert with_names("bullet.removed", merged, {"pat-001": "pat-002"})["into"] == "pat-002"
 
 
 def test_only_an_assertion_and_a_move_stay_in_their_ledger() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from reflector.exchange.merge import Merged, merge
+from reflector.exchange.merge import Merged, merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
@@ -30,11 +30,11 @@ def taken(ledger: Ledger, other: Ledger | list[str], **options: Any) -> Merged:
     """Merge another ledger in, twice: the second time adds nothing."""
     before = ledger.head()
     lines = list(exported(other)) if isinstance(other, Ledger) else other
-    merged = merge(ledger, lambda: lines, **options)
+    merged = merge_ledger(ledger, lambda: lines, **options)
     assert merged.head == ledger.head()
     assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
     head = ledger.head()
-    again = merge(ledger, lambda: lines, **options)
+    again = merge_ledger(ledger, lambda: lines, **options)
     assert (again.added, again.head, ledger.head()) == (0, head, head)
     return merged
 

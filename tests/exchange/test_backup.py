@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reflector.exchange.backup import backup, restore
+from reflector.exchange.backup import backup_ledger, restore_ledger
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
@@ -46,7 +46,7 @@ def test_a_backup_is_a_ledger_of_its_own_that_only_its_owner_reads(
     copy = tmp_path / "backup.db"
     with _told(path) as ledger:
         head = ledger.head()
-        assert backup(ledger, copy) == Anchor(head.position, head.chain)
+        assert backup_ledger(ledger, copy) == Anchor(head.position, head.chain)
         ledger.append([added("oth-009")])
     assert copy.stat().st_mode & 0o777 == 0o600
     assert _names(tmp_path) == {"backup.db", "state"}
@@ -65,7 +65,7 @@ def test_what_a_killed_backup_left_behind_goes_with_the_next_one_in_its_folder(
         left.mkdir()
     os.utime(old, (0, 0))
     with _told(path) as ledger:
-        backup(ledger, tmp_path / "wednesday.db")
+        backup_ledger(ledger, tmp_path / "wednesday.db")
     assert _names(tmp_path) == {"wednesday.db", "state", new.name}
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(
     with _told(path) as ledger:
         for there in (copy, link):
             with pytest.raises(LedgerUnavailable, match="is there already"):
-                backup(ledger, there)
+                backup_ledger(ledger, there)
         sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
         with pytest.raises(
             LedgerCorrupt,
@@ -87,7 +87,7 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(
                 r"changed"
             ),
         ):
-            backup(ledger, tmp_path / "new.db")
+            backup_ledger(ledger, tmp_path / "new.db")
     assert copy.read_text() == "mine"
     assert _names(tmp_path) == {"backup.db", "link.db", "state"}
 
@@ -105,7 +105,7 @@ def test_a_backup_under_load_is_one_state_with_everything_before_it(
     with _told(path) as ledger, ThreadPoolExecutor(1) as beside:
         writes = [beside.submit(write, number) for number in range(100, 120)]
         ends = [
-            (ledger.head().position, backup(ledger, tmp_path / f"{n}.db").position)
+            (ledger.head().position, backup_ledger(ledger, tmp_path / f"{n}.db").position)
             for n in range(5)
         ]
         assert [one.result() for one in writes] == [3] * 20
@@ -121,17 +121,17 @@ def test_a_backup_comes_back_under_processes_that_have_the_ledger_open(
     path: Path, tmp_path: Path
 ) -> None:
     with _told(path) as ledger, Ledger.open_file(path) as other:
-        end = backup(ledger, tmp_path / "b.db")
+        end = backup_ledger(ledger, tmp_path / "b.db")
         before = _content(path)
         other.append([added("oth-009")])
         now = _content(path)
         with pytest.raises(LedgerError, match=f"up to position {end.position + 1} that .* lacks"):
-            restore(tmp_path / "b.db", path, "default")
+            restore_ledger(tmp_path / "b.db", path, "default")
         assert _content(path) == now
         with ledger.asking() as reading:  # who reads meanwhile reads on in the old state
             count = "SELECT count(*) FROM event WHERE playbook_id = ?"
             before_that = reading.run(count).fetchone()
-            again, kept = restore(tmp_path / "b.db", path, "default", force=True)
+            again, kept = restore_ledger(tmp_path / "b.db", path, "default", force=True)
             assert reading.run(count).fetchone() == before_that == (end.position + 1,)
         assert again.position == end.position
         assert _content(path) == before
@@ -146,22 +146,22 @@ def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(
     path: Path, tmp_path: Path
 ) -> None:
     with _told(tmp_path / "other.db") as stranger:
-        backup(stranger, tmp_path / "stranger.db")
+        backup_ledger(stranger, tmp_path / "stranger.db")
     with _told(path) as ledger:
-        backup(ledger, tmp_path / "old.db")
+        backup_ledger(ledger, tmp_path / "old.db")
         ledger.append([added("oth-009")])
-        backup(ledger, tmp_path / "new.db")
-    restore(tmp_path / "old.db", path, "default", force=True)
-    assert restore(tmp_path / "new.db", path, "default")[0].position == len(history()) + 1
+        backup_ledger(ledger, tmp_path / "new.db")
+    restore_ledger(tmp_path / "old.db", path, "default", force=True)
+    assert restore_ledger(tmp_path / "new.db", path, "default")[0].position == len(history()) + 1
     with pytest.raises(LedgerError, match="lacks"):
-        restore(tmp_path / "stranger.db", path, "default")
+        restore_ledger(tmp_path / "stranger.db", path, "default")
     with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
-        restore(tmp_path / "stranger.db", path, "mine", force=True)
+        restore_ledger(tmp_path / "stranger.db", path, "mine", force=True)
 
 
 def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path: Path) -> None:
     with _told(path) as ledger:
-        backup(ledger, tmp_path / "b.db")
+        backup_ledger(ledger, tmp_path / "b.db")
     now, names = _content(path), _names(path.parent)
     with Ledger.open_file(tmp_path / "b.db") as copy:
         sql.forge(copy, "UPDATE event SET data = '{}' WHERE position = 2")
@@ -176,9 +176,9 @@ def test_an_unsound_backup_is_refused_and_the_ledger_stays(path: Path, tmp_path:
         strange.execute("CREATE TABLE mine (x)")
     for name in ("b.db", "cut.db", "text.db", "empty.db", "strange.db"):
         with pytest.raises(LedgerCorrupt):
-            restore(tmp_path / name, path, "default", force=True)
+            restore_ledger(tmp_path / name, path, "default", force=True)
     with pytest.raises(LedgerError, match="is not a file"):
-        restore(tmp_path / "nothing.db", path, "default")
+        restore_ledger(tmp_path / "nothing.db", path, "default")
     assert (_content(path), _names(path.parent)) == (now, names)
 
 
@@ -187,7 +187,7 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(
     path: Path, tmp_path: Path, damage: str
 ) -> None:
     with _told(path) as ledger:
-        backup(ledger, tmp_path / "b.db")
+        backup_ledger(ledger, tmp_path / "b.db")
     before, broken = _content(path), b"broken" * 1000
     with Ledger.open_file(path) as ledger:
         ledger.append([added("oth-009")])
@@ -201,8 +201,8 @@ def test_a_ledger_that_is_gone_or_broken_is_replaced_and_kept_aside(
         path.write_bytes(b"" if damage == "empty" else broken)
     if damage == "broken":
         with pytest.raises(LedgerError, match="cannot be read"):
-            restore(tmp_path / "b.db", path, "default")
-    _, kept = restore(tmp_path / "b.db", path, "default", force=damage == "broken")
+            restore_ledger(tmp_path / "b.db", path, "default")
+    _, kept = restore_ledger(tmp_path / "b.db", path, "default", force=damage == "broken")
     assert _content(path) == before
     assert path.stat().st_mode & 0o777 == 0o600
     if damage == "broken":
@@ -216,5 +216,5 @@ def test_a_ledger_on_a_server_is_told_to_use_the_servers_tools(
     if ledger.engine.dialect == "sqlite":
         pytest.skip("a file")
     with pytest.raises(LedgerUnavailable, match="pg_dump"):
-        backup(ledger, tmp_path / "b.db")
+        backup_ledger(ledger, tmp_path / "b.db")
     assert _names(tmp_path) == set()

@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from reflector.changes.propose import approve, find, proposals, propose, reject
+from reflector.changes.propose import (
+    approve_proposal,
+    find_proposal,
+    propose,
+    read_proposals,
+    reject_proposal,
+)
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
@@ -258,7 +264,7 @@ def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
         skewed(0)
 
     append(one, added("pat-001"))
-    load(two, list(exported(one)))
+    load_ledger(two, list(exported(one)))
     append(two, *_judged("pat-001", 1, 2))
     taken(one, two)
     # A person sees 2 and sets 7; then a session counts, on either machine.
@@ -352,10 +358,11 @@ def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(
     given = {"origin": "agent", "trust": "agent", "reason": "twice", "actor": "agent"}
     wish = propose(one, Change("add", section="pat", text="Run the linter."), **given)  # type: ignore[arg-type]
     taken(two, one)
-    approve(one, wish)
-    reject(two, find(two, wish.id), "no")
+    approve_proposal(one, wish)
+    reject_proposal(two, find_proposal(two, wish.id), "no")
     both_take(one, two)
     states = [
-        [(row.state, row.name) for row in proposals(ledger, waiting=False)] for ledger in (one, two)
+        [(row.state, row.name) for row in read_proposals(ledger, waiting=False)]
+        for ledger in (one, two)
     ]
     assert states == [[("approved", "pat-001")]] * 2

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
-from reflector.exchange.merge import merge
+from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import (
     WrongLine,
-    copy,
+    copy_ledger,
     exported,
     header_of,
-    line_of,
     lines_of,
-    load,
+    load_ledger,
+    parse_event_line,
 )
 from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
 from reflector.ledger.errors import LedgerError
@@ -141,7 +141,7 @@ def test_an_export_loaded_and_exported_is_the_same(
         begin(ledger)
         live(ledger, random.Random(seed), "a", 15)
         before = list(exported(ledger))
-        assert load(target, before) == ledger.head()
+        assert load_ledger(target, before) == ledger.head()
         assert list(exported(target)) == before
         assert _state(target) == _state(ledger)
         assert list(verify(target)) == []
@@ -152,7 +152,7 @@ def test_an_export_loaded_and_exported_is_the_same(
         assert list(verify(target)) == []
         # From this engine back to the other.
         with sqlite_file() as back:
-            assert copy(target, back).chain == target.head().chain
+            assert copy_ledger(target, back).chain == target.head().chain
 
 
 def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
@@ -180,7 +180,7 @@ def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(
         json.dumps({**json.loads(line), "traceparent": "00-1"}, indent=None, sort_keys=True)
         for line in lines
     ]
-    load(ledger, written)
+    load_ledger(ledger, written)
     assert list(exported(ledger)) == lines
 
 
@@ -195,7 +195,7 @@ def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(
         Ledger.open(url) as target,
         pytest.raises(WrongLine, match="a later position") as error,
     ):
-        load(target, exported(ledger, upto=5))
+        load_ledger(target, exported(ledger, upto=5))
     assert error.value.number == 2
 
 
@@ -251,11 +251,11 @@ def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
 ) -> None:
     before = sql.content(ledger), _state(ledger)
     with pytest.raises(WrongLine, match=re.escape(what)) as error:
-        load(ledger, edit(lines))
+        load_ledger(ledger, edit(lines))
     assert error.value.number == number
     assert f"line {number}:" in str(error.value)
     assert (sql.content(ledger), _state(ledger)) == before
-    load(ledger, lines)
+    load_ledger(ledger, lines)
     assert list(verify(ledger)) == []
 
 
@@ -296,9 +296,9 @@ def test_an_impossible_history_is_named_by_line(
     ledger: Ledger, events: list[NewEvent], number: int, what: str
 ) -> None:
     lines = forged(*events)
-    hows: list[Callable[[], object]] = [lambda: load(ledger, lines)]
+    hows: list[Callable[[], object]] = [lambda: load_ledger(ledger, lines)]
     if number == 2:  # what the tables could not read no merge takes either
-        hows.append(lambda: merge(ledger, lambda: lines))
+        hows.append(lambda: merge_ledger(ledger, lambda: lines))
     for how in hows:
         with pytest.raises(WrongLine, match=re.escape(what)) as error:
             how()
@@ -320,7 +320,7 @@ def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Le
         (forged(added(), at="9998-01-01T00:00:00.000000Z"), "which is still to come"),
     ):
         with pytest.raises(WrongLine, match=what):
-            load(ledger, lines)
+            load_ledger(ledger, lines)
     assert ledger.head().position == 0
 
 
@@ -336,9 +336,9 @@ def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(
     }
     for lines in (forged(added(), at=at), forged(replace(added(), meta={"merged": place}))):
         with pytest.raises(WrongLine, match="line 2"):
-            load(ledger, lines)
+            load_ledger(ledger, lines)
         with pytest.raises(WrongLine, match="line 2"):
-            merge(ledger, lambda lines=lines: iter(lines))
+            merge_ledger(ledger, lambda lines=lines: iter(lines))
     ledger.append([added()])
     assert ledger.head().position == 1
 
@@ -360,7 +360,7 @@ def test_a_ledger_of_another_history_is_left(
     ledger.append([added()])
     before = sql.content(ledger)
     with pytest.raises(LedgerError, match=said):
-        load(ledger, lines)
+        load_ledger(ledger, lines)
     assert sql.content(ledger) == before
 
 
@@ -372,7 +372,7 @@ def test_a_line_that_is_longer_than_any_event_is_not_read_to_its_end(tmp_path: P
 
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_whatever_a_line_holds_it_is_read_or_refused(text: str | bytes) -> None:
-    for read in (header_of, lambda raw: line_of(raw, "0" * 32)):
+    for read in (header_of, lambda raw: parse_event_line(raw, "0" * 32)):
         with pytest.raises(LedgerError):
             read(text)
 
@@ -392,9 +392,9 @@ def _take_in(url: str, path: Path, how: str, pages: Any = None) -> None:
 
     with Ledger.open(url) as ledger:
         if how == "load":
-            load(ledger, lines())
+            load_ledger(ledger, lines())
         else:
-            merge(ledger, lines)
+            merge_ledger(ledger, lines)
 
 
 @pytest.mark.slow

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from reflector.changes.apply import apply
-from reflector.changes.undo import last_change, retract, undoing
+from reflector.changes.apply import apply_changes
+from reflector.changes.retractions import retract
+from reflector.changes.undo import last_change, undoing
 from reflector.events import event as ev
 from reflector.events.event import Event, tx_of
-from reflector.exchange.merge import merge
-from reflector.exchange.transfer import WrongLine, exported, load
+from reflector.exchange.merge import merge_ledger
+from reflector.exchange.transfer import WrongLine, exported, load_ledger
 from reflector.ledger.store import Ledger
-from reflector.playbook.change import KINDS, SETS, Change, Kind
+from reflector.playbook.change import KINDS, Change
 from reflector.proof.verify import verify
 from reflector.reflection.standing import citations, record_verdict
 from tests.exchange.pairs import both_take, bullets, counts, sound, taken, told
@@ -29,7 +30,7 @@ _FIRST, _SECOND = (
     },
 )
 #: What each kind of change does on the two machines at once.
-_CONFLICTS: dict[Kind, tuple[Change, Change]] = {
+_CONFLICTS: dict[str, tuple[Change, Change]] = {
     "add": (
         Change("add", section="pat", text="Both say"),
         Change("add", section="pat", text="Both say"),
@@ -43,17 +44,18 @@ _CONFLICTS: dict[Kind, tuple[Change, Change]] = {
     "restore": (Change("restore", "pat-006"), Change("recount", "pat-001", helpful=2, harmful=2)),
     "watch": (Change("watch", "pat-001"), Change("revise", "pat-001", text="Reworded")),
     **{
-        kind: tuple(  # type: ignore[misc]
-            Change(kind, "pat-001", **{field: values[field] for field in fields})
+        kind.name: tuple(  # type: ignore[misc]
+            Change(kind.name, "pat-001", **{field: values[field] for field in kind.fields})
             for values in (_FIRST, _SECOND)
         )
-        for kind, fields in SETS.items()
+        for kind in KINDS.values()
+        if kind.set_fields
     },
 }
 
 
 def change(ledger: Ledger, *changes: Change) -> None:
-    apply(ledger, changes, actor="human")
+    apply_changes(ledger, changes, actor="human")
 
 
 def clone(one: Ledger, two: Ledger) -> None:
@@ -62,12 +64,12 @@ def clone(one: Ledger, two: Ledger) -> None:
     change(one, Change("merge", names=("pat-003", "pat-004"), section="pat", text="Both of them."))
     change(one, Change("add", section="pat", text="Gone."))
     change(one, Change("remove", "pat-006"))
-    load(two, exported(one))
+    load_ledger(two, exported(one))
 
 
 def undo(ledger: Ledger, name: str) -> None:
     found = undoing(ledger, last_change(ledger, name))
-    apply(
+    apply_changes(
         ledger,
         found.changes,
         actor="human",
@@ -79,7 +81,7 @@ def undo(ledger: Ledger, name: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("swapped", [False, True])
-def test_each_kind_of_change_converges(one: Ledger, two: Ledger, kind: Kind, swapped: bool) -> None:
+def test_each_kind_of_change_converges(one: Ledger, two: Ledger, kind: str, swapped: bool) -> None:
     clone(one, two)
     first, second = _CONFLICTS[kind]
     change(one, second if swapped else first)
@@ -129,7 +131,7 @@ def test_text_erased_on_both_machines_merges(one: Ledger, two: Ledger) -> None:
     add_bullet(two, "pat", "Run the tests first.")
     before = list(exported(one))
     taken(one, two, rename=True)
-    merge(two, lambda: before, rename=True)
+    merge_ledger(two, lambda: before, rename=True)
     for ledger in (one, two):
         (event,) = [
             event
@@ -172,7 +174,7 @@ def test_judge_never_replaces_a_persons_verdict(one: Ledger, two: Ledger, machin
         _cited(two, "helpful")
         _judged_here(two, "neutral")
     else:
-        load(two, exported(one))
+        load_ledger(two, exported(one))
         seen = window(1, "s1")
         two.append(reflected("other", seen, ("pat-001", "helpful"), actor="anthropic"))
     _judged_here(one, "harmful")
@@ -187,7 +189,7 @@ def test_verdicts_by_hand_on_several_bullets_stand(one: Ledger, two: Ledger) -> 
     seen = window(1, "s1", keys=[1])
     seen = replace(seen, data={**seen.data, "cited": names})
     one.append([*(added(name, f"About {name}.") for name in names), seen])
-    load(two, exported(one))
+    load_ledger(two, exported(one))
     two.append(reflected("other", seen, *((name, "helpful") for name in names), actor="anthropic"))
     one.append(reflected("none", seen))
     for citation in citations(one, decided=True):
@@ -198,7 +200,7 @@ def test_verdicts_by_hand_on_several_bullets_stand(one: Ledger, two: Ledger) -> 
 
 def test_later_of_two_persons_verdicts_counts(one: Ledger, two: Ledger) -> None:
     _cited(one, None)
-    load(two, exported(one))
+    load_ledger(two, exported(one))
     _judged_here(one, "helpful")
     _judged_here(two, "harmful")
     both_take(one, two)
@@ -207,7 +209,7 @@ def test_later_of_two_persons_verdicts_counts(one: Ledger, two: Ledger) -> None:
 
 def test_judges_verdict_counts_again_after_undo(one: Ledger, two: Ledger) -> None:
     _cited(one, None)
-    load(two, exported(one))
+    load_ledger(two, exported(one))
     two.append(reflected("other", window(1, "s1"), ("pat-001", "helpful"), actor="anthropic"))
     _judged_here(one, "harmful")
     taken(one, two)
@@ -232,7 +234,7 @@ def test_event_from_the_future_is_refused(monkeypatch: pytest.MonkeyPatch, forwa
     """Its ledger may be an earlier state of the file, or one that went on apart."""
     here, there = Ledger.open("sqlite://"), Ledger.open("sqlite://")
     add_bullet(here, "pat", "Shared.")
-    load(there, exported(here))
+    load_ledger(there, exported(here))
     if not forward:
         add_bullet(here, "mis", "Only here.")
     lines = _of_later_clock(there, monkeypatch)
@@ -244,7 +246,7 @@ def test_event_from_the_future_is_refused(monkeypatch: pytest.MonkeyPatch, forwa
             r"clocks"
         ),
     ):
-        merge(here, lambda: lines)
+        merge_ledger(here, lambda: lines)
     assert here.head() == before
 
 

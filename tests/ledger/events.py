@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reflector.changes.apply import Step, apply
+from reflector.changes.apply import Step, apply_changes
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import pack_keys
@@ -36,7 +36,7 @@ def added(
 
 def add_bullet(ledger: Ledger, section: str, text: str) -> Step:
     """A bullet as `reflector add` adds it."""
-    return apply(ledger, [Change("add", section=section, text=text)], actor="human")[0]
+    return apply_changes(ledger, [Change("add", section=section, text=text)], actor="human")[0]
 
 
 def imported(*bullets: tuple[str, int, int], digest: str = "0" * 64) -> NewEvent:

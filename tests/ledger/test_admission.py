@@ -9,7 +9,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.transfer import load
+from reflector.exchange.transfer import load_ledger
 from reflector.judges.rules.judge import RulesBackend
 from reflector.ledger.canonical import NotCanonical
 from reflector.ledger.errors import LedgerCorrupt, LedgerError
@@ -162,7 +162,9 @@ def test_what_a_file_could_bring_before_is_read(ledger: Ledger, unchecked: Any) 
 def test_neither_an_odd_number_nor_a_forged_identity_keeps_anybody_from_adding(
     ledger: Ledger,
 ) -> None:
-    load(ledger, forged(replace(added("pat-001"), event_id=identity(ev.BULLET_ADDED, "pat-002"))))
+    load_ledger(
+        ledger, forged(replace(added("pat-001"), event_id=identity(ev.BULLET_ADDED, "pat-002")))
+    )
     assert add_bullet(ledger, "pat", "It goes on.").name == "pat-002"
     ledger.append([added("pat-" + "9" * 60), added("pat-999999999")])
     assert [add_bullet(ledger, "pat", text).name for text in ("One.", "Two.")] == [

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from reflector.events.registry import fold
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
@@ -48,7 +48,7 @@ def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> Non
             assert list(verify(ledger)) == []
         assert fold(ledger.events()).bullets() == ledger.bullets()
         with Ledger.open("sqlite://") as other:
-            load(other, exported(ledger))
+            load_ledger(other, exported(ledger))
             assert dump(other.bullets(), other.updated_at()) == wanted
         ledger.append([added("oth-099")])
         assert list(verify(ledger)) == []

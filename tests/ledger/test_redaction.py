@@ -12,8 +12,8 @@ from reflector.events.event import Appended, NewEvent, identity
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES, fold
 from reflector.events.state import REDACTED
-from reflector.exchange.merge import merge
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.merge import merge_ledger
+from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.errors import LedgerError, NoSuchTarget
 from reflector.ledger.redaction import Takes
 from reflector.ledger.store import Ledger
@@ -219,7 +219,7 @@ def _reasons(ledger: Ledger) -> list[str]:
 def _reads_elsewhere(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
     with Ledger.open("sqlite://") as other:
-        assert load(other, exported(ledger)) == ledger.head()
+        assert load_ledger(other, exported(ledger)) == ledger.head()
         assert list(verify(other)) == []
         assert (other.rows(), list(other.events())) == (ledger.rows(), list(ledger.events()))
 
@@ -282,19 +282,20 @@ def test_what_was_erased_on_either_machine_is_erased_here_after_a_merge(
     ledger.append([event])
     with Ledger.open("sqlite://") as other:
         before = list(exported(ledger))
-        load(other, before)
+        load_ledger(other, before)
         if ours:
             _redact(ledger, event.event_id, "ours", "pat-001")
         for name in ("pat-001", "pat-002", "pat-003")[ours:]:
             _redact(other, event.event_id, name, name)
             if ours:  # else all of them come at once
-                merge(ledger, lambda: list(exported(other)))
-        merge(ledger, lambda: list(exported(other)))
+                merge_ledger(ledger, lambda: list(exported(other)))
+        merge_ledger(ledger, lambda: list(exported(other)))
     assert ledger.bullets()[0].text == REDACTED
     assert ours or [b.text for b in ledger.bullets()] == [REDACTED] * 3 + ["About pat-004"]
     assert not any("About pat-001" in str(row) for row in sql.content(ledger))
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(3, 1)] * 4
     assert list(verify(ledger)) == []
     assert [
-        merge(ledger, lambda lines=lines: lines).added for lines in (before, list(exported(ledger)))
+        merge_ledger(ledger, lambda lines=lines: lines).added
+        for lines in (before, list(exported(ledger)))
     ] == [0, 0]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from reflector.exchange.merge import merge
-from reflector.exchange.transfer import exported, load
+from reflector.exchange.merge import merge_ledger
+from reflector.exchange.transfer import exported, load_ledger
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Fresh
@@ -58,7 +58,7 @@ class Asked:
 
     def merge(self, other: Asked) -> None:
         here, there = self.lines(), other.lines()
-        merge(self.ledger, lambda: there, rename=True)
+        merge_ledger(self.ledger, lambda: there, rename=True)
         assert self.holds() == merged(here, there)
 
     def agrees(self, chance: random.Random) -> None:
@@ -206,7 +206,7 @@ def test_every_answer_is_that_of_a_model_written_from_the_documents(
     live(used[0].ledger, chance, "common", chance.randrange(8))
     for one in used[1:]:
         if chance.random() < 0.7:
-            load(one.ledger, used[0].lines())
+            load_ledger(one.ledger, used[0].lines())
         else:
             begin(one.ledger)
     for turn in range(2):

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.change import Change, edits_between, merge
+from reflector.playbook.change import Change
 from reflector.playbook.document import load
 from reflector.playbook.names import SECTIONS
+from reflector.playbook.versions import edits_between, merge_versions
 
 BULLETS = st.builds(
     Bullet,
@@ -110,7 +111,11 @@ def side() -> st.SearchStrategy[list[Bullet]]:
 def test_a_side_that_changed_nothing_takes_the_other(
     base: list[Bullet], other: list[Bullet]
 ) -> None:
-    for merged in (merge(base, base, other), merge(base, other, base), merge(base, other, other)):
+    for merged in (
+        merge_versions(base, base, other),
+        merge_versions(base, other, base),
+        merge_versions(base, other, other),
+    ):
         assert merged == [(one, one) for one, _ in merged]
         assert {one for one, _ in merged} == set(other)
 
@@ -119,7 +124,7 @@ def test_a_side_that_changed_nothing_takes_the_other(
 def test_what_a_side_says_newly_is_in_the_result(
     base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
 ) -> None:
-    merged = merge(base, ours, theirs)
+    merged = merge_versions(base, ours, theirs)
     known = set(base)
     assert {b.text for b in ours if b not in known} <= {b.text for b, _ in merged}
     assert {b.text for b in theirs if b not in known} <= {b.text for _, b in merged}
@@ -134,9 +139,11 @@ def test_only_a_text_both_changed_conflicts(
     texts = [{b.name: b.text for b in version} for version in (base, ours, theirs)]
     both = set(texts[0]) & set(texts[1]) & set(texts[2])
     expected = {name for name in both if len({version[name] for version in texts}) == 3}
-    assert {a.name for a, b in merge(base, ours, theirs) if a != b} == expected
+    assert {a.name for a, b in merge_versions(base, ours, theirs) if a != b} == expected
 
 
 def test_a_name_that_both_gave_out_stays_with_theirs() -> None:
-    merged = merge([], [Bullet("pat-001", "pat", "ours")], [Bullet("pat-001", "pat", "theirs")])
+    merged = merge_versions(
+        [], [Bullet("pat-001", "pat", "ours")], [Bullet("pat-001", "pat", "theirs")]
+    )
     assert {b.name: b.text for b, _ in merged} == {"pat-001": "theirs", "pat-002": "ours"}

@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from reflector.changes.apply import apply
+from reflector.changes.apply import apply_changes
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
@@ -134,7 +134,9 @@ class InAnyHands(RuleBasedStateMachine):
         return f"text {self.number}"
 
     def add(self, section: str) -> None:
-        apply(self.ledger, [Change("add", section=section, text=self.fresh())], actor="agent")
+        apply_changes(
+            self.ledger, [Change("add", section=section, text=self.fresh())], actor="agent"
+        )
 
     @rule(section=SLUGS)
     def something_is_added_by_a_command(self, section: str) -> None:
@@ -144,7 +146,7 @@ class InAnyHands(RuleBasedStateMachine):
     @rule(which=ONE)
     def something_is_removed_by_a_command(self, which: int) -> None:
         name = sorted(self.live)[which % len(self.live)]
-        apply(self.ledger, [Change("remove", name)], actor="agent")
+        apply_changes(self.ledger, [Change("remove", name)], actor="agent")
 
     @precondition(lambda self: self.live)
     @rule(which=ONE)

@@ -10,7 +10,7 @@ from resource import RLIMIT_FSIZE, setrlimit
 
 import pytest
 
-from reflector.changes.erase import brought_back
+from reflector.changes.erase import returning_texts
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.playbook.bullet import Bullet
@@ -367,8 +367,10 @@ def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Ag
         (event,) = ledger.events(types=[ev.BULLET_MERGED])
         ledger.redact([event.event_id], reason="a secret", actor="human")
         texts = {"pat-003": event.data["text"]}
-        assert brought_back(ledger, ledger.head().position, texts) == {"pat-003"}
-        assert brought_back(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
+        assert returning_texts(ledger, ledger.head().position, texts) == {"pat-003"}
+        assert (
+            returning_texts(ledger, ledger.head().position, {"pat-003": "Another text."}) == set()
+        )
     assert rows(agent) == MERGED
 
 

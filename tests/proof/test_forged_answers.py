@@ -173,10 +173,10 @@ def forge(agent: Agent, statement: str, *values: Any) -> None:
 
 
 _EXTRA = (
-    "INSERT INTO bullet SELECT playbook_id, 'pat-777', 777, section, text, status, reason, "
-    "removed_into, position,"
-    " recounted_at, baseline_helpful, baseline_harmful, helpful, harmful FROM bullet WHERE name = "
-    "'pat-001'"
+    "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
+    " baseline_helpful, baseline_harmful, helpful, harmful)"
+    " SELECT playbook_id, 'pat-777', 777, section, text, status, position, recounted_at,"
+    " baseline_helpful, baseline_harmful, helpful, harmful FROM bullet WHERE name = 'pat-001'"
 )
 
 

@@ -180,10 +180,12 @@ _ROWS = {
         "UPDATE bullet SET baseline_helpful = 1, helpful = 2 WHERE name = 'ctx-001'"
     ): "bullet ctx-001: baseline_helpful",
     "DELETE FROM bullet WHERE name = 'ctx-001'": "bullet ctx-001 is missing in the table",
-    "INSERT INTO bullet SELECT playbook_id, 'oth-001', 9, section, text, status, reason, "
-    "removed_into, position,"
-    " recounted_at, 0, 0, 0, 0 FROM bullet WHERE name = "
-    "'ctx-001'": "bullet oth-001 is in the table, and the events",
+    "INSERT INTO bullet (playbook_id, name, ordinal, section, text, status, position, recounted_at,"
+    " baseline_helpful, baseline_harmful, helpful, harmful)"
+    " SELECT playbook_id, 'oth-001', 9, section, text, status, position, recounted_at,"
+    " 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": (
+        "bullet oth-001 is in the table, and the events"
+    ),
     "UPDATE tag SET session_id = NULL WHERE position = 6": (
         "tag 6: session_id is nothing in the table, 's1' by the"
     ),

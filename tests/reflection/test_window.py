@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.blame import blame_bullet
-from reflector.changes.undo import put_back, retract
+from reflector.changes.retractions import put_back_evidence, retract
 from reflector.events import event as ev
 from reflector.events.event import Appended, NewEvent
 from reflector.judges.protocol import Answer, Backend, BackendError, Request
@@ -168,7 +168,7 @@ def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(
 def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
     cut.objected()
     (tag, _) = cut.ledger.events(types=[ev.BULLET_TAGGED])
-    put_back(cut.ledger, [tag], "it was helpful")
+    put_back_evidence(cut.ledger, [tag], "it was helpful")
     cut.session.user("Thanks again!").agent("Sure.")
     cut.window()
     assert cut.counters() == (1, 0)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from reflector.exchange.transfer import copy
+from reflector.exchange.transfer import copy_ledger
 from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerAway, LedgerLocked, LedgerUnavailable
 from reflector.ledger.readonly_sql import NotAQuestion, asking
@@ -196,7 +196,7 @@ def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(
                     one.begin()
                 for _ in range(3):
                     big.rebuild()
-                copy(source, server.url)
+                copy_ledger(source, server.url)
                 for one in neighbours:
                     one.kill()
             assert [one.error for one in neighbours] == [None, None]

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
-from reflector.exchange.merge import merge
+from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported as lines_of
-from reflector.exchange.transfer import load
+from reflector.exchange.transfer import load_ledger
 from reflector.ledger.canonical import genesis, next_chain, sealed
 from reflector.ledger.rows import Anchor, Stored
 from reflector.ledger.store import Ledger
@@ -291,13 +291,13 @@ def test_trial_compares_sessions_of_its_own_ledger(
         Ledger.open_file(tmp_path / "b.db") as other,
     ):
         ledger.append([added("pat-001")])
-        load(other, [*lines_of(ledger)])
+        load_ledger(other, [*lines_of(ledger)])
         began = opened(ledger)
         for machine, numbers in ((ledger, range(5)), (other, range(10, 17))):
             machine.append([event for number in numbers for event in ended(number, began=began)])
         for one, two in ((ledger, other), (other, ledger)):
             lines = [*lines_of(two)]
-            merge(one, lambda lines=lines: lines)  # type: ignore[misc]
+            merge_ledger(one, lambda lines=lines: lines)  # type: ignore[misc]
         for machine in (ledger, other):
             found = standing(machine)
             assert found.told.sessions + found.without.sessions == 5
@@ -314,7 +314,7 @@ def test_earlier_trial_compares_sessions_of_all_ledgers(
     with Ledger.open("sqlite://") as other:
         other.append([event for number in range(7) for event in ended(number, began=began)])
         lines = [*lines_of(other)]
-    merge(ledger, lambda: lines)
+    merge_ledger(ledger, lambda: lines)
     monkeypatch.undo()
     found = standing(ledger)
     assert found.unsettled + found.told.sessions + found.without.sessions == 7

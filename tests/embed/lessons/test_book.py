@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflector.changes.undo import put_back, retract
+from reflector.changes.retractions import put_back_evidence, retract
 from reflector.embed.lessons.book import Lesson, LessonFold, LessonPolicy, figures, lesson_book
 from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
 from reflector.engine import ReflectionEngine
@@ -18,7 +18,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_events
 from reflector.events.lessons import POLARITY
-from reflector.exchange.merge import merge
+from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
@@ -143,7 +143,7 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         event = ledger.event(event_id)
         retract(ledger, [event], "mistaken")
         assert (only(ledger).effectiveness, only(ledger).state) == then
-        put_back(ledger, [event], "it was right")
+        put_back_evidence(ledger, [event], "it was right")
         assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
 
 
@@ -211,8 +211,8 @@ def test_two_machines_that_merged_agree_on_every_number(ledger: Ledger, tmp_path
                 one.append([outcome(of, kind, f"{number}-{key}")])
         lines = list(exported(there))
         back = list(exported(ledger))
-        merge(ledger, lambda: lines)
-        merge(there, lambda: back)
+        merge_ledger(ledger, lambda: lines)
+        merge_ledger(there, lambda: back)
         mine, others = lesson_book(ledger), lesson_book(there)
     for one, other in zip(mine, others, strict=True):
         assert (one.worth, one.confidence, one.state) == (

@@ -1,0 +1,240 @@
+"""Evidence taken out of the count and put back, and counting policies put in force.
+
+Invariant: nothing is subtracted. A retraction makes the set of counted tags smaller, and undoing it
+is a retraction of the retraction. An event is retracted at most once, so the retractions that
+follow from one are a line, and only its last one may be retracted next: with a line of odd length
+the evidence counts. An adoption of a policy that takes another one back points to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from reflector.events import event as ev
+from reflector.events.event import Appended, Event, NewEvent, identity
+from reflector.events.registry import EVENT_TYPES
+from reflector.ledger.as_of import Past
+from reflector.ledger.errors import AlreadyRetracted, LedgerError
+from reflector.text.secrets import quote
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import BulletRow, Ledger
+    from reflector.playbook.bullet import Counting
+
+_MAX_REASON: Final = 500
+
+
+class RetractionRefused(LedgerError):
+    """Something that cannot be retracted, or whose retraction cannot be undone."""
+
+
+def take_back(ledger: Ledger, events: Sequence[Event], why: str) -> list[Appended]:
+    """Take evidence out of the count, put it back, or put the policy in force that was before.
+
+    Raises: as `adopt`, `put_back_evidence` and `retract`.
+    """
+    first = events[0]
+    if first.type == ev.POLICY_ADOPTED:
+        counting = Past(ledger, first.position - 1).counting
+        return adopt(ledger, counting, reason=why, target=first.event_id)
+    if first.type == ev.EVIDENCE_RETRACTED:
+        return put_back_evidence(ledger, events, why)
+    return retract(ledger, events, why)
+
+
+def retract(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
+    """Take the evidence of these events out of the count; what is out already stays out.
+
+    The playbook's lock must be held.
+
+    Raises: AlreadyRetracted if all are out, RetractionRefused, LedgerError.
+    """
+    lines = [_line(ledger, target) for target in targets]
+    counting = [line[-1] for line in lines if _counts(line)]
+    if not counting:
+        target = lines[0][0]
+        last = lines[0][-1]
+        raise AlreadyRetracted(
+            f"{_event_words(target)} is out of the count since position {last.position}"
+            f"{_reason_words(last)}; put it back with `reflector undo {last.position}`"
+        )
+    for target in targets:
+        replaced = _replaced_lines(ledger, target, verdicts_out=0)
+        counting += [line[-1] for line in replaced if _counts(line)]
+    return _append(ledger, counting, why)
+
+
+def put_back_evidence(ledger: Ledger, targets: Sequence[Event], why: str) -> list[Appended]:
+    """Put evidence back that was retracted; a retraction may be named instead of what it took out.
+
+    The playbook's lock must be held.
+
+    Raises: RetractionRefused if nothing of it is out, LedgerError.
+    """
+    lines = [_line(ledger, target) for target in targets]
+    out = [line[-1] for line in lines if _counts(line) == (line[0].type == ev.EVIDENCE_RETRACTED)]
+    if not out:
+        target, *retractions = lines[0]
+        since = ""
+        if retractions:
+            last = retractions[-1]
+            since = f" since position {last.position}{_reason_words(last)}"
+        state = "is undone" if target.type == ev.EVIDENCE_RETRACTED else "is not retracted"
+        raise RetractionRefused(
+            f"{_event_words(target)} {state}{since}; there is nothing to undo. See `reflector log`"
+        )
+    for target in targets:
+        replaced = _replaced_lines(ledger, target, verdicts_out=1)
+        out += [line[-1] for line in replaced if not _counts(line)]
+    return _append(ledger, out, why)
+
+
+def taken_out(ledger: Ledger, evidence: Sequence[Event], why: str, tx: str) -> list[NewEvent]:
+    """Return the events that take evidence out of the count, put back what retractions took out,
+    and put the policy in force that was before.
+
+    Evidence that is out already stays out, and so does a policy that another one replaced since.
+
+    tx  the command's transaction id
+    """
+    policies = [event for event in evidence if event.type == ev.POLICY_ADOPTED]
+    lines = [_line(ledger, event) for event in evidence if event.type != ev.POLICY_ADOPTED]
+    ends = [line[-1] for line in lines if _counts(line)]
+    events = _retractions(ends, why) if ends else []
+    if policies and adoptions(ledger)[-1].event_id == policies[-1].event_id:
+        former = Past(ledger, policies[0].position - 1).counting
+        if former != ledger.counting():
+            events.append(_adoption(former, tx, why, policies[-1].event_id))
+    return events
+
+
+def moved_counters(
+    before: Sequence[BulletRow], after: Sequence[BulletRow]
+) -> list[tuple[BulletRow, BulletRow]]:
+    """Return the bullets whose counters differ, as they were and as they are."""
+    former = {row.name: row for row in before}
+    pairs = [(former[row.name], row) for row in after if row.name in former]
+    return [
+        (old, new) for old, new in pairs if (old.helpful, old.harmful) != (new.helpful, new.harmful)
+    ]
+
+
+def adoptions(ledger: Ledger) -> list[Event]:
+    """Return every adoption of a policy, oldest first."""
+    return list(ledger.events(types=[ev.POLICY_ADOPTED]))
+
+
+def adopt(
+    ledger: Ledger, counting: Counting, *, reason: str | None = None, target: str | None = None
+) -> list[Appended]:
+    """Put a counting policy in force: every counter is counted again under it. Nothing is appended
+    for the policy that is in force.
+
+    target  the adoption that this one takes back
+    """
+    if ledger.counting() == counting:
+        return []
+    tx = ledger.draw()
+    return ledger.append([_adoption(counting, tx, reason, target)], tx=tx)
+
+
+def _adoption(counting: Counting, tx: str, reason: str | None, target: str | None) -> NewEvent:
+    policy = identity("policy", "counting", counting)
+    data = {"policy": policy, "counting": counting, "reason": reason}
+    event_id = identity(ev.POLICY_ADOPTED, tx)
+    return NewEvent(ev.POLICY_ADOPTED, event_id, data, "human", target_id=target)
+
+
+def _append(ledger: Ledger, ends: Sequence[Event], why: str) -> list[Appended]:
+    return ledger.append(_retractions(ends, why), tx=ledger.draw())
+
+
+def _retractions(ends: Sequence[Event], why: str) -> list[NewEvent]:
+    """Return a retraction of each of these events, which are the last ones of their lines."""
+    reason = quote(why, _MAX_REASON)
+    if not reason:
+        raise RetractionRefused(
+            "the reason is empty; give one with --why, for later readers of the ledger"
+        )
+    retraction = ev.EVIDENCE_RETRACTED
+    data = {"reason": reason}
+    return [
+        NewEvent(retraction, identity(retraction, target_id), data, "human", target_id=target_id)
+        for target_id in dict.fromkeys(end.event_id for end in ends)
+    ]
+
+
+def _line(ledger: Ledger, target: Event) -> list[Event]:
+    """Return an event, its retraction, the retraction of that one, and so on.
+
+    Raises: RetractionRefused for an event that is not evidence.
+    """
+    _check_is_evidence(ledger, target)
+    line = [target]
+    while True:
+        last = line[-1]
+        events = ledger.targeting(last.event_id)
+        retractions = [event for event in events if event.type == ev.EVIDENCE_RETRACTED]
+        # A forged ledger may hold a circle.
+        if not retractions or retractions[0].position <= last.position:
+            return line
+        line.append(retractions[0])
+
+
+def _counts(line: Sequence[Event]) -> bool:
+    """Return whether the last event of a line is in force: of evidence, whether it counts."""
+    return len(line) % 2 == 1
+
+
+def _replaced_lines(ledger: Ledger, target: Event, *, verdicts_out: int) -> list[list[Event]]:
+    """Return the lines of the retractions by which a person's verdict took the place of others.
+
+    None if another number of the person's verdicts of that reflection is out of the count than
+    `verdicts_out`: 0 before the verdict is retracted, 1 before it is put back.
+    """
+    evidence = _evidence_below(ledger, target)
+    if evidence is None or evidence.actor != ev.HUMAN or evidence.reflection_id is None:
+        return []
+    types = (ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.EVIDENCE_RETRACTED)
+    verdict_lines: list[list[Event]] = []
+    replaced_lines: list[list[Event]] = []
+    for event in ledger.events(types=types, session_id=evidence.session_id):
+        if event.reflection_id != evidence.reflection_id:
+            continue
+        is_retraction = event.type == ev.EVIDENCE_RETRACTED
+        lines = replaced_lines if is_retraction else verdict_lines
+        lines.append(_line(ledger, event))
+    lines_out = [line for line in verdict_lines if not _counts(line)]
+    return replaced_lines if len(lines_out) == verdicts_out else []
+
+
+def _check_is_evidence(ledger: Ledger, target: Event) -> None:
+    if way_out := EVENT_TYPES[target.type].no_retraction:
+        raise RetractionRefused(f"{_event_words(target)} is not evidence that counts; {way_out}")
+    evidence = _evidence_below(ledger, target)
+    if evidence is not None and evidence.type == ev.BULLET_PROPOSED:
+        raise RetractionRefused(
+            f"{_event_words(target)} is the rejection of a proposal, which is final; add the "
+            "bullet with `reflector add`"
+        )
+
+
+def _evidence_below(ledger: Ledger, event: Event) -> Event | None:
+    """Return the evidence that a line of retractions is about, any other event itself; None if a
+    forged ledger holds a circle.
+    """
+    evidence: Event | None = event
+    while evidence is not None and evidence.type == ev.EVIDENCE_RETRACTED:
+        below = ledger.event(evidence.target_id or "")
+        evidence = below if below is not None and below.position < evidence.position else None
+    return evidence
+
+
+def _event_words(event: Event) -> str:
+    return f"the {event.type} at position {event.position}"
+
+
+def _reason_words(event: Event) -> str:
+    reason = event.facts.get("reason")
+    return f" ({reason})" if reason else ""

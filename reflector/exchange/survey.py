@@ -1,0 +1,209 @@
+"""What an exported ledger holds, compared with this ledger before they are merged.
+
+Invariant: a survey is made of proved lines only, and nothing is written. It decides which of the
+file's bullets are which bullets here, and which names mean another bullet here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from reflector.events import event as ev
+from reflector.events.event import MERGED, RESTATED, Event, first_moment
+from reflector.events.registry import ADVICE, WORDING_TYPES, fold_in, names_in
+from reflector.events.state import Playbook
+from reflector.exchange.agreement import NEVER, Clock
+from reflector.exchange.bullets import Bullets
+from reflector.exchange.matching import Birth, TheirEvent, birth_of, ids_of
+from reflector.exchange.transfer import (
+    CheckedLine,
+    ErasedEvents,
+    Header,
+    checked_lines,
+    latest_time,
+    refuse_time_to_come,
+)
+from reflector.ledger.append import Writing
+from reflector.ledger.reader import between
+from reflector.ledger.rows import Stored
+from reflector.playbook.names import Names, is_name
+
+
+class Verdict(NamedTuple):
+    """A tag of the other ledger: its id, the name of its bullet, and what it gives the bullet."""
+
+    event_id: str
+    name: str
+    tag: str
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a file holds.
+
+    chains           the chain at each of its positions
+    common           the last position at which this ledger has the very chain: the same ledger up
+                     to there, or merged
+    forward          whether this ledger is an earlier state of the file's
+    remnants         what is left of the erased events' data, by their ids
+    redacted_types   the types of events of which redactions keep what is left, by the id that the
+                     redaction points to
+    mentioned_names  every name that an event mentions
+    our_names        bullets that have another name here: the name there, and the one here
+    counted_times    when events count as recorded that came later than their ledger's clock showed,
+                     by position (`Clock`)
+    restated         events that only restate what came of a merge there: they are not appended, so
+                     nothing here points to them
+    events           every event by its id
+    verdicts         the tags of each reflection
+    """
+
+    header: Header
+    chains: list[str] = field(default_factory=list)
+    common: int = 0
+    forward: bool = False
+    bullets: Bullets = field(default_factory=Bullets)
+    remnants: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    redacted_types: dict[str, str] = field(default_factory=dict)
+    mentioned_names: set[str] = field(default_factory=set)
+    our_names: dict[str, str] = field(default_factory=dict)
+    counted_times: dict[int, str] = field(default_factory=dict)
+    restated: set[str | None] = field(default_factory=set)
+    events: dict[str, TheirEvent] = field(default_factory=dict)
+    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+
+
+class Collision(NamedTuple):
+    """A name of two bullets, with their texts as they were first written."""
+
+    name: str
+    our_text: str
+    their_text: str
+
+
+def read_survey(lines: Iterable[str | bytes]) -> Survey:
+    """Prove a file and return what it holds.
+
+    Raises: WrongLine.
+    """
+    header, checked = checked_lines(lines)
+    survey = Survey(header)
+    erased = ErasedEvents()
+    clock = Clock()
+    book = Playbook()
+    latest = latest_time()
+    for line in checked:
+        stored = line.stored
+        meta = line.prepared.event.meta
+        refuse_time_to_come(line, latest)
+        survey.chains.append(stored.chain)
+        place = Birth(header.origin, stored.position, stored.event_id, stored.data_hash)
+        ids = tuple(ids_of(stored.event_id, meta))
+        survey.events[stored.event_id] = TheirEvent(stored.type, birth_of(place, meta), ids)
+        _take_line(survey, line, erased)
+        if stored.type in ADVICE:
+            fold_in(book, _event_of(line))
+        if RESTATED in meta:
+            survey.restated.add(stored.event_id)
+        if MERGED in meta:
+            clock.came(first_moment(meta, NEVER))
+        else:
+            counted_time = clock.own(stored.recorded_at)
+            if counted_time != stored.recorded_at:
+                survey.counted_times[stored.position] = counted_time
+    erased.refuse_rest()
+    live = (entry for entry in book.entries.values() if entry.status == "live")
+    survey.bullets.live = {entry.name: entry.text for entry in live}
+    return survey
+
+
+def _event_of(line: CheckedLine) -> Event:
+    """Return the event of a line as the other ledger has it."""
+    header = line.stored[:10]
+    prepared = line.prepared
+    hashes = (line.stored.data_hash, prepared.event.meta, line.stored.chain)
+    return Event(*header, prepared.facts, *hashes)
+
+
+def _take_line(survey: Survey, line: CheckedLine, erased: ErasedEvents) -> None:
+    stored = line.stored
+    facts = line.prepared.facts
+    erased_line = erased.take(line)
+    if erased_line is not None and facts is not None:
+        remnant = facts.get("kept") or None
+        survey.remnants[erased_line.stored.event_id] = remnant
+        survey.redacted_types[stored.target_id or ""] = erased_line.stored.type
+        _take_facts(survey, erased_line.stored, remnant or {})
+    elif facts is not None and stored.type != ev.EVENT_REDACTED:
+        _take_facts(survey, stored, facts)
+
+
+def _take_facts(survey: Survey, stored: Stored, facts: Mapping[str, Any]) -> None:
+    survey.mentioned_names |= {name for name in names_in(stored.type, facts) if is_name(name)}
+    if stored.type in WORDING_TYPES:
+        survey.bullets.take(stored.type, survey.events[stored.event_id].birth, facts)
+    if stored.type == ev.BULLET_TAGGED and stored.reflection_id is not None:
+        verdict = Verdict(stored.event_id, str(facts.get("name")), str(facts.get("tag")))
+        survey.verdicts.setdefault(stored.reflection_id, []).append(verdict)
+
+
+def compare_heads(writing: Writing, origin: str, survey: Survey) -> None:
+    """Set how far a file's history is in this ledger."""
+    sql = writing.sql
+    chains = ["", *survey.chains]
+    if origin == survey.header.origin:
+        query = "SELECT chain FROM event WHERE playbook_id = ? AND position = ?"
+
+        def differs(position: int) -> bool:
+            return bool(sql.run(query, position).fetchone() != (chains[position],))
+
+        last = min(writing.position, len(survey.chains))
+        # Once the chains differ, no later position can match.
+        survey.common = bisect(range(1, last + 1), False, key=differs)
+        is_whole = survey.common == writing.position
+        survey.forward = 0 < survey.common < len(survey.chains) and is_whole
+    for event in between(sql, (ev.LEDGER_MERGED,), 0, writing.position):
+        # One that came through another ledger shows the head of that one.
+        if event.data is None or MERGED in event.meta:
+            continue
+        position = event.data["position"]
+        is_of_file = event.data["origin"] == survey.header.origin
+        if is_of_file and chains[position : position + 1] == [event.data["chain"]]:
+            survey.common = max(survey.common, position)
+
+
+def match_bullets(ours: Bullets, survey: Survey) -> list[Collision]:
+    """Set which bullets of the file have other names here, and return the names of those that mean
+    another bullet here.
+    """
+    theirs = survey.bullets
+    matched = ours.names_of(theirs)
+    survey.our_names = {
+        their_name: our_name for their_name, our_name in matched.items() if their_name != our_name
+    }
+    colliding = [name for name in theirs.texts if name in ours.texts and name not in matched]
+    return [Collision(name, min(ours.texts[name]), min(theirs.texts[name])) for name in colliding]
+
+
+def free_names(
+    collisions: Iterable[Collision], ours: Bullets, survey: Survey, first: int
+) -> dict[str, str]:
+    """Return the next free name of each colliding bullet, one that neither ledger has ever
+    mentioned.
+
+    first  the lowest number of a new name
+    """
+    names = Names([*ours.texts, *survey.bullets.texts, *survey.our_names.values()], first)
+    new_names: dict[str, str] = {}
+    for collision in collisions:
+        slug = collision.name.partition("-")[0].partition("_")[0]
+        new_name = names.next(slug)
+        # A name that a session cited, though it meant nothing there, could be mistaken for the
+        # bullet's own.
+        while new_name in survey.mentioned_names:
+            new_name = names.next(slug)
+        new_names[collision.name] = new_name
+    return new_names
