@@ -259,7 +259,12 @@ MUTATIONS = [
         "value in own.items()}",
         REPORTED,
     ),
-    Mutation(REPORTING, "if isinstance(value, str) and len(value) > 2}", "if False}", REPORTED),
+    Mutation(
+        REPORTING,
+        "        if isinstance(value, str) and len(value) > 2\n    }",
+        "        if False\n    }",
+        REPORTED,
+    ),
     Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
@@ -360,7 +365,7 @@ MUTATIONS = [
     ),
     Mutation(PROJECTION, "*([old.heir] if old.heir else [])", "", MERGED),
     # Whole-history answers, counted on from one row.
-    Mutation(USAGE, "= head // 2 < position <= head", "= position <= head", COUNTED),
+    Mutation(USAGE, " and head // 2 < position <= head", " and position <= head", COUNTED),
     Mutation(
         USAGE,
         "if not 0 < position <= head:\n        return False",
@@ -816,7 +821,7 @@ MUTATIONS = [
         "if listed_readers():",
         EXTENDED,
     ),
-    Mutation(CONFIG, 'if own.get("backend") in config.judges:', "if False:", EXTENDED),
+    Mutation(CONFIG, 'if values.get("backend") in users.judges:', "if False:", EXTENDED),
     # What a start tells: it fits, it cannot pose as the client, and a name in it means one bullet
     # of this ledger.
     Mutation(INJECTION, '_REMINDER.sub("&lt;", bullet.line)', "bullet.line", TOLD),
@@ -861,8 +866,8 @@ MUTATIONS = [
     Mutation(APP, "if not root.is_dir():", "if False:", ERRORS),
     Mutation(
         APP,
-        "text if not self.user and self.dataset is None else _COMMAND",
-        "text if True else _COMMAND",
+        "if not self.user and self.dataset is None\n            else _COMMAND",
+        "if True\n            else _COMMAND",
         ERRORS,
     ),
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),

@@ -271,7 +271,7 @@ class Place:
         project = self.project()
         if spool.is_untouched(project):
             from reflector.ledger.store import Ledger
-            from reflector.playbook_files.playbook_json import foreign_note
+            from reflector.playbook_files.kept_copies import foreign_note
 
             self._note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:

@@ -50,12 +50,8 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import near
 from reflector.playbook.names import is_name
-from reflector.playbook_files.playbook_json import (
-    checkpoint_of,
-    content_digest,
-    examine_playbook,
-    untaken,
-)
+from reflector.playbook_files.kept_copies import content_digest
+from reflector.playbook_files.playbook_json import checkpoint_of, examine_playbook, untaken
 from reflector.text.secrets import quote
 
 if TYPE_CHECKING:

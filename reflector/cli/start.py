@@ -43,13 +43,13 @@ from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import own_folder, user_folder
 from reflector.playbook.document import load
-from reflector.playbook_files.playbook_json import (
+from reflector.playbook_files.kept_copies import (
     foreign_note,
     kept_of_others,
     of_another,
     read_playbook,
-    untaken,
 )
+from reflector.playbook_files.playbook_json import untaken
 from reflector.project import Project
 from reflector.reflection.gate import Spending, waiting_for_budget
 from reflector.resources import resource_dir

@@ -60,11 +60,11 @@ from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
 from reflector.playbook_files.edits import under_free_names
+from reflector.playbook_files.kept_copies import drop_known
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.playbook_json import (
     PlaybookRefused,
     bullets_to_import,
-    drop_known,
     import_bullets,
     settle_file,
     without_known,

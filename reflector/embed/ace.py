@@ -139,7 +139,8 @@ async def run_reflector(
     """
     try:
         return _result(await _ask(messages, playbook, cited_ids))
-    except Exception as error:  # noqa: BLE001  requirement A-18: a session's end never fails for its reflection
+    # Requirement A-18: a session's end never fails for its reflection.
+    except Exception as error:  # noqa: BLE001
         _log.warning("no reflection: %s", redact(str(error)))
         save_diagnostic(f"{type(error).__name__}: {error}", "reflector_error")
         return {"analysis": "", "bullet_tags": []}

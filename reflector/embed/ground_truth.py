@@ -179,7 +179,8 @@ class ReflectorAgent:
             )
         try:
             known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
-        except Exception as error:  # noqa: BLE001  a store's failure ends a run, and never the caller's
+        # A store's failure ends a run, and never the caller's.
+        except Exception as error:  # noqa: BLE001
             return Talk(
                 problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"]
             )

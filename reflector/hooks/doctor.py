@@ -38,13 +38,9 @@ from reflector.mistakes import Finding
 from reflector.playbook.document import load
 from reflector.playbook.names import USER_FIRST
 from reflector.playbook_files.git_versions import in_git, is_shared
+from reflector.playbook_files.kept_copies import foreign_note, kept_of_others, read_playbook
 from reflector.playbook_files.mirrors import mirrors
-from reflector.playbook_files.playbook_json import (
-    foreign_note,
-    kept_of_others,
-    read_playbook,
-    untaken,
-)
+from reflector.playbook_files.playbook_json import untaken
 from reflector.project import Project
 from reflector.proof.schema import wrong_triggers
 from reflector.resources import resource_dir

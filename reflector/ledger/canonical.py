@@ -61,8 +61,8 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     """Return the value with floats written as strings; the very same object where nothing had to
     change.
 
-    One function with a branch a type, and not one a type, because it runs for each value that is
-    appended: a call for a text would cost more than its branch.
+    Its branches are not functions of their own, because it runs for each value that is appended: a
+    call for a text would cost more than its branch.
     """
     kind = type(value)
     if kind is str or value is None or kind is bool:
@@ -78,25 +78,31 @@ def _plain(value: Any, path: str, depth: int) -> Any:
     if depth >= MAX_DEPTH:
         raise NotCanonical(f"{path}: nested deeper than {MAX_DEPTH}")
     if kind is dict or isinstance(value, Mapping):
-        changed: dict[str, Any] = {}
-        for key, member in value.items():
-            if type(key) is not str:
-                raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
-            member_kind = type(member)
-            # Most values are these; skipping the call for them halves the cost of a small event.
-            if member_kind is str or member is None or member_kind is bool:
-                continue
-            if member_kind is int and -MAX_INT <= member <= MAX_INT:
-                continue
-            plain_member = _plain(member, f"{path}.{key}" if path else key, depth + 1)
-            if plain_member is not member:
-                changed[key] = plain_member
+        changed = _changed_members(value, path, depth)
         if not changed and kind is dict:
             return value
         return {**value, **changed}
     if kind is list or isinstance(value, list | tuple):
         return [_plain(part, f"{path}[{index}]", depth + 1) for index, part in enumerate(value)]
     raise NotCanonical(f"{path or 'value'}: {kind.__name__} has no canonical form")
+
+
+def _changed_members(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    """Return the members of an object whose canonical form differs from them."""
+    changed: dict[str, Any] = {}
+    for key, member in value.items():
+        if type(key) is not str:
+            raise NotCanonical(f"{path or 'value'}: the key {key!r} is not a string")
+        member_kind = type(member)
+        # Most values are these; skipping the call for them halves the cost of a small event.
+        if member_kind is str or member is None or member_kind is bool:
+            continue
+        if member_kind is int and -MAX_INT <= member <= MAX_INT:
+            continue
+        plain_member = _plain(member, f"{path}.{key}" if path else key, depth + 1)
+        if plain_member is not member:
+            changed[key] = plain_member
+    return changed
 
 
 def digest(text: str) -> str:

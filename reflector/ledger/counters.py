@@ -36,7 +36,10 @@ IN_FORCE_COLUMNS: Final = (
     " WHERE retraction.playbook_id = projection.playbook_id AND active = 1)"
 )
 #: One question for all of these, since every append asks it. Its other value is `TABLES`.
-IN_FORCE: Final = f"SELECT {IN_FORCE_COLUMNS} FROM projection WHERE playbook_id = ? AND name = ?"  # noqa: S608
+IN_FORCE: Final = (
+    f"SELECT {IN_FORCE_COLUMNS} FROM projection"  # noqa: S608
+    " WHERE playbook_id = ? AND name = ?"
+)
 #: The answer to it; None where there is no row.
 InForce = Sequence[Any] | None
 #: How many tags count for each heir: those of the members of its family, each member's behind a

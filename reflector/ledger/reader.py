@@ -40,10 +40,14 @@ AT_ONCE = 20_000
 NOT_A_TAG = f"type <> '{BULLET_TAGGED}'"
 _EVENTS = ", ".join(field.name for field in fields(Event) if field.name != "fault")
 _BULLETS = (
-    f"SELECT {', '.join(field.name for field in fields(BulletRow))} FROM bullet WHERE "  # noqa: S608
+    f"SELECT {', '.join(field.name for field in fields(BulletRow))}"  # noqa: S608
+    " FROM bullet WHERE "
     "playbook_id = ?"
 )
-_WINDOWS = f"SELECT {', '.join(WindowRow._fields)} FROM session_window WHERE playbook_id = ?"  # noqa: S608
+_WINDOWS = (
+    f"SELECT {', '.join(WindowRow._fields)} FROM session_window"  # noqa: S608
+    " WHERE playbook_id = ?"
+)
 _HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
 _RECORDED_AT = "SELECT recorded_at FROM event WHERE playbook_id = ? AND position = ?"
 _REDACTIONS = (
@@ -139,7 +143,8 @@ class Reader:
         if NOT_A_TAG in asked and session_id is None:
             # The plus keeps the planner from walking through all events because they are in order.
             inner = (
-                f"SELECT position FROM event WHERE playbook_id = ? AND {where} ORDER BY "  # noqa: S608
+                f"SELECT position FROM event WHERE playbook_id = ? AND {where}"  # noqa: S608
+                " ORDER BY "
                 f"+position LIMIT {_PAGE}"
             )
             where, first = f"position IN ({inner}) ORDER BY position", [self.playbook_id]
@@ -342,7 +347,8 @@ class Reader:
     def _projection(self, columns: str, name: str) -> Any:
         with self._reading() as sql:
             return sql.run(
-                f"SELECT {columns} FROM projection WHERE playbook_id = ? AND name = ?",  # noqa: S608
+                f"SELECT {columns} FROM projection"  # noqa: S608
+                " WHERE playbook_id = ? AND name = ?",
                 name,
             ).fetchone()
 

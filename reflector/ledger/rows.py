@@ -98,7 +98,8 @@ def event_of(row: Sequence[Any], kept: Mapping[str, Any] | None = None) -> Event
     was redacted.
     """
     data, fault = read_data(row[2], row[5], row[10], row[12], kept)
-    return Event(*row[:10], data, row[11], _meta(row[12])[0], *row[13:], fault)  # type: ignore[call-arg]
+    meta, _ = _meta(row[12])
+    return Event(*row[:10], data, row[11], meta, *row[13:], fault)  # type: ignore[call-arg]
 
 
 def read_data(

@@ -148,7 +148,8 @@ def _holds(copied: Path, erased: list[str]) -> bool:
                 ids = erased[start : start + _PAGE]
                 marks = ", ".join("?" * len(ids))
                 query = (
-                    f"SELECT 1 FROM event WHERE data IS NOT NULL AND event_id IN ({marks}) LIMIT 1"  # noqa: S608
+                    "SELECT 1 FROM event"  # noqa: S608
+                    f" WHERE data IS NOT NULL AND event_id IN ({marks}) LIMIT 1"
                 )
                 if connection.execute(query, ids).fetchone() is not None:
                     return True

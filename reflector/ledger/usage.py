@@ -79,8 +79,9 @@ _BROKEN: Final = (
 #: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
 #: say that the evidence `follows`. An erased removal may have said so.
 _MERGES = (
-    f"SELECT 1 FROM event WHERE playbook_id = ? AND {of_types((BULLET_MERGED, BULLET_REMOVED))}"  # noqa: S608
-    f" AND position <= ? AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
+    "SELECT 1 FROM event WHERE playbook_id = ?"  # noqa: S608
+    f" AND {of_types((BULLET_MERGED, BULLET_REMOVED))} AND position <= ?"
+    f" AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
 _TAGS_OF_SESSIONS = (
     "SELECT position, tag.name, tag.tag, event.session_id, event.reflection_id"

@@ -19,12 +19,10 @@ another ledger's, or this one's before an older copy of it came back.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -34,12 +32,12 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import ADVICE, fold
 from reflector.events.state import REDACTED
-from reflector.files import Changed, absolute, private_folder, read_ours, replace_file, replace_read
+from reflector.files import Changed, replace_file, replace_read
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import CORRECT, MAX_BYTES, REBUILD, Loaded, dump, dump_shared, load
+from reflector.playbook.document import CORRECT, REBUILD, Loaded, dump, dump_shared, load
 from reflector.playbook_files.edits import (
     Base,
     EditedFile,
@@ -49,6 +47,13 @@ from reflector.playbook_files.edits import (
     take_version,
 )
 from reflector.playbook_files.git_versions import Version, has_blob, in_git, is_shared
+from reflector.playbook_files.kept_copies import (
+    ANOTHERS,
+    content_digest,
+    keep_copy,
+    kept_folder,
+    read_playbook,
+)
 from reflector.project import Project
 from reflector.text.secrets import quote
 
@@ -79,15 +84,6 @@ Kind = Literal[
 ]
 
 _NOTHING = Loaded("sections")
-#: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild
-#: replaced, and one that another ledger wrote.
-ADOPTED = "playbook"
-ANOTHERS = "another-ledger"
-FOREIGN = (
-    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add "
-    "are kept in the "
-    "ledger, and agents are told them"
-)
 #: The copy of an edited file that a question read and left to be written; a later edit is compared
 #: with it.
 _EDITED = "edited.json"
@@ -255,7 +251,7 @@ class _File:
         has_news = taken.events > 0 or taken.is_edited
         if has_news and is_left and not later:
             # A later edit of the file is compared with this copy.
-            replace_file(_kept(self._project) / _EDITED, state.raw, 0o600)
+            replace_file(kept_folder(self._project) / _EDITED, state.raw, 0o600)
             self._remember(state.raw)
         return Synced(after, taken.of_another, new_names)
 
@@ -739,81 +735,9 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
     return tuple(findings)
 
 
-def read_playbook(path: Path) -> bytes | None:
-    """Return a playbook file's bytes; None if there is no file. Raises OSError."""
-    try:
-        return read_ours(path, MAX_BYTES)
-    except FileNotFoundError:
-        return None
-
-
-def content_digest(content: bytes | str) -> str:
-    """Return the SHA-256 of a content, in hex."""
-    return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
-
-
-def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
-    """Return a copy of a file's bytes in the state folder, named by their digest. Raises
-    OSError, LedgerUnavailable.
-    """
-    path = _kept(project) / f"{kind}-{content_digest(raw)[:12]}.json"
-    replace_file(path, raw, 0o600)
-    return path
-
-
-def _kept(project: Project) -> Path:
-    return Path(private_folder(absolute(project.make_state_dir() / "kept")))
-
-
-def kept_of_others(project: Project) -> list[Path]:
-    """Return the copies of playbook.json that another ledger had written. Their owner removes
-    them.
-    """
-    return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
-
-
 def is_foreign(ledger: Ledger, project: Project) -> bool:
     """Return whether playbook.json is another tool's. Raises LedgerError, OSError."""
     try:
         return examine_playbook(ledger, project).kind == "foreign"
     except PlaybookRefused:
         return False
-
-
-def foreign_note(project: Project) -> str:
-    """Return the note about a playbook.json of another tool, "" if there is none; asks no
-    ledger.
-    """
-    try:
-        raw = read_playbook(project.playbook_json)
-    except OSError:
-        return ""
-    if raw is None or load(raw).format != "foreign":
-        return ""
-    return FOREIGN.format(path=project.playbook_json)
-
-
-def drop_known(ledger: Ledger, project: Project) -> None:
-    """Remove the copies of playbook.json that an earlier history of this ledger had written, if it
-    has all of their bullets by now. Raises OSError, LedgerError.
-    """
-    texts = {row.text for row in ledger.rows()}
-    for copy in kept_of_others(project):
-        loaded = load(read_ours(copy, MAX_BYTES))
-        if not loaded.problems and texts.issuperset(bullet.text for bullet in loaded.bullets):
-            copy.unlink()
-
-
-def of_another(path: Path, copy: Path) -> str:
-    """Return the note about a file that another ledger wrote."""
-    return (
-        f"{path} was written by another ledger, or by this one before an older copy of it came "
-        "back. Nothing of it was "
-        f"counted; it is kept as {copy}. Put the newest backup in place with `reflector ledger "
-        "restore`, or count the "
-        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
-        f"`reflector import --rename {shlex.quote(str(copy))}` adds the bullets that only this "
-        "file has. Remove it "
-        "when you are done. Clones that share a playbook stay in step after `reflector install "
-        "--git` in each"
-    )

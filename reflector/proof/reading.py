@@ -45,7 +45,10 @@ def stream(
     sql: Statements, table: str, columns: str, where: str = "", order: str = "position"
 ) -> Iterator[Any]:
     """Yield a playbook's rows of a table in order, as the driver gives them."""
-    query = f"SELECT {columns} FROM {table} WHERE playbook_id = {sql.id:d}{where} ORDER BY {order}"  # noqa: S608
+    query = (
+        f"SELECT {columns} FROM {table}"  # noqa: S608
+        f" WHERE playbook_id = {sql.id:d}{where} ORDER BY {order}"
+    )
     connection = sql.cursor.connection
     # On PostgreSQL only a named cursor leaves the rest at the server.
     cursor = connection.cursor(f"{table}_{next(_numbers)}") if sql.postgres else connection.cursor()

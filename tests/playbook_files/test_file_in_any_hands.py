@@ -22,7 +22,8 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS, SLUG_OF_TITLE
-from reflector.playbook_files.playbook_json import ANOTHERS, sync
+from reflector.playbook_files.kept_copies import ANOTHERS
+from reflector.playbook_files.playbook_json import sync
 from reflector.project import Project
 from tests.conftest import examples
 from tests.ledger.events import reflected, window

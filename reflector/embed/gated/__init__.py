@@ -312,7 +312,8 @@ def write_entries(
         try:
             kept = _record(entry, turn=turn, slot=slot)
             added[kept["id"]] = _append(ledger, kept, turn, slot)
-        except Exception as error:  # noqa: BLE001 - the others are still written, and the turn goes on
+        # The others are still written, and the turn goes on.
+        except Exception as error:  # noqa: BLE001
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
     written, reason = sum(added.values()), "partial_failure" if errors else None
     return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))

@@ -1,0 +1,101 @@
+"""Files of the folder `kept`: copies of each playbook.json that was replaced or left alone.
+
+A copy's name begins with its kind and has the digest of its content, so that keeping it
+twice keeps it once. Nothing here opens a ledger.
+"""
+
+from __future__ import annotations
+
+import shlex
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflector.files import absolute, private_folder, read_ours, replace_file
+from reflector.playbook.document import MAX_BYTES, load
+from reflector.project import Project
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+#: How the copies of playbook files in the folder `kept` begin: an adopted one or one that a rebuild
+#: replaced, and one that another ledger wrote.
+ADOPTED = "playbook"
+ANOTHERS = "another-ledger"
+FOREIGN = (
+    "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add "
+    "are kept in the "
+    "ledger, and agents are told them"
+)
+
+
+def read_playbook(path: Path) -> bytes | None:
+    """Return a playbook file's bytes; None if there is no file. Raises OSError."""
+    try:
+        return read_ours(path, MAX_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def content_digest(content: bytes | str) -> str:
+    """Return the SHA-256 of a content, in hex."""
+    return sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
+    """Return a copy of a file's bytes in the state folder, named by their digest. Raises
+    OSError, LedgerUnavailable.
+    """
+    path = kept_folder(project) / f"{kind}-{content_digest(raw)[:12]}.json"
+    replace_file(path, raw, 0o600)
+    return path
+
+
+def kept_folder(project: Project) -> Path:
+    return Path(private_folder(absolute(project.make_state_dir() / "kept")))
+
+
+def kept_of_others(project: Project) -> list[Path]:
+    """Return the copies of playbook.json that another ledger had written. Their owner removes
+    them.
+    """
+    return sorted((project.state_dir / "kept").glob(f"{ANOTHERS}-*.json"))
+
+
+def foreign_note(project: Project) -> str:
+    """Return the note about a playbook.json of another tool, "" if there is none; asks no
+    ledger.
+    """
+    try:
+        raw = read_playbook(project.playbook_json)
+    except OSError:
+        return ""
+    if raw is None or load(raw).format != "foreign":
+        return ""
+    return FOREIGN.format(path=project.playbook_json)
+
+
+def drop_known(ledger: Ledger, project: Project) -> None:
+    """Remove the copies of playbook.json that an earlier history of this ledger had written, if it
+    has all of their bullets by now. Raises OSError, LedgerError.
+    """
+    texts = {row.text for row in ledger.rows()}
+    for copy in kept_of_others(project):
+        loaded = load(read_ours(copy, MAX_BYTES))
+        if not loaded.problems and texts.issuperset(bullet.text for bullet in loaded.bullets):
+            copy.unlink()
+
+
+def of_another(path: Path, copy: Path) -> str:
+    """Return the note about a file that another ledger wrote."""
+    return (
+        f"{path} was written by another ledger, or by this one before an older copy of it came "
+        "back. Nothing of it was "
+        f"counted; it is kept as {copy}. Put the newest backup in place with `reflector ledger "
+        "restore`, or count the "
+        "sessions again with `reflector import-history` or `reflector ingest`; after that, "
+        f"`reflector import --rename {shlex.quote(str(copy))}` adds the bullets that only this "
+        "file has. Remove it "
+        "when you are done. Clones that share a playbook stay in step after `reflector install "
+        "--git` in each"
+    )
