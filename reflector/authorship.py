@@ -14,17 +14,16 @@ from functools import lru_cache
 from hashlib import blake2b
 from os import link, urandom
 from pathlib import Path
-from typing import Final
 
 from reflector.events.event import drawn
 from reflector.files import read_file, write_durably
 from reflector.handover import open_person
 from reflector.locate import person_folder
 
-_KEY: Final = "transactions.key"
-_KEY_BYTES: Final = 32
-_RANDOM_DIGITS: Final = 32
-_TAG_BYTES: Final = 8
+_KEY = "transactions.key"
+_KEY_BYTES = 32
+_RANDOM_DIGITS = 32
+_TAG_BYTES = 8
 
 
 def draw() -> str:

@@ -12,15 +12,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from reflector.files import read_bounded
 
-_TIMEOUT_S: Final = 30
+_TIMEOUT_S = 30
 #: More than a file has that names another folder.
-_MOST_POINTER: Final = 1 << 16
-_SETTINGS: Final = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
-_ENVIRONMENT: Final = {
+_MOST_POINTER = 1 << 16
+_SETTINGS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
+_ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",

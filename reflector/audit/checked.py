@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Event
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
 
-TOO_FEW: Final = "too few to tell"
+TOO_FEW = "too few to tell"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations, product
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.events.event import SESSION_COPIED, SESSION_RECORDED
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
     from reflector.ledger.store import Ledger
 
-CLASSES: Final = {
+CLASSES = {
     "D1": "the same tag twice in one reflection",
     "D2": "helpful and harmful together in one reflection",
     "D3": "the same list of tags applied twice",
@@ -34,7 +34,7 @@ CLASSES: Final = {
     "D5": "records of one transcript under two session ids",
     "D6": "overlapping windows of one session",
 }
-_MAX_EXAMPLES: Final = 5
+_MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,12 @@ def _copies(ledger: Ledger, upto: int) -> Iterator[Copy]:
         yield Copy(event.session_id or "", event.facts["of"], event.facts["records"])
 
 
-_COMPLETIONS: Final = (
+_COMPLETIONS = (
     "SELECT reflection_id, session_id, target_id FROM event "  # noqa: S608
     f"WHERE playbook_id = ? AND {of_types(COMPLETION_TYPES)} "
     "AND position <= ? AND reflection_id IS NOT NULL AND target_id IS NOT NULL"
 )
-_WORD: Final = {1: "helpful", -1: "harmful"}
+_WORD = {1: "helpful", -1: "harmful"}
 
 
 class _Completion(NamedTuple):

@@ -7,7 +7,7 @@ one. `status` uses it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events.bullets import DROPPED
 from reflector.handover import words
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: The most verdicts that are returned.
-MOST: Final = 100
+MOST = 100
 
 
 @dataclass(frozen=True, slots=True)

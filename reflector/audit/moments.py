@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import written
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["session", "reflection", "event"]
 #: The most candidates that an error names.
-_MAX_CANDIDATES: Final = 6
+_MAX_CANDIDATES = 6
 
 
 class UnknownReference(Mistake):
@@ -138,17 +138,17 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
     return [*(("reflection", row[0]) for row in completed), *(("event", row[0]) for row in others)]
 
 
-_TIME: Final = re.compile(
+_TIME = re.compile(
     r"(?P<day>\d{4}-\d{2}-\d{2})"
     r"(?:[T ](?P<minute>\d{2}:\d{2})(?P<second>:\d{2})?(?P<fraction>[.,]\d{1,6})?(?P<zone>Z"
     r"|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
 )
 #: A time of this year, as a narrow table prints it.
-_OF_THIS_YEAR: Final = re.compile(r"\d\d-\d\d( \d\d:\d\d)?", re.ASCII)
-_LIKE_A_TIME: Final = re.compile(r"\d{4}-\d{1,2}(-|\Z)", re.ASCII)
-_INSTANT: Final = timedelta(microseconds=1)
-_WAYS: Final = (
+_OF_THIS_YEAR = re.compile(r"\d\d-\d\d( \d\d:\d\d)?", re.ASCII)
+_LIKE_A_TIME = re.compile(r"\d{4}-\d{1,2}(-|\Z)", re.ASCII)
+_INSTANT = timedelta(microseconds=1)
+_WAYS = (
     "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:14, "
     "2026-11-21T09:14Z) or a session's id"
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector import authorship
 from reflector.changes.undo import CHANGING, NothingToUndo, undone
@@ -21,25 +21,25 @@ from reflector.ledger.store import Ledger
 
 #: The actor of bullets that a file brings, by a command or at the first look at a project's
 #: playbook.json.
-IMPORT: Final = "import"
+IMPORT = "import"
 #: The types of acts that you have to name to take them back.
-_IMPORTS: Final = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
+_IMPORTS = frozenset({ev.LEDGER_MERGED, ev.PLAYBOOK_IMPORTED})
 #: The types of acts that stay, in words.
-_FINAL: Final = {
+_FINAL = {
     ev.EVENT_REDACTED: "a redaction",
     ev.CHANGE_REJECTED: "the rejection of a proposal",
     ev.TRIAL_OPENED: "the start of a trial",
     ev.TRIAL_CLOSED: "the end of a trial",
 }
 #: The types of events that take another one back, if they point to one.
-_UNDOING: Final = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
-_READ: Final = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
-_NOTHING: Final = "nothing that you did here is left to undo; `reflector log` shows acts of others"
-_NO_HOME: Final = (
+_UNDOING = frozenset({*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED})
+_READ = frozenset({*_UNDOING, *_IMPORTS, *_FINAL})
+_NOTHING = "nothing that you did here is left to undo; `reflector log` shows acts of others"
+_NO_HOME = (
     "without a home folder, reflector cannot tell which acts are yours; name one by its position "
     "in `reflector log`"
 )
-_VERDICTS: Final = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
+_VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY position"
 
 
 class NotByItself(NothingToUndo):

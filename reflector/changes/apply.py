@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import Bullet
 
 #: Why a bullet is removed if you give no reason.
-DELETED: Final = "deleted"
-_MAX_REMOVAL_REASON: Final = 200
+DELETED = "deleted"
+_MAX_REMOVAL_REASON = 200
 #: How often a name is chosen again that another process gave out meanwhile.
-_TRIES: Final = 100
+_TRIES = 100
 
 Rows = Mapping[str, BulletRow]
 

@@ -11,7 +11,7 @@ import json
 import mmap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event
@@ -23,16 +23,16 @@ from reflector.ledger.redaction import Takes, everything, kept_facts, texts_of
 from reflector.ledger.store import Ledger
 from reflector.text.secrets import quote
 
-_MAX_REASON: Final = 500
+_MAX_REASON = 500
 #: A shorter text is in many places and identifies none of them.
-_MIN_TEXT_CHARACTERS: Final = 8
+_MIN_TEXT_CHARACTERS = 8
 #: A text that you look for everywhere may be a name, but not a syllable.
-_MIN_WANTED_CHARACTERS: Final = 4
-_HOLDING_TEXT: Final = frozenset(
+_MIN_WANTED_CHARACTERS = 4
+_HOLDING_TEXT = frozenset(
     event_type.name for event_type in EVENT_TYPES.values() if event_type.holds_prose
 )
 #: A ledger's own files, which the ledger sweeps itself.
-_OWN_FILES: Final = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
+_OWN_FILES = frozenset({"ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.lock"})
 
 
 class ErasureRefused(LedgerError):

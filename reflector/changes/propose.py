@@ -31,26 +31,26 @@ from reflector.playbook.change import Change, why_not_live
 from reflector.text.secrets import quote
 
 State = Literal["waiting", "approved", "rejected", "kept", "stale", "expired"]
-_MAX_REASON: Final = 1_000
+_MAX_REASON = 1_000
 #: Characters of a proposed text: advice that is longer takes the place of other advice.
-MOST_TEXT: Final = 500
+MOST_TEXT = 500
 #: The number of proposals that wait; one more makes the oldest expire.
-MOST_WAITING: Final = 20
+MOST_WAITING = 20
 #: The number of agents' proposals within a day: an agent in a loop must not fill the ledger.
-MOST_PROPOSED: Final = 100
+MOST_PROPOSED = 100
 #: The number of bullets within a day that agents add without asking you: nor the playbook.
-MOST_ACCEPTED: Final = 20
+MOST_ACCEPTED = 20
 #: After this number of rejections of a text you are not asked about it again.
-_MAX_REJECTIONS: Final = 2
-_MAX_REMOVAL_REASON: Final = 200
+_MAX_REJECTIONS = 2
+_MAX_REMOVAL_REASON = 200
 #: The actor that ends a proposal on which nobody decides.
-_ACTOR: Final = "reflector"
-_TYPES: Final = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
-_DECISIONS: Final = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
+_ACTOR = "reflector"
+_TYPES = (ev.BULLET_PROPOSED, ev.CHANGE_PROPOSED)
+_DECISIONS = (ev.CHANGE_APPROVED, ev.CHANGE_REJECTED)
 #: The decisions on a proposal of an earlier version, if there is no other one.
-_EARLIER_DECISIONS: Final = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
+_EARLIER_DECISIONS = (ev.BULLET_ADDED, ev.EVIDENCE_RETRACTED)
 #: The states in which a proposal answers the same change proposed again.
-_DECIDED_STATES: Final = ("waiting", "rejected", "kept")
+_DECIDED_STATES = ("waiting", "rejected", "kept")
 
 
 class ProposalRefused(BulletRefused):

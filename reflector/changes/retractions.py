@@ -9,7 +9,7 @@ the evidence counts. An adoption of a policy that takes another one back points 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import Appended, Event, NewEvent, identity
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reflector.ledger.store import BulletRow, Ledger
     from reflector.playbook.bullet import Counting
 
-_MAX_REASON: Final = 500
+_MAX_REASON = 500
 
 
 class RetractionRefused(LedgerError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.changes.apply import BulletRefused
 from reflector.events import event as ev
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 #: Types of events that change bullets, apart from counts.
-CHANGING: Final = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
-_REMOVING: Final = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
+CHANGING = CHANGE_EVENTS | {ev.PLAYBOOK_IMPORTED}
+_REMOVING = frozenset({ev.BULLET_REMOVED, ev.BULLET_UNMERGED})
 #: The steps of a bullet's status (before, after) that leave its fields to be taken back too.
-_FIELDS_STAY: Final = frozenset({("live", "live"), ("live", "removed"), ("watched", "live")})
-_MAX_SUMMARY_CHARACTERS: Final = 80
+_FIELDS_STAY = frozenset({("live", "live"), ("live", "removed"), ("watched", "live")})
+_MAX_SUMMARY_CHARACTERS = 80
 
 
 class NothingToUndo(BulletRefused):

@@ -18,8 +18,7 @@ import click
 from reflector.audit import doubles
 from reflector.audit.difference import Difference, difference
 from reflector.audit.moments import span_of
-from reflector.audit.stats import Stats
-from reflector.audit.stats import ledger_stats as stats_of
+from reflector.audit.stats import Stats, ledger_stats as stats_of
 from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question

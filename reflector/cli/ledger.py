@@ -30,8 +30,7 @@ from reflector.cli.options import (
 )
 from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
 from reflector.events.registry import fold
-from reflector.exchange import backup as backups
-from reflector.exchange import transfer
+from reflector.exchange import backup as backups, transfer
 from reflector.files import read_bounded, read_ours
 from reflector.ledger import grants as granting
 from reflector.ledger.errors import LedgerError, LedgerUnavailable
@@ -49,8 +48,13 @@ from reflector.proof.verify import verify_opening
 from reflector.sessions import locks
 from reflector.sessions.seen_head import missed, newest_seen
 from reflector.text.secrets import quote
-from reflector.trials.trial import keep_note, noted, running, trial_place
-from reflector.trials.trial import trial_findings as trials_wrong
+from reflector.trials.trial import (
+    keep_note,
+    noted,
+    running,
+    trial_findings as trials_wrong,
+    trial_place,
+)
 
 #: Bytes of a file of heads: one an hour for ten years.
 _MOST_HEADS = 8 * 2**20

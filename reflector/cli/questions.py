@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reflector.audit.blame import Step
-from reflector.audit.blame import blame_bullet as steps_of
+from reflector.audit.blame import Step, blame_bullet as steps_of
 from reflector.audit.citations import observed, use
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (

@@ -34,8 +34,7 @@ from reflector.transcripts.readers import Reader, option_of, readers, stores
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
-    from reflector.sessions.history import FoundTranscript as Found
-    from reflector.sessions.history import Imported
+    from reflector.sessions.history import FoundTranscript as Found, Imported
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.changes.apply import BulletRefused
 from reflector.changes.propose import Quote, propose
@@ -44,26 +44,26 @@ if TYPE_CHECKING:
     from reflector.config import Config
 
 ACTOR = "rules"
-_MAX_AGE: Final = timedelta(days=30)
+_MAX_AGE = timedelta(days=30)
 #: The most proposals of one time: those that wait already are to keep their place.
-_MAX_PROPOSALS: Final = 10
+_MAX_PROPOSALS = 10
 
 #: `standing` is meant for later sessions too; a `correction` is known to be only when a second
 #: session says the same.
 Kind = Literal["standing", "correction"]
 
 #: A longer message is a task, a plan or something pasted.
-_MAX_CHARACTERS: Final = 1_200
-_MAX_LINES: Final = 12
-_MAX_SENTENCE: Final = 300
-_LEAST_WORDS: Final = 3
+_MAX_CHARACTERS = 1_200
+_MAX_LINES = 12
+_MAX_SENTENCE = 300
+_LEAST_WORDS = 3
 
-_LEAD: Final = (
+_LEAD = (
     r"(?:(?:and|also|but|so|ok(?:ay)?|please|pls|btw|oh|hey|again|no|nope|wrong|actually|as "
     r"always|as i said|then)\b"
     r"[ ,:!.-]*)*"
 )
-_VERB: Final = (
+_VERB = (
     r"(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|prefer"
     r"|do|be|look)"
 )
@@ -88,13 +88,13 @@ def _form(id: str, section: str, before: str, expression: str, kind: Kind = "sta
     )
 
 
-_FUTURE: Final = (
+_FUTURE = (
     r"(?:from now on|going forward|for (?:the )?future(?: reference)?|for next "
     r"time)[,:]? ?(?:please )?"
 )
-_TO_COME: Final = r"(?:in (?:the )?future|next time)[,:]? (?:please )?"
+_TO_COME = r"(?:in (?:the )?future|next time)[,:]? (?:please )?"
 #: The first that fits.
-FORMS: Final = (
+FORMS = (
     _form("never", "mis", "Never", r"(?:you (?:should|must) |we )?never (?P<wish>\w.+)"),
     _form(
         "not-again",
@@ -136,22 +136,22 @@ FORMS: Final = (
     ),
     _form("no-use", "pref", "", r"(?P<wish>(?:use|run|we use|call) \w.+)", "correction"),
 )
-_CORRECTS: Final = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
+_CORRECTS = re.compile(r"(?:no|nope|wrong|actually)\b[ ,.!:-]+", re.IGNORECASE)
 #: A wish about what only the conversation says.
-_POINTS: Final = re.compile(
+_POINTS = re.compile(
     r"\b(?:this|that|it|these|those|them|here|there|above|below)\b"
     r"(?! (?:the|a|you|we|all|every|is|are|repo(?:sitory)?|project|code ?base|team|machine)\b)",
     re.IGNORECASE,
 )
-_MOMENTARY: Final = re.compile(
+_MOMENTARY = re.compile(
     r"\b(?:now|today|tomorrow|right away|for the moment|this (?:time|once)|just)\b", re.IGNORECASE
 )
-_QUOTED: Final = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
-_FENCE: Final = re.compile(
+_QUOTED = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
+_FENCE = re.compile(
     r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
     re.MULTILINE | re.DOTALL,
 )
-_SENTENCE: Final = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def hear(

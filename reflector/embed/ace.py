@@ -64,7 +64,8 @@ def format_playbook(playbook: dict[str, Any], template: str | None = None) -> st
 def bullets_of(playbook: dict[str, Any]) -> Iterator[Bullet]:
     """Everything in the playbook that has the form of a bullet; what it lacks is empty or 0."""
     for title, entry in _entries(playbook):
-        name, text = str(entry.get("name", "")), str(entry.get("text", ""))
+        name = str(entry.get("name", ""))
+        text = str(entry.get("text", ""))
         yield Bullet(
             name, section_slug(title), text, entry.get("helpful", 0), entry.get("harmful", 0)
         )
@@ -92,7 +93,8 @@ def apply_bullet_tags(
                 ("tag %d is not an object but %s; it was not counted"), index, reprlib.repr(given)
             )
             continue
-        name, tag = given.get("name"), given.get("tag")
+        name = given.get("name")
+        tag = given.get("tag")
         entry = entries.get(name) if isinstance(name, str) else None
         if entry is None:
             _log.warning(
@@ -158,10 +160,8 @@ async def _ask(
     from reflector.judges.messages_api import AnthropicClient
     from reflector.judges.prompts import find_template
 
-    template, advice = (
-        find_template("reflector.txt", _project()),
-        sections_text(bullets_of(playbook)),
-    )
+    template = find_template("reflector.txt", _project())
+    advice = sections_text(bullets_of(playbook))
     cited = [name for name in cited_ids if isinstance(name, str)]
     prompt = compose(template, advice, cited, lambda: _messages(messages), _REQUEST_TOKENS)
     reply = await AnthropicClient(settings).send((prompt.before, prompt.after))
@@ -213,7 +213,8 @@ def _result(answer: str) -> dict[str, Any]:
     from reflector.judges.answers import find_answer
 
     given = find_answer(answer).value or {}
-    analysis, tags = given.get("analysis"), given.get("bullet_tags")
+    analysis = given.get("analysis")
+    tags = given.get("bullet_tags")
     entries = [tag for tag in tags if isinstance(tag, dict)] if isinstance(tags, list) else []
     return {"analysis": analysis if isinstance(analysis, str) else "", "bullet_tags": entries}
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from reflector.embed.experience import MIN_REFLECTION_RETRY_DELTA, ToolResult
@@ -52,10 +52,10 @@ from reflector.quality.verdict import score_in_words
 from reflector.text.secrets import quote
 
 #: The type of a task and the name of a task are one line each.
-_MAX_TASK_CHARACTERS: Final = 200
-_ACTOR: Final = "engine"
-_MAX_ANSWER_CHARACTERS: Final = 200_000
-_UNREADABLE: Final = "the answer holds neither a quality score nor a clear word"
+_MAX_TASK_CHARACTERS = 200
+_ACTOR = "engine"
+_MAX_ANSWER_CHARACTERS = 200_000
+_UNREADABLE = "the answer holds neither a quality score nor a clear word"
 
 
 @dataclass(slots=True)

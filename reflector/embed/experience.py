@@ -50,20 +50,20 @@ from reflector.quality.signals import (
 )
 from reflector.text.secrets import quote
 
-_PREVIEW_CHARACTERS: Final = 300
-_MAX_RESPONSE_CHARACTERS: Final = 200_000
-_MAX_TAGS: Final = 100
+_PREVIEW_CHARACTERS = 300
+_MAX_RESPONSE_CHARACTERS = 200_000
+_MAX_TAGS = 100
 
 #: The labels that a response may have for a part, in their normal form.
-_LABELS_OF: Final = {
+_LABELS_OF = {
     "attempt": "attempt attempt_summary summary what_was_attempted",
     "issue": "issue failure failure_analysis problem analysis what_went_wrong",
     "strategy": "strategy corrective_strategy correction fix improvement_strategy next_time",
     "tags": "tags labels",
 }
-_PART_OF: Final = {label: part for part, labels in _LABELS_OF.items() for label in labels.split()}
+_PART_OF = {label: part for part, labels in _LABELS_OF.items() for label in labels.split()}
 #: The keys of the one-line JSON that some models write instead, by part.
-_KEYS_OF: Final = {
+_KEYS_OF = {
     "attempt": ("attempt_summary", "attempt"),
     "issue": ("failure_analysis", "issue"),
     "strategy": ("corrective_strategy", "strategy"),
@@ -315,9 +315,9 @@ def _split(value: str) -> list[str]:
 reflection_promotion_confidence = promotion_confidence
 score_reflection_improvement = score_improvement
 #: The least improvement with which a revision is shown after the first answer.
-MIN_REFLECTION_RETRY_DELTA: Final = 0.05
-_REVISED: Final = "Revised answer after reflection:"
-_REVISED_BEFORE: Final = "the turn was revised before"
+MIN_REFLECTION_RETRY_DELTA = 0.05
+_REVISED = "Revised answer after reflection:"
+_REVISED_BEFORE = "the turn was revised before"
 
 #: How an answer is revised: by writing it again, or by carrying the request out again with tools
 #: that only read.
@@ -411,7 +411,8 @@ def revise_turn(
         TemplateError: a template of the user's cannot be filled.
         LedgerError: the ledger cannot be read or written.
     """
-    config, signals = config or ReflectionConfig(), answer.signals()
+    config = config or ReflectionConfig()
+    signals = answer.signals()
     with Ledger.open("sqlite://") if ledger is None else nullcontext(ledger) as journal:
         current = _Turn(request, answer, signals, agent, session_id, turn, config, journal, task)
         result = RevisedTurn(answer.content, signals, current.decide())
@@ -481,7 +482,8 @@ class _Turn:
         return _reflection_of(Lesson.of(recorded)).with_task(None)
 
     def _record_reflection(self) -> None:
-        content, errors = self.answer.content, self.answer.tool_results
+        content = self.answer.content
+        errors = self.answer.tool_results
         prompt = build_reflection_prompt(self.request, content, self.signals, errors)
         try:
             response = _asked(self.agent, prompt, "reflect").content

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from shutil import rmtree
-from typing import Final, Literal
+from typing import Literal
 
 import reflector.ledger as ledgers
 from reflector.entries import copies, notes
@@ -35,7 +35,7 @@ from reflector.locate import own_folder
 #: or both have the first events in common; "" for none of these.
 Relation = Literal["same", "earlier", "parted", ""]
 #: How often a file may come and go while one process looks at it.
-_MOST_TRIES: Final = 5
+_MOST_TRIES = 5
 
 
 def admit(place: Place, *, walks: bool = True, mends: bool = False, writes: bool = True) -> bool:

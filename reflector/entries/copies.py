@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 #: Seconds that a process waits before it leaves the copy to the next one, and the projects of which
 #: it did so.
-_PATIENCE: Final = 1.0
+_PATIENCE = 1.0
 _left: Final[set[Path]] = set()
 #: Events that are looked up at once, and bytes that are copied at once.
-_PAGE: Final = 1000
-_CHUNK: Final = 1 << 20
+_PAGE = 1000
+_CHUNK = 1 << 20
 #: How an event's chain begins in its line.
-_CHAIN: Final = b'"chain":"'
+_CHAIN = b'"chain":"'
 
 
 class NotTheSame(LedgerError):

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from shutil import rmtree
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.files import read_bounded, write_durably
 from reflector.git import git_says
@@ -26,12 +26,12 @@ from reflector.ledger.errors import LedgerLocked
 from reflector.locate import own_folder, person_folder
 from reflector.waiting import holder_of, wait_for
 
-COPY: Final = "events.ndjson"
+COPY = "events.ndjson"
 #: The number of a file that is not there.
-NOWHERE: Final = (0, 0)
+NOWHERE = (0, 0)
 #: Seconds that a process waits for the notes, where it cannot do without them.
 PATIENCE = 30.0
-_MOST_ENTRY: Final = 1 << 20
+_MOST_ENTRY = 1 << 20
 
 
 class Entry(NamedTuple):

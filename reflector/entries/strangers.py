@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events.event import EVENT_REDACTED
 from reflector.ledger.errors import LedgerStrange, LedgerUnavailable, is_out_of_reach
@@ -19,9 +19,9 @@ from reflector.ledger.rows import Stored
 from reflector.ledger.sqlite_file import sqlite_module
 
 #: What SQLite may do while a strange file is looked at: some seconds of work.
-_MOST_STEPS: Final = 2_000
-_STEP: Final = 100_000
-_BATCH: Final = 1_000
+_MOST_STEPS = 2_000
+_STEP = 100_000
+_BATCH = 1_000
 
 
 class Seen(NamedTuple):
@@ -119,8 +119,8 @@ class Look:
             yield from batch
 
 
-_ERASED: Final = "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"
-_EVENTS: Final = (
+_ERASED = "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"
+_EVENTS = (
     f"SELECT {', '.join(Stored._fields)} FROM event WHERE playbook_id = ? ORDER BY "  # noqa: S608
     "position"
 )

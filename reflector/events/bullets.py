@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from reflector.events import event as ev
-from reflector.events import fields as f
+from reflector.events import event as ev, fields as f
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -22,14 +21,14 @@ from reflector.events.state import REDACTED, Data, Entry
 from reflector.playbook.change import MAX_SOURCES
 from reflector.playbook.names import section_slug
 
-_NAMED: Final = {"name": f.needed(f.NAME)}
-_SECTION: Final = {"section": f.needed(f.SECTION)}
-_ADVICE: Final = {"text": f.needed(f.ADVICE)}
-_BASELINE: Final = {"helpful": f.COUNT, "harmful": f.COUNT}
-_FORMER: Final = {f"baseline_{key}": field for key, field in _BASELINE.items()}
-_BULLET: Final = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
+_NAMED = {"name": f.needed(f.NAME)}
+_SECTION = {"section": f.needed(f.SECTION)}
+_ADVICE = {"text": f.needed(f.ADVICE)}
+_BASELINE = {"helpful": f.COUNT, "harmful": f.COUNT}
+_FORMER = {f"baseline_{key}": field for key, field in _BASELINE.items()}
+_BULLET = {**_NAMED, **_SECTION, **_ADVICE, **_BASELINE}
 #: Why a judge's verdict does not count, by the disposition of its tag.
-DROPPED: Final = {
+DROPPED = {
     "not_asked": "the judge was not asked about it",
     "not_followed": "the advice was not followed, or has nothing to do with the session",
     "no_quote": "it does not quote 12 characters of a turn",
@@ -41,8 +40,8 @@ DROPPED: Final = {
     "own_words": "it quotes the advice itself",
 }
 #: How a verdict is shown that the person's own template asked for in a form without quotes.
-WITHOUT_A_QUOTE: Final = "without a quote"
-_DISPOSITIONS: Final = (
+WITHOUT_A_QUOTE = "without a quote"
+_DISPOSITIONS = (
     "counted",
     "neutral",
     "unknown_bullet",
@@ -51,7 +50,7 @@ _DISPOSITIONS: Final = (
     "malformed",
     *DROPPED,
 )
-_JUDGED: Final = {
+_JUDGED = {
     "index": f.loose(f.NUMBER),
     "name": f.loose(f.needed(f.NAME_OR_NULL)),
     "tag": f.loose(f.needed(f.one_of("helpful", "harmful", "neutral", "unknown", None))),
@@ -60,10 +59,10 @@ _JUDGED: Final = {
     "unquoted": f.loose(f.FLAG),
 }
 #: Why an earlier version removed a bullet from its project.
-PROMOTED: Final = "promoted"
-_SOURCES: Final = f.several(f.NAME, MAX_SOURCES, "names of bullets")
-_UNDO: Final = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
-_CAUSE: Final = Target("the proposal that was approved, or the change that it undoes")
+PROMOTED = "promoted"
+_SOURCES = f.several(f.NAME, MAX_SOURCES, "names of bullets")
+_UNDO = "undo it with `reflector undo`, or change the bullet with `reflector edit`"
+_CAUSE = Target("the proposal that was approved, or the change that it undoes")
 
 
 def _is_promoted(data: Data) -> bool:
@@ -123,11 +122,9 @@ def unquoted_words(tag: Any) -> str:
 
 
 #: The type of an event that changes bullets.
-_changed: Final = partial(
-    EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True
-)
+_changed = partial(EventType, merge=Merge.BESIDE, no_retraction=_UNDO, target=_CAUSE, checked=True)
 
-TYPES: Final = (
+TYPES = (
     EventType(
         name=ev.PLAYBOOK_IMPORTED,
         meaning="A file brought bullets with their counters.",

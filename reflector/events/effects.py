@@ -102,7 +102,8 @@ class Recounts(Effect):
             return
         # An undoing states the baseline of then beside the counters of then.
         prefix = "baseline_" if since < event.position else ""
-        helpful, harmful = facts.get(f"{prefix}helpful", 0), facts.get(f"{prefix}harmful", 0)
+        helpful = facts.get(f"{prefix}helpful", 0)
+        harmful = facts.get(f"{prefix}harmful", 0)
         book.put(
             replace(
                 entry,

@@ -13,63 +13,63 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from os import urandom
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION = 1
 #: The largest whole number that every JSON reader keeps exactly.
-MAX_INT: Final = 2**53 - 1
+MAX_INT = 2**53 - 1
 
-PLAYBOOK_IMPORTED: Final = "playbook.imported"
-BULLET_PROPOSED: Final = "bullet.proposed"
-BULLET_ADDED: Final = "bullet.added"
-BULLET_REVISED: Final = "bullet.revised"
-BULLET_MOVED: Final = "bullet.moved"
-BULLET_REMOVED: Final = "bullet.removed"
-BULLET_RESTORED: Final = "bullet.restored"
-BULLET_MERGED: Final = "bullet.merged"
-BULLET_UNMERGED: Final = "bullet.unmerged"
-BULLET_RECOUNTED: Final = "bullet.recounted"
-BULLET_ASSERTED: Final = "bullet.asserted"
-BULLET_TAGGED: Final = "bullet.tagged"
-BULLET_CHECKED: Final = "bullet.checked"
-SESSION_RECORDED: Final = "session.recorded"
-SESSION_COPIED: Final = "session.copied"
-SESSION_OUTCOME: Final = "session.outcome"
-REFLECTION_SKIPPED: Final = "reflection.skipped"
-REFLECTION_ANSWERED: Final = "reflection.answered"
-REFLECTION_COMPLETED: Final = "reflection.completed"
-REFLECTION_FAILED: Final = "reflection.failed"
-EVIDENCE_RETRACTED: Final = "evidence.retracted"
-EVENT_REDACTED: Final = "event.redacted"
-POLICY_ADOPTED: Final = "policy.adopted"
-LEDGER_MERGED: Final = "ledger.merged"
-LEDGER_MOVED: Final = "ledger.moved"
-LEDGER_ARRIVED: Final = "ledger.arrived"
-TRAJECTORY_RECORDED: Final = "trajectory.recorded"
-LESSON_RECORDED: Final = "lesson.recorded"
-OUTCOME_OBSERVED: Final = "outcome.observed"
-ADVICE_TOLD: Final = "advice.told"
-GATE_DECIDED: Final = "gate.decided"
-REVISION_ATTEMPTED: Final = "revision.attempted"
-CHANGE_PROPOSED: Final = "change.proposed"
-CHANGE_APPROVED: Final = "change.approved"
-CHANGE_REJECTED: Final = "change.rejected"
-CHANGE_MEASURED: Final = "change.measured"
-WISH_HEARD: Final = "wish.heard"
-TRIAL_OPENED: Final = "trial.opened"
-TRIAL_CLOSED: Final = "trial.closed"
+PLAYBOOK_IMPORTED = "playbook.imported"
+BULLET_PROPOSED = "bullet.proposed"
+BULLET_ADDED = "bullet.added"
+BULLET_REVISED = "bullet.revised"
+BULLET_MOVED = "bullet.moved"
+BULLET_REMOVED = "bullet.removed"
+BULLET_RESTORED = "bullet.restored"
+BULLET_MERGED = "bullet.merged"
+BULLET_UNMERGED = "bullet.unmerged"
+BULLET_RECOUNTED = "bullet.recounted"
+BULLET_ASSERTED = "bullet.asserted"
+BULLET_TAGGED = "bullet.tagged"
+BULLET_CHECKED = "bullet.checked"
+SESSION_RECORDED = "session.recorded"
+SESSION_COPIED = "session.copied"
+SESSION_OUTCOME = "session.outcome"
+REFLECTION_SKIPPED = "reflection.skipped"
+REFLECTION_ANSWERED = "reflection.answered"
+REFLECTION_COMPLETED = "reflection.completed"
+REFLECTION_FAILED = "reflection.failed"
+EVIDENCE_RETRACTED = "evidence.retracted"
+EVENT_REDACTED = "event.redacted"
+POLICY_ADOPTED = "policy.adopted"
+LEDGER_MERGED = "ledger.merged"
+LEDGER_MOVED = "ledger.moved"
+LEDGER_ARRIVED = "ledger.arrived"
+TRAJECTORY_RECORDED = "trajectory.recorded"
+LESSON_RECORDED = "lesson.recorded"
+OUTCOME_OBSERVED = "outcome.observed"
+ADVICE_TOLD = "advice.told"
+GATE_DECIDED = "gate.decided"
+REVISION_ATTEMPTED = "revision.attempted"
+CHANGE_PROPOSED = "change.proposed"
+CHANGE_APPROVED = "change.approved"
+CHANGE_REJECTED = "change.rejected"
+CHANGE_MEASURED = "change.measured"
+WISH_HEARD = "wish.heard"
+TRIAL_OPENED = "trial.opened"
+TRIAL_CLOSED = "trial.closed"
 
 #: The actor of what a person says.
-HUMAN: Final = "human"
+HUMAN = "human"
 #: The key of `meta` of an event that only says what a merge gave.
-RESTATED: Final = "restated"
+RESTATED = "restated"
 #: The key of `meta` under which an event that a merge brought says where it came from.
-MERGED: Final = "merged"
+MERGED = "merged"
 #: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need
 #: not.
-ASIDE: Final = "aside"
+ASIDE = "aside"
 #: The key of `meta` under which the events that one command appended have its transaction id.
-TX: Final = "tx"
+TX = "tx"
 #: (when it was recorded, in which ledger, at which position): the order in which one ledger would
 #: have held the events.
 Moment = tuple[str, str, int]

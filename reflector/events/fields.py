@@ -12,7 +12,7 @@ import sys
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from reflector.events.event import MAX_INT
 from reflector.events.kinds import Fault, Field
@@ -20,12 +20,12 @@ from reflector.playbook.admissible import MAX_COUNT, text_fault
 from reflector.playbook.bullet import is_counting
 from reflector.playbook.names import SECTIONS, is_name
 
-_MAX_WORD_CHARACTERS: Final = 200
-_ID: Final = re.compile("[0-9a-f]{32}")
+_MAX_WORD_CHARACTERS = 200
+_ID = re.compile("[0-9a-f]{32}")
 #: A number from 0 to 1 as canonical JSON has it.
-_UNIT: Final = re.compile(r"0\.\d{6}|1\.000000")
+_UNIT = re.compile(r"0\.\d{6}|1\.000000")
 #: The names of a list that a line of the log shows.
-_MAX_SHOWN: Final = 8
+_MAX_SHOWN = 8
 
 
 def pack_keys(keys: Iterable[int]) -> str:
@@ -174,45 +174,39 @@ def within(fields: Mapping[str, Field], *, several: bool = False) -> Field:
     return Field(list_of(_object, "objects") if several else _object, within=fields)
 
 
-_text: Final = _must_be("a text", lambda value: isinstance(value, str))
-_stored: Final = _must_be(
-    "a text without NUL", lambda value: isinstance(value, str) and "\0" not in value
-)
-_text_or_null: Final = _must_be(
-    "a text or null", lambda value: value is None or isinstance(value, str)
-)
-_object: Final = _must_be("an object", lambda value: isinstance(value, dict))
-_name: Final = _must_be("the name of a bullet, such as pat-001", is_name)
-_word: Final = _or_null(
-    _must_be(f"null or at most {_MAX_WORD_CHARACTERS} printable characters", _is_word)
-)
+_text = _must_be("a text", lambda value: isinstance(value, str))
+_stored = _must_be("a text without NUL", lambda value: isinstance(value, str) and "\0" not in value)
+_text_or_null = _must_be("a text or null", lambda value: value is None or isinstance(value, str))
+_object = _must_be("an object", lambda value: isinstance(value, dict))
+_name = _must_be("the name of a bullet, such as pat-001", is_name)
+_word = _or_null(_must_be(f"null or at most {_MAX_WORD_CHARACTERS} printable characters", _is_word))
 
-TEXT: Final = Field(_text)
-TEXT_OR_NULL: Final = Field(_text_or_null)
+TEXT = Field(_text)
+TEXT_OR_NULL = Field(_text_or_null)
 #: A word of a client, such as a session's reason to end; a phrase in its place is prose.
-WORD: Final = Field(_word, shape=_text_or_null)
-WORD_OR_PROSE: Final = Field(_word, prose=_is_phrase, shape=_text_or_null)
+WORD = Field(_word, shape=_text_or_null)
+WORD_OR_PROSE = Field(_word, prose=_is_phrase, shape=_text_or_null)
 #: A text that somebody wrote: a redaction erases it.
-PROSE: Final = Field(_text, prose=_any)
-PROSE_OR_NULL: Final = Field(_text_or_null, prose=_any)
-PROSES: Final = Field(list_of(_text, "texts"), prose=_any)
-OBJECT: Final = Field(_object)
-NUMBER: Final = Field(_whole_number(MAX_INT))
-COUNT: Final = Field(_whole_number(MAX_COUNT), shape=_whole_number(MAX_INT))
-SECTION: Final = one_of(*SECTIONS)._replace(shape=_text)
+PROSE = Field(_text, prose=_any)
+PROSE_OR_NULL = Field(_text_or_null, prose=_any)
+PROSES = Field(list_of(_text, "texts"), prose=_any)
+OBJECT = Field(_object)
+NUMBER = Field(_whole_number(MAX_INT))
+COUNT = Field(_whole_number(MAX_COUNT), shape=_whole_number(MAX_INT))
+SECTION = one_of(*SECTIONS)._replace(shape=_text)
 #: The text of a bullet.
-ADVICE: Final = Field(text_fault, prose=_any, shape=_text)
+ADVICE = Field(text_fault, prose=_any, shape=_text)
 #: The name of a bullet of this playbook.
-NAME: Final = Field(_name, names=True, shape=_stored)
-NAME_OR_NULL: Final = Field(_or_null(_name), names=True, shape=_or_null(_stored))
-NAMES: Final = Field(
+NAME = Field(_name, names=True, shape=_stored)
+NAME_OR_NULL = Field(_or_null(_name), names=True, shape=_or_null(_stored))
+NAMES = Field(
     list_of(_name, "names of bullets"), names=True, shape=_or_null(list_of(_text, "names"))
 )
-COUNTING: Final = Field(_must_be("a counting policy", is_counting), shape=_text)
-RECORD_KEYS: Final = Field(_keys_fault)
-MERGED_EVENTS: Final = Field(list_of(_must_be("", _is_merged), "merged events"))
-RENAMED: Final = Field(_renames_fault, shape=_object)
-EVENT_ID: Final = Field(
+COUNTING = Field(_must_be("a counting policy", is_counting), shape=_text)
+RECORD_KEYS = Field(_keys_fault)
+MERGED_EVENTS = Field(list_of(_must_be("", _is_merged), "merged events"))
+RENAMED = Field(_renames_fault, shape=_object)
+EVENT_ID = Field(
     _must_be(
         "the id of an event, 32 hex digits",
         lambda value: isinstance(value, str) and _ID.fullmatch(value),
@@ -220,5 +214,5 @@ EVENT_ID: Final = Field(
     shape=_text,
 )
 #: A score or a share: not an integer is stored as text with six decimals.
-UNIT: Final = Field(_must_be("a number from 0 to 1", _is_unit))
-FLAG: Final = Field(_must_be("true or false", lambda value: isinstance(value, bool)))
+UNIT = Field(_must_be("a number from 0 to 1", _is_unit))
+FLAG = Field(_must_be("true or false", lambda value: isinstance(value, bool)))

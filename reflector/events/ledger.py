@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from reflector.events import event as ev
-from reflector.events import fields as f
+from reflector.events import event as ev, fields as f
 from reflector.events.effects import AdoptsPolicy, ChangesNothing
 from reflector.events.kinds import EventType, Merge, Target, as_line
 from reflector.events.sessions import reason
 
-TYPES: Final = (
+TYPES = (
     EventType(
         name=ev.EVENT_REDACTED,
         meaning="Prose of the target was erased; `kept` is what is left of its data.",

@@ -13,16 +13,15 @@ kind say how it came about. `task` is the type of task of a mistake, the task of
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from reflector.events import event as ev
-from reflector.events import fields as f
+from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing, RecordsWindow, Tells
 from reflector.events.kinds import EventType, Target, as_line
 
 #: Whether a kind of outcome speaks for the lesson (1), against it (-1) or for neither (0), and what
 #: it adds to the confidence.
-OUTCOMES: Final = {
+OUTCOMES = {
     "retry_improved": (1, 0.03),
     "retry_did_not_improve": (-1, -0.10),
     "execution_awaiting_review": (0, 0.02),
@@ -44,18 +43,18 @@ OUTCOMES: Final = {
     "success": (1, 0.12),
     "failure": (-1, -0.12),
 }
-POLARITY: Final = {kind: polarity for kind, (polarity, _) in OUTCOMES.items()}
+POLARITY = {kind: polarity for kind, (polarity, _) in OUTCOMES.items()}
 
 #: The most characters of a lesson's text, and of a text that says how something came about.
-MAX_LESSON: Final = 100_000
-MAX_EVIDENCE: Final = 4_000_000
-_MOST_TAGS: Final = 100
-MOST_TOLD: Final = 1_000
-_MOST_STEPS: Final = 100_000
+MAX_LESSON = 100_000
+MAX_EVIDENCE = 4_000_000
+_MOST_TAGS = 100
+MOST_TOLD = 1_000
+_MOST_STEPS = 100_000
 
-_EVIDENCE: Final = f.bounded(MAX_EVIDENCE)
-_NEEDED_EVIDENCE: Final = f.needed(_EVIDENCE)
-_WHY: Final = f.bounded(MAX_LESSON)
+_EVIDENCE = f.bounded(MAX_EVIDENCE)
+_NEEDED_EVIDENCE = f.needed(_EVIDENCE)
+_WHY = f.bounded(MAX_LESSON)
 
 
 def _outcome(facts: Any) -> str:
@@ -80,9 +79,9 @@ def _revision(facts: Any) -> str:
 
 
 #: The type of an event about lessons, which can be retracted where it does not say why not.
-_type: Final = partial(EventType, since=5, checked=True, no_retraction="")
+_type = partial(EventType, since=5, checked=True, no_retraction="")
 
-TYPES: Final = (
+TYPES = (
     _type(
         name=ev.TRAJECTORY_RECORDED,
         meaning="A task that has a right answer was worked on: what was asked, answered and used.",

@@ -9,25 +9,24 @@ counters follow from those alone.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from reflector.events import event as ev
-from reflector.events import fields as f
+from reflector.events import event as ev, fields as f
 from reflector.events.effects import ChangesNothing
 from reflector.events.kinds import EventType, Target, as_line
 from reflector.playbook.change import KINDS, Change
 from reflector.playbook.names import SECTIONS
 
 #: Where a proposal comes from.
-ORIGINS: Final = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
+ORIGINS = ("human", "agent", "rules", "model", "import", "follow-up", "machine")
 #: Who wrote the words of a proposal, the most trusted first. A text of several sources has the
 #: least of their trusts.
-TRUSTS: Final = ("person", "agent", "tool")
+TRUSTS = ("person", "agent", "tool")
 
-MAX_QUOTE: Final = 1_000
-MOST_QUOTES: Final = 20
+MAX_QUOTE = 1_000
+MOST_QUOTES = 20
 
-_QUOTE: Final = {
+_QUOTE = {
     "text": f.needed(f.bounded(MAX_QUOTE)),
     "by": f.needed(f.one_of(*TRUSTS)),
     "session": f.TEXT_OR_NULL,
@@ -35,7 +34,7 @@ _QUOTE: Final = {
 }
 #: A change: `name` is the bullet that it is about, `names` the sources of a merge; a recount has
 #: the counters.
-CHANGE: Final = {
+CHANGE = {
     "kind": f.needed(f.one_of(*KINDS)),
     "name": f.NAME_OR_NULL,
     "names": f.NAMES,
@@ -51,13 +50,14 @@ def _change(data: Any) -> str:
 
 
 def _rejection(data: Any) -> str:
-    verb, reason = str(data.get("how")), data.get("reason")
+    verb = str(data.get("how"))
+    reason = data.get("reason")
     return f"{verb}: {reason}" if reason else verb
 
 
-_type: Final = partial(EventType, since=6, checked=True)
+_type = partial(EventType, since=6, checked=True)
 
-TYPES: Final = (
+TYPES = (
     _type(
         name=ev.CHANGE_PROPOSED,
         meaning="Somebody proposed a change of the playbook; it waits for a decision.",

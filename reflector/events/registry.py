@@ -36,7 +36,7 @@ EVENT_TYPES: Final[Mapping[str, EventType]] = {
     kind.name: kind
     for kind in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *proposals.TYPES)
 }
-_EFFECTS: Final = {name: kind.effect for name, kind in EVENT_TYPES.items()}
+_EFFECTS = {name: kind.effect for name, kind in EVENT_TYPES.items()}
 
 
 def _with_effect(*effects: type[Effect]) -> tuple[str, ...]:
@@ -45,33 +45,33 @@ def _with_effect(*effects: type[Effect]) -> tuple[str, ...]:
 
 
 #: Types besides tags and completions that the playbook follows from: few events of a history.
-RARE_TYPES: Final = tuple([name for name, effect in _EFFECTS.items() if effect.changes])
+RARE_TYPES = tuple([name for name, effect in _EFFECTS.items() if effect.changes])
 #: Types whose target is taken at most once: the partial UNIQUE index of the event table.
-ONCE_PER_TARGET: Final = tuple(
+ONCE_PER_TARGET = tuple(
     [name for name, kind in EVENT_TYPES.items() if kind.target and kind.target.once]
 )
-_names: Final = attrgetter("names")
+_names = attrgetter("names")
 #: Types that may name bullets; of tags the table of tags knows.
-NAMING_TYPES: Final = tuple(
+NAMING_TYPES = tuple(
     [name for name, kind in EVENT_TYPES.items() if any(map(_names, all_fields(kind.fields)))]
 )
 
 #: Types that say what a bullet's text is.
-WORDING_TYPES: Final = (*_with_effect(AddsBullets), BULLET_REVISED)
+WORDING_TYPES = (*_with_effect(AddsBullets), BULLET_REVISED)
 #: Types that set baselines.
-BASELINE_TYPES: Final = _with_effect(AddsBullets, Recounts)
+BASELINE_TYPES = _with_effect(AddsBullets, Recounts)
 #: Types after which a playbook without counters may say something else.
-ADVICE: Final = frozenset(_with_effect(AddsBullets, ChangesBullet, Recounts, UndoesMerge))
+ADVICE = frozenset(_with_effect(AddsBullets, ChangesBullet, Recounts, UndoesMerge))
 
 #: Types that open a window, on which a reflection and its tags hang.
-WINDOW_TYPES: Final = _with_effect(RecordsWindow)
+WINDOW_TYPES = _with_effect(RecordsWindow)
 #: Those, and the types that bring a window to a state.
-STEP_TYPES: Final = _with_effect(RecordsWindow, MovesWindow)
+STEP_TYPES = _with_effect(RecordsWindow, MovesWindow)
 #: Types that say what a backend answered, and that its answer was read.
-ANSWER_TYPES: Final = _with_effect(GivesAnswer)
-COMPLETION_TYPES: Final = _with_effect(CompletesReflection)
+ANSWER_TYPES = _with_effect(GivesAnswer)
+COMPLETION_TYPES = _with_effect(CompletesReflection)
 #: Types that say which bullets a session was told.
-TELLING_TYPES: Final = _with_effect(Tells)
+TELLING_TYPES = _with_effect(Tells)
 
 
 def effect_of(type_: str) -> Effect | None:
@@ -131,7 +131,7 @@ def names_in(type_: str, facts: Data) -> set[str]:
 
 
 #: The effects that a playbook is made by, by type.
-_APPLIED: Final = {
+_APPLIED = {
     name: effect for name, effect in _EFFECTS.items() if type(effect).apply is not Effect.apply
 }
 

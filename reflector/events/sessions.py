@@ -8,10 +8,9 @@ before the first session. Models and agents word some of the data, so a reader t
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from reflector.events import event as ev
-from reflector.events import fields as f
+from reflector.events import event as ev, fields as f
 from reflector.events.effects import (
     ChangesNothing,
     CompletesReflection,
@@ -22,17 +21,17 @@ from reflector.events.effects import (
 )
 from reflector.events.kinds import EventType, Target, as_line
 
-_WINDOW: Final = Target("the window")
-_NAME_IT: Final = "name its reflection, or the session"
+_WINDOW = Target("the window")
+_NAME_IT = "name its reflection, or the session"
 #: What a message is counted under that was queued, and that nothing delivered: its speaker is
 #: unknown without a tag.
-QUEUED: Final = "(queued)"
-_trial: Final = partial(EventType, since=9, checked=True)
-_COUNTS: Final = (
+QUEUED = "(queued)"
+_trial = partial(EventType, since=9, checked=True)
+_COUNTS = (
     "turns words unread corrections refusals interruptions approvals reverts files tokens seconds"
 )
-_ENDING: Final = f.one_of("passes", "fails", None)
-_ARM: Final = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
+_ENDING = f.one_of("passes", "fails", None)
+_ARM = f.within({"sessions": f.needed(f.NUMBER), "good": f.needed(f.NUMBER)})
 
 
 def _window(facts: Any) -> str:
@@ -112,7 +111,7 @@ def _entry_of(completed: Any, tag: Any) -> Any:
     return {}
 
 
-TYPES: Final = (
+TYPES = (
     EventType(
         name=ev.SESSION_RECORDED,
         meaning="A window of new records of a transcript, with the bullets that it cites.",

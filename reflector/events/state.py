@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events.event import Event
 from reflector.playbook.bullet import DEFAULT, MAX_TAGS, Bullet, Counting, member
@@ -255,7 +255,7 @@ class Playbook:
         return tuple(Bullet(e.name, e.section, e.text, *self.counters(e.name)) for e in live)
 
 
-_SIGN_OF: Final = {"helpful": 1, "harmful": -1}
+_SIGN_OF = {"helpful": 1, "harmful": -1}
 
 
 def counted_verdict(data: Data) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import (
@@ -48,12 +48,12 @@ from reflector.playbook.change import SET_FIELDS, SETTING_KINDS
 
 #: The fields of a bullet that a kind of change sets, by the type of its event. Counts are restated
 #: on their own.
-_RESTATED_FIELDS: Final = {kind.event: kind.set_fields for kind in SETTING_KINDS}
-_STATUS_FIELDS: Final = ("status", "reason", "removed_into")
-_COLUMNS: Final = ("name", *_STATUS_FIELDS, *SET_FIELDS)
-_ROWS: Final = f"SELECT {', '.join(_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608
-_COUNTERS: Final = "SELECT name, helpful, harmful FROM bullet WHERE playbook_id = ?"
-_IN_PLACE: Final = ("live", "watched")
+_RESTATED_FIELDS = {kind.event: kind.set_fields for kind in SETTING_KINDS}
+_STATUS_FIELDS = ("status", "reason", "removed_into")
+_COLUMNS = ("name", *_STATUS_FIELDS, *SET_FIELDS)
+_ROWS = f"SELECT {', '.join(_COLUMNS)} FROM bullet WHERE playbook_id = ?"  # noqa: S608
+_COUNTERS = "SELECT name, helpful, harmful FROM bullet WHERE playbook_id = ?"
+_IN_PLACE = ("live", "watched")
 NEVER: Moment = ("", "", 0)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.registry import WORDING_TYPES, bullets_brought
@@ -21,9 +21,7 @@ from reflector.ledger.reader import between
 from reflector.ledger.statements import Statements
 from reflector.playbook.admissible import same_words
 
-_LIVE: Final = (
-    "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
-)
+_LIVE = "SELECT name, text FROM bullet WHERE playbook_id = ? AND status = 'live' ORDER BY ordinal"
 #: What identifies a bullet everywhere: the id and the data hash of the event that first brought it,
 #: as these were when that event was first appended, and which of its bullets it is.
 BulletBirth = tuple[str, str, int]

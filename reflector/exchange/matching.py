@@ -14,7 +14,7 @@ reflection that has its id here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import came_through, identity
@@ -24,10 +24,10 @@ from reflector.ledger.rows import object_in
 from reflector.ledger.statements import Statements
 
 #: The events of one reflection, whose ids follow from its id.
-OF_REFLECTIONS: Final = frozenset(
+OF_REFLECTIONS = frozenset(
     {ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED, ev.BULLET_TAGGED, ev.BULLET_CHECKED}
 )
-_ROWS: Final = (
+_ROWS = (
     "SELECT event_id, position, data_hash, meta, reflection_id, target_id FROM event WHERE "
     "playbook_id = ?"
 )

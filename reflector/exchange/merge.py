@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import dropwhile, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import MERGED, RESTATED, TX, NewEvent, first_moment, identity
@@ -57,13 +57,11 @@ from reflector.ledger.store import Ledger
 Lines = Callable[[], Iterable[str | bytes]]
 
 #: Lines after which a `ledger.merged` is appended; it names each event that was not.
-_PAGE: Final = 1000
-_MAX_SHOWN: Final = 20
-_MAX_SHOWN_CHARACTERS: Final = 60
-_ERASE: Final = (
-    "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
-)
-_ERASE_REDACTED: Final = (
+_PAGE = 1000
+_MAX_SHOWN = 20
+_MAX_SHOWN_CHARACTERS = 60
+_ERASE = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
+_ERASE_REDACTED = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
     f"{of_types((ev.EVENT_REDACTED,))})"
 )

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, came_through, first_moment, is_place, time_of, written
@@ -37,26 +37,26 @@ from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
 from reflector.playbook.names import is_name
 
-_PAGE: Final = 1000
+_PAGE = 1000
 #: More than an event with the longest answer that is kept, each character of it escaped.
-_MAX_LINE_BYTES: Final = 64 * 2**20
-_COLUMNS: Final = ", ".join(Stored._fields)
-_ROWS: Final = (
+_MAX_LINE_BYTES = 64 * 2**20
+_COLUMNS = ", ".join(Stored._fields)
+_ROWS = (
     f"SELECT {_COLUMNS} FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position LIMIT {_PAGE}"
 )
-_FORMAT: Final = "reflector.ledger"
-_VERSION: Final = 1
-_EXPORTED: Final = "ledger.exported"
-_SOURCE: Final = "urn:reflector:ledger:"
+_FORMAT = "reflector.ledger"
+_VERSION = 1
+_EXPORTED = "ledger.exported"
+_SOURCE = "urn:reflector:ledger:"
 #: As every ledger writes it, so that texts are in the order of time.
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 #: No event could follow one of the last moment of time.
-_END_OF_TIME: Final = "9999"
-_TO_COME: Final = "it was recorded at {}, which is still to come; check the clocks of both machines"
+_END_OF_TIME = "9999"
+_TO_COME = "it was recorded at {}, which is still to come; check the clocks of both machines"
 
 #: The attributes of an event's line, in order, and which fields of the event they are.
-_ATTRIBUTES: Final = {
+_ATTRIBUTES = {
     "id": "event_id",
     "type": "type",
     "time": "recorded_at",
@@ -69,7 +69,7 @@ _ATTRIBUTES: Final = {
     "chain": "chain",
 }
 #: Those without a value are left out: the specification knows no null.
-_OPTIONAL: Final = {
+_OPTIONAL = {
     "sessionid": "session_id",
     "reflectionid": "reflection_id",
     "targetid": "target_id",

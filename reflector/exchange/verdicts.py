@@ -10,7 +10,7 @@ and of the verdicts that it counts once for a session, none that is counted othe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, came_through, first_moment, identity
@@ -18,7 +18,7 @@ from reflector.ledger.reader import events_where, of_types, whose
 from reflector.ledger.statements import Statements
 
 #: The actor of the events that a merge appends.
-ACTOR: Final = "merge"
+ACTOR = "merge"
 
 _NOT_RETRACTED = (
     "NOT EXISTS (SELECT 1 FROM retraction"
@@ -28,8 +28,8 @@ _CHECKS = (
     "SELECT reflection_id FROM event WHERE playbook_id = ?"  # noqa: S608
     f" AND (type = '{ev.BULLET_CHECKED}' OR (type = '{ev.REFLECTION_COMPLETED}' AND data LIKE ?))"
 )
-_IS_CHECK: Final = '%"mode":"checked"%'
-_COLUMNS: Final = "event.session_id, tag.name, event.actor, event.event_id, event.reflection_id"
+_IS_CHECK = '%"mode":"checked"%'
+_COLUMNS = "event.session_id, tag.name, event.actor, event.event_id, event.reflection_id"
 _COUNTED = (
     f"SELECT {_COLUMNS} FROM tag JOIN event"  # noqa: S608
     " ON event.playbook_id = tag.playbook_id AND event.position = tag.position"

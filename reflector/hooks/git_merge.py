@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.files import read_bounded, replace_file
 from reflector.git import git_says
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SECTION = "merge.reflector"
 _MOST = 1 << 20
 #: An exit code that tells git that there is no merge, where 1 tells it of a conflict.
-_FAILED: Final = 129
+_FAILED = 129
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -157,7 +157,8 @@ class JudgeClient:
         for name, content in self.files.items():
             ours.write(name, ours.filled(content))
         for name, place in self.links.items():
-            link, there = ours.home / name, ours.theirs(*place)
+            link = ours.home / name
+            there = ours.theirs(*place)
             if there.exists() and not ours.url:
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(there)
@@ -244,7 +245,8 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
         "cache_creation_input_tokens",
     )
     usage = _usage(result.get("usage"), *names)
-    text, stop = _text(result, "result"), _text(result, "stop_reason")
+    text = _text(result, "result")
+    stop = _text(result, "stop_reason")
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
     error = "" if result.get("is_error") is False else failed
@@ -354,7 +356,8 @@ def _gemini_said(out: bytes, err: str, ours: Ours) -> Said:
     error = _text(answer, "error", "message") or (
         "" if "response" in answer else err or "no answer"
     )
-    models, usage = _at(answer, "stats", "models") or {}, Usage()
+    models = _at(answer, "stats", "models") or {}
+    usage = Usage()
     for one in models.values():
         usage += _usage(_at(one, "tokens"), "prompt", "candidates", "cached", cached_in_input=True)
         usage += _usage(_at(one, "tokens"), "", "thoughts")
@@ -368,7 +371,8 @@ def _copilot_said(out: bytes, err: str, ours: Ours) -> Said:
     errors = [
         _text(line, "data", "message") for line in lines if line.get("type") == "session.error"
     ]
-    usage, names = Usage(), ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+    usage = Usage()
+    names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
     for one in (_at(_settings(ours.home / "usage.json"), "modelMetrics") or {}).values():
         usage += _usage(_at(one, "usage"), *names, cached_in_input=True)
     # Each message is a part of an answer that was too long for one.
@@ -417,7 +421,8 @@ def _opencode_said(out: bytes, err: str, ours: Ours) -> Said:
     text = "".join(_text(line, "part", "text") for line in lines if line.get("type") == "text")
     end = next((_at(line, "part") for line in lines if line.get("type") == "step_finish"), None)
     failed = next((_at(line, "error") for line in lines if line.get("type") == "error"), None)
-    tokens, stop = _at(end, "tokens"), _text(end, "reason")
+    tokens = _at(end, "tokens")
+    stop = _text(end, "reason")
     usage = _usage(tokens, "input", "output", "cache.read", "cache.write") + _usage(
         tokens, "", "reasoning"
     )
@@ -455,10 +460,8 @@ def _pi_said(out: bytes, err: str, ours: Ours) -> Said:
     last = next((one for one in reversed(ends) if _text(one, "role") == "assistant"), None)
     parts = _at(last, "content")
     text = "".join(_text(part, "text") for part in parts) if isinstance(parts, list) else ""
-    usage, stop = (
-        _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite"),
-        _text(last, "stopReason"),
-    )
+    usage = _usage(_at(last, "usage"), "input", "output", "cacheRead", "cacheWrite")
+    stop = _text(last, "stopReason")
     # Its exit code is 0 for every failure of the API.
     error = "" if last and stop != "error" else _text(last, "errorMessage") or err or "no answer"
     cost = _cost(_at(last, "usage", "cost", "total"))

@@ -193,7 +193,8 @@ async def check(name: str, agreed: consent.Agreed) -> str:
     """Return the version of a client that showed that it can judge. Raises BackendError where it
     cannot, OSError.
     """
-    client, state = JUDGES[name], consent.State()
+    client = JUDGES[name]
+    state = consent.State()
     async with _alone(_BRIEF):
         with _workplace(agreed.environ, client.model) as (ours, environ):
             await _ready(client, agreed, state, ours, environ)

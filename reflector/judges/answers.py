@@ -259,7 +259,8 @@ def _parse_tag(index: int, entry: object) -> tuple[ParsedTag, list[str]]:
     if not isinstance(entry, dict):
         fault = "the entry is not an object"
         return ParsedTag(index, None, None, malformed=fault), [f"{fault}: {brief(entry)}"]
-    name, tag = _read_name(entry.get("name")), _read_tag(entry.get("tag"))
+    name = _read_name(entry.get("name"))
+    tag = _read_tag(entry.get("tag"))
     parsed = ParsedTag(
         index,
         name.text,

@@ -23,27 +23,24 @@ from reflector.locate import judge_folder
 
 #: Variables that every client needs as the person has them.
 _COMMON = (
-    *(
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "LANG",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "XDG_CACHE_HOME",
-    ),
-    *(
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-    ),
-    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"),
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
 )
 #: Variables that name a file or a folder end in one of these.
 _PLACES = ("_HOME", "_DIR", "_FILE", "_CERTS", "_PATH", "_FOLDER")

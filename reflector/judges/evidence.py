@@ -25,14 +25,14 @@ from reflector.text.secrets import redact
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 
-LEAST_QUOTE: Final = 12
+LEAST_QUOTE = 12
 #: The verdict that a run can prove, by how it ended.
 _PROVES: Final[Mapping[Ending, Collection[str]]] = {
     "fails": ("harmful",),
     "passes": ("helpful",),
     "ran": ("helpful",),
 }
-_BOTH: Final = ("helpful", "harmful")
+_BOTH = ("helpful", "harmful")
 
 
 class Ground(NamedTuple):

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.judges.prompts import Template
 from reflector.judges.protocol import BackendError, Prompt
@@ -33,13 +33,13 @@ from reflector.transcripts.citations import CITED, citations_of, spread
 from reflector.transcripts.message import Message, ToolResult
 
 #: The least limit, in tokens: it has room for the task and a citation as lines.
-LEAST_LIMIT: Final = 1_500
-_PLAIN: Final = frozenset({"model", "human", "tool"})
-_PEOPLE: Final = frozenset({"human", "refusal"})
+LEAST_LIMIT = 1_500
+_PLAIN = frozenset({"model", "human", "tool"})
+_PEOPLE = frozenset({"human", "refusal"})
 #: Tokens of the brackets around the turns.
-_BRACKETS: Final = 4
+_BRACKETS = 4
 #: Above the level of a line, no message takes more than this fraction of the limit.
-_SHARE: Final = 4
+_SHARE = 4
 #: Room for the tags and for what an estimate of a whole differs from those of its parts, in tokens.
 _MARGIN = 500
 _LEAST_TRANSCRIPT = 2_000
@@ -68,8 +68,8 @@ class _Step(NamedTuple):
 LINE = Level(160, 60, 80, 2)
 SHORT = Level(2_000, 200, 500, 8)
 WHOLE = Level(*[sys.maxsize] * 4)
-_LEVELS: Final = (LINE, SHORT, WHOLE)
-_STEPS: Final = (
+_LEVELS = (LINE, SHORT, WHOLE)
+_STEPS = (
     *(_Step(2, 0), _Step(2, 1), _Step(3, 0), _Step(2, 2)),
     *(_Step(4, 0), _Step(4, 1), _Step(4, 2)),
 )

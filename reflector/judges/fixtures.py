@@ -74,7 +74,9 @@ class FixturesBackend:
 
     path: Path
     name: str = "fixtures"
-    is_model, rereads, quotes = False, False, True
+    is_model = False
+    rereads = False
+    quotes = True
 
     def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has
@@ -101,8 +103,11 @@ class Recording:
     """A backend whose answers are written down as fixtures on their way."""
 
     def __init__(self, backend: Backend, path: Path) -> None:
-        self.backend, self.path = backend, path
-        self.name, self.is_model, self.rereads = backend.name, backend.is_model, backend.rereads
+        self.backend = backend
+        self.path = path
+        self.name = backend.name
+        self.is_model = backend.is_model
+        self.rereads = backend.rereads
         self.quotes = backend.quotes
 
     def answer(self, request: Request) -> Answer:
@@ -140,7 +145,8 @@ def read_fixtures(path: Path) -> dict[str, str]:
             continue
         try:
             entry = json.loads(line)
-            key, completion = entry["prompt_hash"], entry["completion"]
+            key = entry["prompt_hash"]
+            completion = entry["completion"]
         except (ValueError, RecursionError, KeyError, TypeError):
             key = completion = None
         if not isinstance(key, str) or not isinstance(completion, str):

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import anthropic
 import httpx2
@@ -32,7 +32,7 @@ from reflector.judges.model import SHORTER, Client, Reply
 from reflector.judges.protocol import MAX_TOKENS, BackendError
 from reflector.prices import Usage
 
-_OFFICIAL: Final = "https://api.anthropic.com"
+_OFFICIAL = "https://api.anthropic.com"
 _TOO_LONG = re.compile(
     r"prompt is too long|too many (?:input )?tokens|context (?:window|limit)|maximum context",
     re.I,
@@ -40,7 +40,7 @@ _TOO_LONG = re.compile(
 #: What an API says whose account has nothing left; some say so with 400.
 _NO_CREDIT = re.compile(r"credit balance|billing|insufficient.(?:quota|funds|credit)", re.I)
 #: Statuses with which an API refuses us, whatever it is asked, and what a person can do about each.
-_REFUSALS: Final = {
+_REFUSALS = {
     401: "; check the API key",
     402: "; check the account",
     403: "; the key may not use this model",
@@ -48,11 +48,11 @@ _REFUSALS: Final = {
 }
 #: No model reads or writes that many; a number beyond it is nonsense, and would end the month's
 #: budget.
-_MOST_TOKENS: Final = 10_000_000
+_MOST_TOKENS = 10_000_000
 #: No answer is that long; one without an end would fill the memory until the deadline.
-_MOST_BYTES: Final = 1 << 20
+_MOST_BYTES = 1 << 20
 #: An API that asks for more time than this is asked once a day all the same.
-_LONGEST_REST: Final = 86_400.0
+_LONGEST_REST = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class AnthropicClient(Client):
         """Send one question as one user message, whose texts but the last are cached. Raises
         BackendError and nothing else.
         """
-        settings, key = self.settings, self.settings.key
+        settings = self.settings
+        key = self.settings.key
         if key is None or not (key.isascii() and key.isprintable()):
             said = (
                 "there is no API key: set ANTHROPIC_API_KEY, or api_key in the user's "
@@ -154,7 +155,8 @@ def _reply(message: Any, settings: ModelSettings) -> Reply:
     if not isinstance(message, anthropic.types.Message) or not isinstance(message.content, list):
         raise _Odd(f"the API's answer is not a message: {reprlib.repr(message)}")
     blocks = [block for block in message.content if getattr(block, "type", None) == "text"]
-    model, stop_reason = _of(str, message, "model"), _of(str, message, "stop_reason")
+    model = _of(str, message, "model")
+    stop_reason = _of(str, message, "stop_reason")
     return Reply(
         text="".join(_of(str, block, "text") or "" for block in blocks),
         model=model or settings.model,
@@ -216,12 +218,14 @@ def _failure(error: Exception, attempts: int, key: str) -> BackendError:
     if isinstance(error, anthropic.APIStatusError):
         stage, text = _refusal(error)
     elif isinstance(error, anthropic.APITimeoutError):
-        stage, text = "transport", "the API did not answer in time"
+        stage = "transport"
+        text = "the API did not answer in time"
     elif odd is not None:
         text = str(odd)
     elif isinstance(error, anthropic.APIConnectionError):
         cause = f" ({type(error.__cause__).__name__}: {error.__cause__})" if error.__cause__ else ""
-        stage, text = "transport", f"no connection to the API{cause}"
+        stage = "transport"
+        text = f"no connection to the API{cause}"
     elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         text = f"the API's answer is not JSON: {error}"
     else:

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass, field, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events.event import REFLECTION_COMPLETED, identity
 from reflector.events.registry import ANSWER_TYPES, COMPLETION_TYPES, WINDOW_TYPES
@@ -36,19 +36,19 @@ class GroupKey(NamedTuple):
 
 
 #: The group of tags of no reflection.
-_STRAY: Final = GroupKey("", "", "")
-_BETWEEN: Final = "position > ? AND position <= ?"
-_TAGS: Final = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
-_TAGS_BY_REFLECTION: Final = (
+_STRAY = GroupKey("", "", "")
+_BETWEEN = "position > ? AND position <= ?"
+_TAGS = f"FROM tag WHERE playbook_id = ? AND {_BETWEEN}"
+_TAGS_BY_REFLECTION = (
     "SELECT reflection_id, tag, count(*), min(position), max(position)"
     f" {_TAGS} GROUP BY reflection_id, tag"
 )
-_TAGS_OF_REFLECTION: Final = f"SELECT count(*) {_TAGS} AND reflection_id = ? AND tag = ?"
-_WINDOWS: Final = (
+_TAGS_OF_REFLECTION = f"SELECT count(*) {_TAGS} AND reflection_id = ? AND tag = ?"
+_WINDOWS = (
     "SELECT event_id, session_id FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND {of_types(WINDOW_TYPES)} AND {_BETWEEN}"
 )
-_SESSIONS: Final = (
+_SESSIONS = (
     "SELECT count(DISTINCT session_id) FROM event"  # noqa: S608
     f" WHERE playbook_id = ? AND session_id IN ? AND position <= ? AND {whose(WINDOW_TYPES)}"
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from reflector.playbook.bullet import MAX_TAGS, Bullet, Counting
 
 
-_LAST_TAG: Final = (
+_LAST_TAG = (
     "SELECT recorded_at FROM event WHERE playbook_id = ? AND position ="
     " (SELECT max(position) FROM tag WHERE playbook_id = ? AND position <= ? AND tag <> 0)"
 )
-_FACTS: Final = (
+_FACTS = (
     "SELECT type, position, event_id, reflection_id, target_id FROM event WHERE playbook_id = ?"
 )
-_BY_ID: Final = f"{_FACTS} AND event_id IN ?"
-_BY_TARGET: Final = f"{_FACTS} AND target_id IN ? AND position <= ?"
-_TAGS_OF_REFLECTION: Final = (
+_BY_ID = f"{_FACTS} AND event_id IN ?"
+_BY_TARGET = f"{_FACTS} AND target_id IN ? AND position <= ?"
+_TAGS_OF_REFLECTION = (
     "SELECT position FROM tag"
     " WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
 )

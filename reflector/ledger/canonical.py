@@ -18,13 +18,13 @@ import math
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from reflector.events.event import MAX_INT
 
 MAX_DEPTH = 32
 PREFIX = "pl1:"
-CHAIN: Final = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
+CHAIN = re.compile(rf"{PREFIX}[0-9a-f]{{64}}")
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False

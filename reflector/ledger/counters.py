@@ -29,14 +29,14 @@ MEMBERS: Final[dict[Counting, str]] = {
 }
 
 #: The policy in force, whether any bullet was merged, and whether a retraction is active.
-IN_FORCE_COLUMNS: Final = (
+IN_FORCE_COLUMNS = (
     "policy_id, EXISTS (SELECT 1 FROM bullet"
     " WHERE bullet.playbook_id = projection.playbook_id AND bullet.status = 'merged'),"
     " EXISTS (SELECT 1 FROM retraction"
     " WHERE retraction.playbook_id = projection.playbook_id AND active = 1)"
 )
 #: One question for all of these, since every append asks it. Its other value is `TABLES`.
-IN_FORCE: Final = (
+IN_FORCE = (
     f"SELECT {IN_FORCE_COLUMNS} FROM projection"  # noqa: S608
     " WHERE playbook_id = ? AND name = ?"
 )
@@ -45,7 +45,7 @@ InForce = Sequence[Any] | None
 #: How many tags count for each heir: those of the members of its family, each member's behind a
 #: position of its own. Each heir has a question of its own, along the index: groups would sort
 #: every tag. On SQLite, and on PostgreSQL.
-_TALLY: Final = (
+_TALLY = (
     "SELECT json_extract(heir.value, '$[0]'), sign.tag, (SELECT {members} FROM "
     "json_each(heir.value, '$[1]') AS member"
     " CROSS JOIN tag WHERE playbook_id = ? AND name = json_extract(member.value, '$[0]') AND "
@@ -60,13 +60,11 @@ _TALLY: Final = (
     "sign",
 )
 
-_MORE: Final = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
-_FROM_BASELINE: Final = (
-    "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
-)
+_MORE = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
+_FROM_BASELINE = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
 
-ENTRY_COLUMNS: Final = tuple(one.name for one in fields(Entry))
-ENTRIES: Final = (
+ENTRY_COLUMNS = tuple(one.name for one in fields(Entry))
+ENTRIES = (
     f"SELECT {', '.join(ENTRY_COLUMNS)}"  # noqa: S608
     " FROM bullet WHERE playbook_id = ?"
 )

@@ -100,7 +100,7 @@ _DRIVERS = frozenset({"sqlite3", "pysqlite3", "psycopg"})
 
 #: SQLite's codes of what passes, or is the machine's: busy, locked, no memory, read-only, I/O,
 #: full, cannot open.
-_PASSES: Final = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
+_PASSES = frozenset({3, 5, 6, 7, 8, 10, 13, 14})
 
 
 def is_out_of_reach(error: BaseException) -> bool:
@@ -131,10 +131,10 @@ def _meant(code: str, text: str, where: str) -> LedgerError:
 
 #: How a code begins where the database refuses a row: SQLite's of constraints and triggers, and
 #: PostgreSQL's.
-_REFUSED: Final = "(?:19 |P0001|23...).*"
+_REFUSED = "(?:19 |P0001|23...).*"
 #: What stands for the code of a connection that never came about, for which the driver keeps none.
 _AWAY, _NOT_LET_IN = "08006", "refused"
-HEAD_MISPLACED: Final = (
+HEAD_MISPLACED = (
     "the head of the playbook in {where} does not stand at its last event, and nothing was "
     "appended; find out who "
     "moved it with `reflector verify`, then run `reflector rebuild --mend`"
@@ -254,22 +254,20 @@ _MEANINGS: Final[tuple[tuple[str, type[LedgerError], str], ...]] = (
 #: Refusals that pass by themselves, in the words of libpq, of PgBouncer, and of a server that
 #: starts or is full.
 _PASSING = (
-    *(
-        "read-only",
-        "hot standby",
-        "starting up",
-        "shutting down",
-        "in recovery mode",
-        "not yet accepting connections",
-    ),
-    *(
-        "too many",
-        "connection slots",
-        "no more connections",
-        "server_login_retry",
-        "client_login_timeout",
-    ),
-    *("query_wait_timeout", "cannot connect to server", "server conn crashed"),
+    "read-only",
+    "hot standby",
+    "starting up",
+    "shutting down",
+    "in recovery mode",
+    "not yet accepting connections",
+    "too many",
+    "connection slots",
+    "no more connections",
+    "server_login_retry",
+    "client_login_timeout",
+    "query_wait_timeout",
+    "cannot connect to server",
+    "server conn crashed",
 )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
 
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
@@ -17,14 +16,15 @@ from reflector.ledger.errors import LedgerUnavailable, translated
 from reflector.ledger.migration import VIEWS, triggers
 from reflector.ledger.statements import LEDGER_TABLES
 
-_TABLES: Final = (*LEDGER_TABLES, "alembic_version")
-_HEAD: Final = ("origin", "position", "chain", "recorded_at")
+_TABLES = (*LEDGER_TABLES, "alembic_version")
+_HEAD = ("origin", "position", "chain", "recorded_at")
 #: What an append changes, besides the rows that it adds.
-_CHANGED: Final = {
+_CHANGED = {
     "playbook": _HEAD,
     "bullet": (
         *(column for column in ENTRY_COLUMNS if column not in ("name", "ordinal", "position")),
-        *("helpful", "harmful"),
+        "helpful",
+        "harmful",
     ),
     "tag": ("active",),
     "session_window": ("state", "attempts", "changed_at"),
@@ -33,9 +33,9 @@ _CHANGED: Final = {
     "cached_usage": ("code_version", "position", "state"),
 }
 #: The schema and the role, quoted if necessary.
-_NAMES: Final = "SELECT quote_ident(current_schema()), quote_ident(%s)"
+_NAMES = "SELECT quote_ident(current_schema()), quote_ident(%s)"
 #: What a SQLite ledger's file is told about, behind its path.
-NO_ROLES: Final = (
+NO_ROLES = (
     "is a SQLite ledger, which has no roles: the permissions of its folder decide who reads and "
     "writes it. For roles, "
     "move the playbook to a PostgreSQL server (`reflector ledger copy URL`)"

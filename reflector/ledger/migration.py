@@ -13,7 +13,7 @@ import re
 import threading
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.ledger.engines import Engine, migration_transaction, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew
@@ -29,7 +29,7 @@ HEAD_REVISION = max(
 )
 #: `made_digest` of each version that was released before this one, oldest first; "" of those
 #: without it.
-EARLIER: Final = (
+EARLIER = (
     "",
     "480686d6f7ad7fd9febe91a2e02d50f76f0de02f6100d90168694b1203b1e8a8",
     "cc1521d166d6d3decf945e7d2690a8cde6ac2b95702e912a059af24221dfea59",
@@ -68,7 +68,7 @@ _WORDS = {
     },
 }
 #: The name of the table or index that a statement creates.
-_CREATED: Final = re.compile(r"CREATE (?:UNIQUE )?\w+ (\w+)")
+_CREATED = re.compile(r"CREATE (?:UNIQUE )?\w+ (\w+)")
 
 #: Alembic keeps the migration that runs in variables of the process.
 _ALEMBIC = threading.Lock()

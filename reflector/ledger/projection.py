@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
 from reflector.events.effects import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from reflector.ledger.statements import Statements
 
 #: The tables that a rebuild empties and fills again.
-REBUILDABLE: Final = ("bullet", "tag", "session_window", "retraction", "record")
+REBUILDABLE = ("bullet", "tag", "session_window", "retraction", "record")
 #: Called with the position reached, page by page.
 Progress = Callable[[int], None]
 #: A row of the table of tags, as `TAG_COLUMNS` has it.
@@ -49,7 +49,7 @@ TAG_COLUMNS = ("position", "name", "tag", "session_id", "reflection_id", "active
 _WINDOW_COLUMNS = ("position", "event_id", "session_id", "state", "attempts", "changed_at")
 _STATE_COLUMNS = ("state", "attempts", "changed_at", "event_id")
 #: (position, name, position of the baseline, own retraction) of tags that are verdicts.
-_RETRACTIONS_OF_TAGS: Final = (
+_RETRACTIONS_OF_TAGS = (
     "SELECT tag.position, tag.name, coalesce(bullet.recounted_at, 0), retraction.event_id FROM tag"
     " JOIN event ON event.playbook_id = tag.playbook_id AND event.position = tag.position"
     " LEFT JOIN bullet ON bullet.playbook_id = tag.playbook_id AND bullet.name = tag.name"
@@ -57,7 +57,7 @@ _RETRACTIONS_OF_TAGS: Final = (
     " AND retraction.target_id = event.event_id AND retraction.active = 1"
     " WHERE tag.playbook_id = ? AND tag.tag <> 0"
 )
-_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(slots=True)
@@ -276,7 +276,8 @@ class Projector:
         recounted: list[str] = []
         undone: list[str] = []  # a count set by hand was undone: tags before it may count again
         for name in sorted(names & book.entries.keys()):
-            entry, old = book.entries[name], before.get(name)
+            entry = book.entries[name]
+            old = before.get(name)
             is_recounted = old is not None and _count_begin(entry) != _count_begin(old)
             if old is None or is_recounted:
                 # What was tagged before is not part of its count.
@@ -336,7 +337,8 @@ class Projector:
                 self._waiting.keys.extend(unpack_keys(keys) if isinstance(keys, str) else ())
 
     def _move_window(self, event: Event, state: str, attempts: int) -> None:
-        windows, target = self._waiting.windows, event.target_id
+        windows = self._waiting.windows
+        target = event.target_id
         if target in windows:
             windows[target].move(state, attempts, event.recorded_at)
         elif target is not None:

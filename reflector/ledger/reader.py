@@ -139,7 +139,8 @@ class Reader:
         memory stays flat.
         """
         asked, values = conditions(types, session_id, after, upto)
-        where, first = " AND ".join(asked), list[object]()
+        where = " AND ".join(asked)
+        first = list[object]()
         if NOT_A_TAG in asked and session_id is None:
             # The plus keeps the planner from walking through all events because they are in order.
             inner = (
@@ -147,7 +148,8 @@ class Reader:
                 " ORDER BY "
                 f"+position LIMIT {_PAGE}"
             )
-            where, first = f"position IN ({inner}) ORDER BY position", [self.playbook_id]
+            where = f"position IN ({inner}) ORDER BY position"
+            first = [self.playbook_id]
         else:
             where += f" ORDER BY position LIMIT {_PAGE}"
         while True:
@@ -408,7 +410,8 @@ def conditions(
     types and of a session, and what to bind to them: `after` first. Of rare types they are those of
     an index.
     """
-    asked, values = ["position > ?"], list[object]([after])
+    asked = ["position > ?"]
+    values = list[object]([after])
     if upto is not None:
         asked.append("position <= ?")
         values.append(upto)
@@ -471,7 +474,8 @@ def retraction_line(sql: Statements, event_id: str) -> list[Event]:
     position = 0  # a retraction comes after its target: a forged ledger may hold a circle
     while more := events_where(sql, retraction, event_id, position):
         line.append(more[0])
-        event_id, position = more[0].event_id, more[0].position
+        event_id = more[0].event_id
+        position = more[0].position
     return line
 
 

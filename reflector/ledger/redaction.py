@@ -88,7 +88,8 @@ def redaction_of(
     data = before[-1].data or {}
     left: Mapping[str, Any] = data.get("kept", {})
     reasons = [*data.get("earlier", ()), data.get("reason", "")]
-    kept, earlier = dict(left), list(reasons)
+    kept = dict(left)
+    earlier = list(reasons)
     if event_id == event.event_id:
         kept = (kept_facts(event.type, left, takes) if left else None) or {}
     else:
@@ -116,7 +117,8 @@ def what_is_left(
         steps += 1
     if data is None:
         return None
-    kept, earlier = data.get("kept") or None, data.get("earlier", ())
+    kept = data.get("kept") or None
+    earlier = data.get("earlier", ())
     if not isinstance(kept, dict | None) or not isinstance(earlier, Sequence):
         return None  # `verify` names the event
     if steps > len(earlier):

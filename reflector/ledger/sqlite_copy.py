@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.files import error_words, folder_of
 from reflector.ledger.errors import LedgerError, LedgerUnavailable, translated
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from reflector.files import Folder
     from reflector.ledger.statements import Statements
 
-_OF_UPGRADE: Final = re.compile(r"\.revision-(\d{4})")
-_UNFINISHED: Final = ".revision.tmp"
-_TABLES: Final = (
+_OF_UPGRADE = re.compile(r"\.revision-(\d{4})")
+_UNFINISHED = ".revision.tmp"
+_TABLES = (
     "SELECT count(*) FROM sqlite_master WHERE name IN ('event', 'playbook') AND type = 'table'"
 )
-_HEADS: Final = "SELECT name, origin, position, chain FROM playbook"
+_HEADS = "SELECT name, origin, position, chain FROM playbook"
 #: Events that one query looks for.
-_PAGE: Final = 500
+_PAGE = 500
 
 
 class Before(NamedTuple):

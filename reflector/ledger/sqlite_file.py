@@ -19,7 +19,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from reflector.files import Folder, folder_of, lock
 from reflector.ledger.errors import LedgerGone, LedgerLocked, LedgerUnavailable
@@ -35,9 +35,7 @@ _LONGEST_PATH = 500
 
 BUSY_TIMEOUT_MS = 30_000
 #: What the system says of a file system on which no file can be locked.
-NO_LOCKS: Final = frozenset(
-    {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-)
+NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 @cache
@@ -237,7 +235,8 @@ def file_lock(url: Url, *, wait: bool = True) -> Iterator[None]:
     if url.dialect != "sqlite" or url.in_memory:
         yield
         return
-    file, doing = Path(f"{url.database}.lock"), "opened"
+    file = Path(f"{url.database}.lock")
+    doing = "opened"
     with ExitStack() as stack:
         try:
             with folder_of(file) as folder:

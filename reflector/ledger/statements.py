@@ -12,13 +12,13 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from reflector.resources import resource_dir
 
 #: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again
 #: by a rebuild.
-LEDGER_TABLES: Final = (
+LEDGER_TABLES = (
     "playbook",
     "event",
     "bullet",
@@ -44,7 +44,7 @@ def _arrays(columns: Sequence[str]) -> str:
 
 
 #: A row where a table has rows of a playbook whose own row is gone: one look-up for each playbook.
-OWNERLESS: Final = (
+OWNERLESS = (
     "WITH RECURSIVE owner(id) AS (SELECT min(playbook_id) FROM {table} UNION ALL"
     " SELECT (SELECT min(playbook_id) FROM {table} WHERE playbook_id > owner.id) FROM owner WHERE "
     "owner.id IS NOT NULL)"
@@ -53,9 +53,9 @@ OWNERLESS: Final = (
 )
 #: Raised when the projector writes other rows for the same events; a ledger with an older one is
 #: rebuilt.
-CODE_VERSION: Final = 2
+CODE_VERSION = 2
 #: The name of the row of `projection` that says where the tables are.
-TABLES: Final = "tables"
+TABLES = "tables"
 #: So many rows at once go to PostgreSQL by COPY.
 COPIED = 500
 

@@ -16,14 +16,14 @@ from urllib.parse import quote, unquote
 from reflector.ledger.errors import LedgerUnavailable
 
 Dialect = Literal["sqlite", "postgresql"]
-_FILE: Final = "sqlite:///"
+_FILE = "sqlite:///"
 #: libpq's spelling of several servers: postgresql://user@host:port,host:port/name?option=value
-_SEVERAL: Final = (
+_SEVERAL = (
     r"(postgresql(?:\+psycopg)?://(?:[^@/?#]*@)?)([^@/?#,]*(?:,[^@/?#,"
     r"]*)+)(/[^?#]*)?(?:\?(.*))?"
 )
 #: Parameters of a URL that say which server, database or schema it is.
-_OF_PLACE: Final = frozenset({"host", "port", "dbname", "options", "service"})
+_OF_PLACE = frozenset({"host", "port", "dbname", "options", "service"})
 _DRIVERS: Final[dict[str, Dialect]] = {
     "sqlite": "sqlite",
     "postgresql": "postgresql",

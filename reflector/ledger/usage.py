@@ -44,34 +44,34 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION: Final = 6
+_VERSION = 6
 #: After so many events the row is written again; fewer are counted at each question.
-_STEP: Final = 1000
-_HEAD_AND_ROW: Final = (
+_STEP = 1000
+_HEAD_AND_ROW = (
     "SELECT playbook.position, cached_usage.position, state FROM playbook"
     " LEFT JOIN cached_usage ON playbook_id = id AND code_version = ? WHERE id = ?"
 )
-_HEAD: Final = "SELECT position FROM playbook WHERE id = ?"
-_WRITE_ROW: Final = (
+_HEAD = "SELECT position FROM playbook WHERE id = ?"
+_WRITE_ROW = (
     "INSERT INTO cached_usage (playbook_id, code_version, position, state) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
     " position = excluded.position, state = excluded.state"
 )
 #: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
-TREND: Final = 8
-MARKS: Final = ".+-"
-_TAGS: Final = (
+TREND = 8
+MARKS = ".+-"
+_TAGS = (
     "SELECT position, name, tag, session_id, reflection_id FROM tag"
     " WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"
 )
 #: The completions of some reflections, with the time of their windows.
-_COMPLETIONS: Final = (
+_COMPLETIONS = (
     "SELECT done.reflection_id, done.position, seen.occurred_at"
     " FROM event done JOIN event seen USING (playbook_id)"
     " WHERE playbook_id = ? AND seen.event_id = done.target_id"
     " AND done.event_id IN ? AND done.position <= ?"
 )
-_BROKEN: Final = (
+_BROKEN = (
     "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
     " AND EXISTS (SELECT 1 FROM event WHERE event.playbook_id = tag.playbook_id"
     " AND event.position = tag.position AND event.data LIKE ?)"

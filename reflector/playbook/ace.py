@@ -10,15 +10,15 @@ is left out, with a note.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from .shape import LISTS, is_playbook_inside
 
-_DEPRECATED: Final = frozenset(
+_DEPRECATED = frozenset(
     {"deprecated", "invalid", "archived", "removed", "inactive", "retired", "tombstone"}
 )
 #: Words of other tools for the title of a section.
-_TITLES: Final = ("title", "name", "section", "id")
+_TITLES = ("title", "name", "section", "id")
 
 
 def in_our_form(document: Any, notes: list[str]) -> Any:

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final
 
-MAX_TEXT: Final = 10_000
-MAX_COUNT: Final = 10**9 - 1
+MAX_TEXT = 10_000
+MAX_COUNT = 10**9 - 1
 
 #: Compiled at its first use, as the next one.
 _REFUSED = (

@@ -23,7 +23,7 @@ DEFAULT: Final[Counting] = "as_applied"
 #: The most tags of one reflection. They follow its completion within this many positions, so the
 #: ledger finds them as a range of its key, without an index; a tag elsewhere can be retracted by
 #: itself only.
-MAX_TAGS: Final = 10_000
+MAX_TAGS = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from .bullet import Bullet
 from .names import SECTIONS
 
 #: The most bullets that one change merges.
-MAX_SOURCES: Final = 20
+MAX_SOURCES = 20
 
 
 class StandingBullet(Protocol):
@@ -255,7 +255,7 @@ class ChangeKind:
         return Change(self.name, bullet.name, **fields)
 
 
-_ALL: Final = (
+_ALL = (
     # A bullet in a section, with counters if it comes from elsewhere.
     ChangeKind(
         name="add",
@@ -333,11 +333,9 @@ _ALL: Final = (
 )
 KINDS: Final[Mapping[str, ChangeKind]] = {kind.name: kind for kind in _ALL}
 #: The types of the events that record changes.
-CHANGE_EVENTS: Final = frozenset(kind.event for kind in _ALL)
+CHANGE_EVENTS = frozenset(kind.event for kind in _ALL)
 _WITH_FIELDS = [kind for kind in _ALL if kind.set_fields]
 #: The kinds that set fields of an existing bullet, except counters.
-SETTING_KINDS: Final = tuple(kind for kind in _WITH_FIELDS if not kind.is_count)
+SETTING_KINDS = tuple(kind for kind in _WITH_FIELDS if not kind.is_count)
 #: The fields that changes set, except counters.
-SET_FIELDS: Final = tuple(
-    dict.fromkeys(field for kind in SETTING_KINDS for field in kind.set_fields)
-)
+SET_FIELDS = tuple(dict.fromkeys(field for kind in SETTING_KINDS for field in kind.set_fields))

@@ -27,7 +27,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from reflector.mistakes import Finding
 
@@ -39,8 +39,8 @@ from .names import SECTIONS, Names, by_number, is_below, is_name, section_of
 from .shape import is_playbook, may_be_playbook
 from .versions import edits_between
 
-VERSION: Final = "1.0"
-MAX_BYTES: Final = 64 * 1024 * 1024
+VERSION = "1.0"
+MAX_BYTES = 64 * 1024 * 1024
 
 CORRECT = "correct it there"
 REBUILD = f"{CORRECT}, or write the file again from the ledger with `reflector rebuild`"

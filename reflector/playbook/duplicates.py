@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.text.words import clusters, is_unspaced
@@ -25,13 +25,13 @@ from reflector.text.words import clusters, is_unspaced
 Kind = Literal["exact", "normalised", "near", "contradiction"]
 
 #: Words of advice in which the longer text may have one word more.
-_WORDS_A_MORE: Final = 12
+_WORDS_A_MORE = 12
 #: Shorter texts are duplicates only where nothing but their writing differs.
-_LEAST_WORDS: Final = 3
+_LEAST_WORDS = 3
 #: The most texts that one is compared with for a word of its own.
-_MAX_MEETINGS: Final = 50
+_MAX_MEETINGS = 50
 
-_PHRASES: Final = (
+_PHRASES = (
     (r"important:|note:|remember:", " "),
     (r"(?:make|be) sure(?: that| to)?|remember to|(?:don't|do not) forget(?: to)?", " "),
     (
@@ -55,7 +55,7 @@ _PHRASES: Final = (
 )
 #: The same of scripts without spaces. What may be left out, that need not be done, and words that
 #: limit stay.
-_UNSPACED_PHRASES: Final = (
+_UNSPACED_PHRASES = (
     # Japanese says by two negations that something has to be done.
     (r"し?(?:なければ|ないと)(?:なりません|ならない|いけません|いけない)", " "),
     (
@@ -105,9 +105,9 @@ _UNSPACED_PHRASES: Final = (
     (r"កុំ|ហាម|មិនត្រូវ|មិនគួរ|មិន(?!ចាំបាច់)", " not "),
     (r"សូម|ត្រូវតែ|ត្រូវ|គួរតែ|គួរ|ជានិច្ច|ទាំងអស់|គ្រប់|នូវ", " "),
 )
-_NOT: Final = frozenset("not no never avoid without none nothing neither nor cannot".split())
+_NOT = frozenset("not no never avoid without none nothing neither nor cannot".split())
 #: Words that carry no advice of their own.
-_EMPTY: Final = frozenset(
+_EMPTY = frozenset(
     "a an the this that these those is are be been being was were am to of in on at for by as and "
     "or it its "
     "there we our us you your yours will would shall should must have has had do does did so then "
@@ -119,13 +119,13 @@ _EMPTY: Final = frozenset(
     "exactly".split()
 )
 #: Words that limit what is said: a text that has one more of them says something else.
-_LIMITS: Final = frozenset(
+_LIMITS = frozenset(
     "if when whenever while unless until except only before after during from into over than may "
     "might can could "
     "but some most first last again instead optional optionally where once just off out up "
     "down".split()
 )
-_GROUPS: Final = (
+_GROUPS = (
     "use utilize utilise employ leverage prefer favor favour implement",
     "with using via",
     "run execute",
@@ -145,8 +145,8 @@ _GROUPS: Final = (
     "parameter param",
     "app application",
 )
-_PLACES: Final = frozenset("in inside within on at for by".split())
-_NUMBERS: Final = {
+_PLACES = frozenset("in inside within on at for by".split())
+_NUMBERS = {
     word: str(number)
     for number, word in enumerate(
         ("two three four five six seven eight nine ten eleven twelve").split(), start=2
@@ -154,26 +154,26 @@ _NUMBERS: Final = {
 }
 #: Marks of a list or a heading, and of emphasis. It and the next ones are compiled at their first
 #: use: no command but those that look for duplicates needs them.
-_MARKS: Final = (
+_MARKS = (
     r"(?m)^\s*(?:[-*+>•]\s+|#+\s+|\[[ xX]\]\s+|\d+[.)]\s+)+"
     r"|\*\*|~~|(?<!\w)\*(?=\w)|(?<=[\w.,:;!?)])\*(?!\w)"
 )
-_LINK: Final = r"\[([^\]\n]+)\]\(([^)\s]+)\)"
+_LINK = r"\[([^\]\n]+)\]\(([^)\s]+)\)"
 #: What is quoted is a name, a command or somebody's words.
-_QUOTED: Final = r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!\w)"
-_TYPOGRAPHY: Final = str.maketrans(
+_QUOTED = r"`+([^`\n]+)`+|\"([^\"\n]+)\"|(?<!\w)'([^'\n]+)'(?!\w)"
+_TYPOGRAPHY = str.maketrans(
     {"’": "'", "‘": "'", "“": '"', "”": '"', "–": " - ", "—": " - ", "…": " ", "→": "->"}
 )
-_EDGES: Final = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕၊။"
-_SENTENCE: Final = r"(?<=[.!?;])\s+|\n+"
+_EDGES = ".,;:!?()[]{}\"'*`。、「」『』《》〈〉【】・។៕၊။"
+_SENTENCE = r"(?<=[.!?;])\s+|\n+"
 #: A condition in front of what it limits.
-_FRONTED: Final = (
+_FRONTED = (
     r"(?s)^\W*((?:before|when|whenever|after|if|while|once|until|unless)\b[^,]*)"
     r",\s*(?:then\s+)?(.+?)\W*$"
 )
-_SEPARATOR: Final = r"(,(?=\s)|、|\s(?:and|or|&)\s)"
-_CAPITALISED: Final = r"(?<=[\w,] )[A-Z]\w+"
-_NO: Final = "¬"
+_SEPARATOR = r"(,(?=\s)|、|\s(?:and|or|&)\s)"
+_CAPITALISED = r"(?<=[\w,] )[A-Z]\w+"
+_NO = "¬"
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +516,7 @@ def _add(words: list[str], token: str, is_name: bool) -> None:
 
 
 #: Endings of number or tense, and what takes their place.
-_ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", ""))
+_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ied", "y"), ("ed", ""), ("s", ""))
 
 
 def _stem(word: str) -> str:
@@ -540,6 +540,6 @@ def _is_root(root: str) -> bool:
     return len(root) >= 3 and not set(root).isdisjoint("aeiouy")
 
 
-_SAME: Final = {_stem(word): _stem(group.split()[0]) for group in _GROUPS for word in group.split()}
-_USES: Final = frozenset((_stem("use"), "with"))
-_LIMITED: Final = {_stem(word) for word in _LIMITS} | {_NO}
+_SAME = {_stem(word): _stem(group.split()[0]) for group in _GROUPS for word in group.split()}
+_USES = frozenset((_stem("use"), "with"))
+_LIMITED = {_stem(word) for word in _LIMITS} | {_NO}

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import exp, lgamma, log, log1p
-from typing import Final
 
 #: The probability of a share on either side of an interval.
-_TAIL: Final = 0.05
+_TAIL = 0.05
 #: How many times likelier than even chances a share below one half has to be, to say that a bullet
 #: harms. By Ville's inequality a bullet at even chances ever comes to that in one of fifty cases at
 #: most, however often one looks.
-HARMS: Final = 50.0
+HARMS = 50.0
 #: The digits of a share, and the steps that find more of them.
-_DIGITS: Final = 6
-_BISECTIONS: Final = 40
+_DIGITS = 6
+_BISECTIONS = 40
 #: Stands for 0 in a divisor (Lentz's method).
-_TINY: Final = 1e-300
+_TINY = 1e-300
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.text.words import count, is_unspaced
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 #: A bullet as prompts show it, with the counters of any playbook.
-_LINE: Final = re.compile(
+_LINE = re.compile(
     r"\s*(?:[-*+] )?\[([\w.-]{1,64})\] helpful=(\d{1,9}) harmful=(\d{1,9})(?: neutral=\d+)? :: (.+)"
 )
-_NAMED: Final = re.compile(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
-_FRONT: Final = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_MEMORY: Final = re.compile(
+_NAMED = re.compile(r"\[([\w.-]{1,64})\] (.+)", re.DOTALL)
+_FRONT = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_MEMORY = re.compile(
     r"^\s*type:\s*[\"']?(user|feedback|project|reference)[\"']?\s*$",
     re.MULTILINE,
 )
-_HEADING: Final = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
-_BOX: Final = re.compile(r"\A\[[ xX]\] ")
-_ONLY_A_LINK: Final = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
+_HEADING = re.compile(r"\s*#{1,6}\s+(.+?)\s*#*\s*")
+_BOX = re.compile(r"\A\[[ xX]\] ")
+_ONLY_A_LINK = re.compile(r"!?\[[^\]]*\]\([^)]*\)[.:]?|@\S+|https?://\S+")
 #: The section that a title of somebody else's means, by its words; the first that fits.
-_GUESSES: Final = (
+_GUESSES = (
     (
         "mis",
         re.compile(
@@ -73,15 +73,15 @@ _GUESSES: Final = (
     ),
 )
 #: The section of each type of Claude Code's memory files.
-_OF_MEMORY: Final = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
+_OF_MEMORY = {"user": "pref", "feedback": "pref", "project": "ctx", "reference": "ctx"}
 #: Titles of numbered lists whose items are no steps of one way to work.
-_NO_STEPS: Final = re.compile(
+_NO_STEPS = re.compile(
     r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
     re.I,
 )
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
 #: What tells to do something: a word that binds, or a verb in front.
-_BINDS: Final = re.compile(
+_BINDS = re.compile(
     (
         r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have "
         r"to|has to|only)\b"
@@ -89,13 +89,13 @@ _BINDS: Final = re.compile(
     re.I,
 )
 #: The same of scripts without spaces.
-_BINDS_UNSPACED: Final = (
+_BINDS_UNSPACED = (
     "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
     "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
     "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច"
     "|សូម"
 )
-_ASKS: Final = re.compile(
+_ASKS = re.compile(
     r"\W*(?:please "
     r")?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do"
     r"|be|look|"
@@ -105,12 +105,12 @@ _ASKS: Final = re.compile(
     r"|wait)\b(?!:)",
     re.I,
 )
-_MAX_LINES: Final = 8
-_LISTS: Final = ("bullet_list_open", "ordered_list_open")
+_MAX_LINES = 8
+_LISTS = ("bullet_list_open", "ordered_list_open")
 
 #: A line's number, and a text that begins there.
 _Text = tuple[int, str]
-_MAX_CHARACTERS: Final = 60
+_MAX_CHARACTERS = 60
 
 
 def is_markdown(raw: bytes) -> bool:
@@ -274,7 +274,7 @@ def _asks(sentence: str) -> bool:
     return is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence) is not None
 
 
-_LEFT_OUT: Final = {
+_LEFT_OUT = {
     "paragraph_open": "paragraphs",
     "fence": "code blocks",
     "code_block": "code blocks",

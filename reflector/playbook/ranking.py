@@ -18,16 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.playbook.bullet import Bullet, best_first
 
 #: Sessions that were told a bullet since it last helped, for each halving of its gain.
-DEMOTED_AFTER: Final = 20
+DEMOTED_AFTER = 20
 #: The share of the room for bullets that were told least.
-EXPLORED: Final = 0.25
+EXPLORED = 0.25
 #: Characters of a token, as far as a ranking has to know.
-_CHARACTERS_PER_TOKEN: Final = 4
+_CHARACTERS_PER_TOKEN = 4
 
 
 class Standing(NamedTuple):

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from .bullet import Bullet
 from .change import KINDS, Change, ChangeKind, added
 from .names import Names
 
 #: The kinds of changes of which playbook.json shows the result, in the order of the edits.
-_SHOWN_KINDS: Final = tuple(kind for kind in KINDS.values() if kind.is_shown)
+_SHOWN_KINDS = tuple(kind for kind in KINDS.values() if kind.is_shown)
 #: Those of which a file without counters shows it.
-_SHARED_KINDS: Final = tuple(kind for kind in _SHOWN_KINDS if kind.both_changed)
+_SHARED_KINDS = tuple(kind for kind in _SHOWN_KINDS if kind.both_changed)
 
 
 def edits_between(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.changes.apply import bullet_event, is_taken, of_file, of_new
 from reflector.changes.erase import returning_texts
@@ -31,7 +31,7 @@ from reflector.playbook.names import Names
 from reflector.playbook_files.git_versions import BranchHistory, branch_history, entry_in_file
 
 #: The actor of what came through git.
-GIT: Final = "git"
+GIT = "git"
 
 
 class Base(NamedTuple):

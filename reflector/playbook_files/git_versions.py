@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.files import read_bounded
 from reflector.git import git_says
@@ -19,10 +19,10 @@ from reflector.playbook.document import entry_text
 
 #: The line of `.claude/.gitattributes` that shares playbook.json. It is committed, so it holds in
 #: every clone.
-ATTRIBUTES: Final = "playbook.json merge=reflector"
-_PATH: Final = ".claude/playbook.json"
-_MAX_ATTRIBUTES_BYTES: Final = 1 << 20
-_LOG: Final = (
+ATTRIBUTES = "playbook.json merge=reflector"
+_PATH = ".claude/playbook.json"
+_MAX_ATTRIBUTES_BYTES = 1 << 20
+_LOG = (
     "log --format=%x00 -p -U1 --full-history -m --no-color --no-show-signature --no-textconv "
     "--no-ext-diff HEAD --"
 )

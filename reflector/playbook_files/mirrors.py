@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.changes.apply import advice_fault
 from reflector.events.registry import ADVICE, RARE_TYPES, fold
@@ -39,14 +39,14 @@ from reflector.playbook_files.playbook_json import checkpoint_of, unfit
 from reflector.project import Project
 
 #: How many changes of the playbook ago a section may have been written that somebody edits.
-_MAX_CHANGES_SINCE: Final = 50
-_NEW_FILE: Final = {
+_MAX_CHANGES_SINCE = 50
+_NEW_FILE = {
     ".cursor/rules/playbook.mdc": (b"---\ndescription: The playbook\nalwaysApply: true\n---\n")
 }
-_BEGIN: Final = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
-_END: Final = b"<!-- reflector:end -->"
-_SAYS: Final = "The next lines are the playbook, kept by reflector. Edit them here or there."
-_INTRO: Final = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
+_BEGIN = re.compile(rb"(?m)^<!-- reflector:begin ([0-9a-f]{12})\+([0-9])[^>\r\n]*-->(\r?\n)")
+_END = b"<!-- reflector:end -->"
+_SAYS = "The next lines are the playbook, kept by reflector. Edit them here or there."
+_INTRO = "## Playbook\n\nWhen you use one of these bullets, cite it by its name in brackets."
 
 
 class Mirror(NamedTuple):

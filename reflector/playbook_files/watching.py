@@ -24,7 +24,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
@@ -39,36 +39,36 @@ from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
 from reflector.text.words import context_tokens, terms, words_of
 
-ACTOR: Final = "check"
+ACTOR = "check"
 #: The share of words in order from which on one text is another one reworded.
-_LEAST_LIKENESS: Final = 0.6
+_LEAST_LIKENESS = 0.6
 #: What the agents load in a project besides `AGENT_FILES`, below its folder.
-_RULES: Final = (
+_RULES = (
     ".claude/CLAUDE.md",
     ".claude/rules/**/*.md",
     ".github/instructions/**/*.instructions.md",
 )
-_MAX_BYTES: Final = 1 << 20
+_MAX_BYTES = 1 << 20
 #: As often Claude Code follows an import of an import.
-_MAX_HOPS: Final = 5
+_MAX_HOPS = 5
 #: As Claude Code 2.1.332 has it: a space in a name is escaped. `_PUNCTUATION` may follow a name in
 #: a sentence.
-_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
-_PUNCTUATION: Final = ".,;:!?)]}'\"`*_。，、；：！？）」"
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:[^\s\\]|\\ )+)", re.M)
+_PUNCTUATION = ".,;:!?)]}'\"`*_。，、；：！？）」"
 #: The front matter of a rule, and what in it limits the rule to some files.
-_FRONT_MATTER: Final = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_SCOPE: Final = re.compile(
+_FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\n---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_SCOPE = re.compile(
     r"^(?:paths|globs|applyTo):[ \t]*(\S.*|(?:\r?\n[ \t]*-[ \t].*)+)",
     re.MULTILINE,
 )
 #: Files that agents load in a sub-folder, folders that hold nobody's advice, and how many are
 #: looked at.
-_NESTED: Final = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
-_NO_ADVICE: Final = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
-_MAX_FOLDERS: Final = 5_000
+_NESTED = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
+_NO_ADVICE = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
+_MAX_FOLDERS = 5_000
 #: In the place of an importer: agents load the file by themselves.
-_LOADED: Final = "?"
-_CODE: Final = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
+_LOADED = "?"
+_CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
 
 
 class Line(NamedTuple):

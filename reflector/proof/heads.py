@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
@@ -31,7 +30,7 @@ from reflector.mistakes import Finding
 from reflector.proof.reading import SET_ASIDE
 from reflector.proof.verify import verify
 
-_END: Final = (
+_END = (
     "position = (SELECT max(position) FROM event AS behind WHERE behind.playbook_id = "
     "event.playbook_id)"
 )
@@ -39,12 +38,12 @@ _LAST = (
     "SELECT position, chain, recorded_at FROM event WHERE playbook_id = ? ORDER BY position "
     "DESC LIMIT 1"
 )
-_HEAD: Final = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
+_HEAD = re.compile(r"(?P<position>\d{1,15}):(?P<chain>pl1:[0-9a-f]{64})", re.ASCII)
 #: How each signature of a signed note (C2SP) begins, in which an earlier version published heads.
-_SIGNATURE: Final = "\N{EM DASH} "
+_SIGNATURE = "\N{EM DASH} "
 #: Where a ref's heads are looked for when no path is named, from the project's folder.
-USUAL_PATHS: Final = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
-_NEITHER: Final = "it is neither POSITION:CHAIN nor a file"
+USUAL_PATHS = (".claude/playbook.head.json", ".claude/playbook.head", "heads.txt")
+_NEITHER = "it is neither POSITION:CHAIN nor a file"
 
 
 class NoAnchor(ValueError):

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 from reflector.ledger.statements import Statements
 
 #: What to do about a finding.
-RESTORE: Final = "restore a backup, or compare with an export from before the change"
-REBUILD: Final = "run `reflector rebuild`"
-MEND_HEAD: Final = "find out who moved it, then run `reflector rebuild --mend`"
-SET_ASIDE: Final = (
+RESTORE = "restore a backup, or compare with an export from before the change"
+REBUILD = "run `reflector rebuild`"
+MEND_HEAD = "find out who moved it, then run `reflector rebuild --mend`"
+SET_ASIDE = (
     "find out who appended it, then put it aside with `reflector rebuild --mend --why REASON`"
 )
 _BATCH = 1000
@@ -25,13 +25,18 @@ _numbers = count()
 #: Words of errors that say that a database holds what no ledger does. The drivers' errors have no
 #: class in common, and "no such column" of a changed table is an error of the statement. PostgreSQL
 #: has a class of codes for values, too.
-_UNREADABLE: Final = (
-    *("malformed", "not a database", "corrupt", "could not decode"),
-    *("no such", "does not exist", "unsupported"),
+_UNREADABLE = (
+    "malformed",
+    "not a database",
+    "corrupt",
+    "could not decode",
+    "no such",
+    "does not exist",
+    "unsupported",
 )
-_VALUES: Final = "22"
+_VALUES = "22"
 #: What Python raises for values that no event or row has.
-MALFORMED: Final = (
+MALFORMED = (
     TypeError,
     ValueError,
     LookupError,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.ledger import migration
 from reflector.ledger.migration import VIEWS, view_sql
@@ -78,7 +78,8 @@ def _differing_triggers(
     wrong = {}
     settings = [f"search_path={schema}, pg_temp"] if schema else None
     for name, text in ours.items():
-        statement, body = text[text.index("CREATE TRIGGER") :], _BODY.search(text)
+        statement = text[text.index("CREATE TRIGGER") :]
+        body = _BODY.search(text)
         one = standing.get(name)
         if one is None:
             wrong[name] = "is missing or disabled", ""
@@ -94,9 +95,9 @@ def _differing_triggers(
 
 
 #: The body of a trigger's function; it may be one that another trigger defines.
-_BODY: Final = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
+_BODY = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 #: (name, statement, body, settings, table) of each enabled trigger in a schema.
-_TRIGGERS: Final = (
+_TRIGGERS = (
     "SELECT t.tgname, pg_get_triggerdef(t.oid, true) AS statement, p.prosrc, p.proconfig, c.relname"
     " FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid"
     " WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND c.relnamespace = "
@@ -149,9 +150,9 @@ def _words(statement: str) -> list[str]:
     return re.findall(r"'[^']*'|[^\s(),]+|[(),]", statement)
 
 
-_TABLES: Final = frozenset((*LEDGER_TABLES, "alembic_version"))
+_TABLES = frozenset((*LEDGER_TABLES, "alembic_version"))
 #: What is compared of the tables in a schema of PostgreSQL: (table, kind, name, description).
-_PARTS: Final = (
+_PARTS = (
     "WITH ours AS (SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'p') AND relname = "
     "ANY(?)"
     " AND relnamespace = {schema}::regnamespace)"

@@ -29,21 +29,21 @@ from reflector.mistakes import Finding
 from reflector.playbook.bullet import DEFAULT
 from reflector.proof.reading import REBUILD, stream
 
-_PAGE: Final = 4000
+_PAGE = 4000
 #: The most differences of a table that are named: a table that was emptied is one trouble, not a
 #: million.
-_MOST: Final = 20
+_MOST = 20
 #: What the projector asks of events.
-_HEADER: Final = ("position", "event_id", "type", "session_id", "reflection_id", "target_id")
-_EVENTS: Final = (
+_HEADER = ("position", "event_id", "type", "session_id", "reflection_id", "target_id")
+_EVENTS = (
     f"CREATE TABLE event (playbook_id INTEGER, {', '.join(_HEADER)}, PRIMARY KEY (playbook_id, "
     "position))"
     " WITHOUT ROWID",
     "CREATE INDEX event_by_id ON event (playbook_id, event_id)",
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
-_COUNT_AGAIN: Final = of_types((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
-_COUNTS_AGAIN: Final = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
+_COUNT_AGAIN = of_types((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
+_COUNTS_AGAIN = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),
@@ -108,7 +108,8 @@ class Rebuilt:
         return None
 
     def _project(self) -> None:
-        page, self._page = self._page, []
+        page = self._page
+        self._page = []
         rare = (
             page
             if self._counts_again
@@ -118,7 +119,8 @@ class Rebuilt:
         self._projector.project(page)
 
     def _assertion(self, position: int, data: Any) -> Finding | None:
-        name, wanted = data["name"], (data["helpful"], data["harmful"])
+        name = data["name"]
+        wanted = (data["helpful"], data["harmful"])
         row = self.sql.run(
             "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?", name
         ).fetchone()
@@ -189,11 +191,14 @@ def _differences(
     """Yield (position, what) of each row that is in one of two sorted streams only, or differs
     in a column.
     """
-    left, right = iter(there), iter(made)
-    got, wanted = next(left, None), next(right, None)
+    left = iter(there)
+    right = iter(made)
+    got = next(left, None)
+    wanted = next(right, None)
     while got is not None or wanted is not None:
         if got == wanted:
-            got, wanted = next(left, None), next(right, None)
+            got = next(left, None)
+            wanted = next(right, None)
             continue
         too_many = wanted is None or (got is not None and got[:key] < wanted[:key])
         row = got if too_many else wanted
@@ -213,7 +218,8 @@ def _differences(
                 if one != other
             ]
             yield position, f"{name}: {', '.join(apart)}"
-            got, wanted = next(left, None), next(right, None)
+            got = next(left, None)
+            wanted = next(right, None)
 
 
 def _shown(value: Any) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
@@ -64,7 +64,7 @@ def verify(ledger: Ledger, *anchors: Anchor) -> Iterator[Finding]:
 
 
 #: The heads of the other playbooks, and the first and the last event of each.
-_ENDS: Final = (
+_ENDS = (
     "SELECT p.position, p.chain, p.name, p.origin, p.recorded_at,"  # noqa: S608
     " last.position, last.chain, last.recorded_at,"
     f" {', '.join(f'first.{column}' for column in Stored._fields)}"
@@ -195,9 +195,9 @@ def _damage(engine: Engine) -> list[Finding]:
 _RESTORE_FILE = "restore a backup of the ledger"
 
 
-_COLUMNS: Final = ", ".join(Stored._fields)
-_HEAD: Final = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
-_TARGETS: Final = (
+_COLUMNS = ", ".join(Stored._fields)
+_HEAD = "SELECT position, chain, name, origin, recorded_at FROM playbook WHERE id = ?"
+_TARGETS = (
     "SELECT target_id FROM event WHERE playbook_id = ? AND type = ?"  # noqa: S608
     # The literal lets the planner take the index of the rare types; without it every event is read
     # once more.

@@ -186,7 +186,7 @@ class Signs:
         return cls(signals.score(), tool_failures=tool_failures, signals=signals)
 
 
-_FACTS: Final = (
+_FACTS = (
     "confidence",
     "risk_level",
     "goal_drift",

@@ -18,7 +18,7 @@ from typing import Final
 from reflector.quality.signals import rounded
 
 #: `quality score: 0.9`, `**Quality**: 8/10`, `"quality_score": 0.9` in broken JSON.
-_STATED: Final = re.compile(
+_STATED = re.compile(
     r"""(?:\bquality(?:[ _-]?(?:score|rating))?|\boverall[ ](?:score|rating)
       |^[ \t*_#>"'-]{0,16}+(?:score|rating))\b
     [\s"'*_`]{0,8}+ (?:is|of|[=:])? [\s"'*_`(]{0,8}+
@@ -27,28 +27,28 @@ _STATED: Final = re.compile(
     (?![\w/%]|\.\d)""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-_COUNTED: Final = re.compile(r"[ \t]{1,8}+[a-z]", re.IGNORECASE)
+_COUNTED = re.compile(r"[ \t]{1,8}+[a-z]", re.IGNORECASE)
 #: A key of an object: `"issues":` says nothing of issues.
-_KEY: Final = re.compile(r'"\w++"\s*+:')
+_KEY = re.compile(r'"\w++"\s*+:')
 #: A line that goes on with a small letter was wrapped; any other begins a sentence.
-_WRAP: Final = re.compile(r"\n[ \t]{0,40}+(?=[a-z])")
-_SENTENCE: Final = re.compile(r"([^.;:=!?\n–—]++)([.;:=!?\n–—]?)")
-_WORD: Final = re.compile(r"[\w'-]++|[,/]")
-_BY_WORDS: Final = {(True, False): 0.3, (False, True): 0.8, (True, True): 0.4}
+_WRAP = re.compile(r"\n[ \t]{0,40}+(?=[a-z])")
+_SENTENCE = re.compile(r"([^.;:=!?\n–—]++)([.;:=!?\n–—]?)")
+_WORD = re.compile(r"[\w'-]++|[,/]")
+_BY_WORDS = {(True, False): 0.3, (False, True): 0.8, (True, True): 0.4}
 
-_BLAME: Final = frozenset(
+_BLAME = frozenset(
     "incorrect wrong missing incomplete fail fails failed inaccurate error errors issue issues "
     "problem "
     "problems except".split()
 )
-_PRAISE: Final = frozenset("correct complete accurate good passes".split())
+_PRAISE = frozenset("correct complete accurate good passes".split())
 #: Words that are blame where they are denied, and praise nowhere: much is passed to a function.
-_BLAME_IF_DENIED: Final = frozenset("pass passed right valid sufficient acceptable ok okay".split())
+_BLAME_IF_DENIED = frozenset("pass passed right valid sufficient acceptable ok okay".split())
 
-_OPINIONS: Final = _PRAISE | _BLAME | _BLAME_IF_DENIED
-_MOST_DENIALS: Final = 8
+_OPINIONS = _PRAISE | _BLAME | _BLAME_IF_DENIED
+_MOST_DENIALS = 8
 #: Phrases and how they are read.
-_READ_AS: Final = (
+_READ_AS = (
     (
         re.compile(
             r"\bnot (?:only|just|merely|simply)\b|\b(?:no|without) (?:any "
@@ -61,7 +61,7 @@ _READ_AS: Final = (
     (re.compile(r"\bnot, [^,.;:!?\n]{1,60}, "), "not "),
 )
 #: Words that deny, and how many words may stand between them and what they deny.
-_DENIALS: Final = {
+_DENIALS = {
     **dict.fromkeys(
         ("not never cannot neither nor hardly barely scarcely doubt doubtful unlikely").split(), 6
     ),
@@ -69,7 +69,7 @@ _DENIALS: Final = {
     **dict.fromkeys("partially partly half almost nearly".split(), 1),
 }
 #: Between "not" and the blame that it denies: who does "not handle errors" may have some.
-_BETWEEN_NOT_AND_BLAME: Final = frozenset(
+_BETWEEN_NOT_AND_BLAME = frozenset(
     "a actually an any anything apparent appear appears are at all be been being cause clear "
     "completely "
     "contain contains detect detected else entirely find found had has have i identify identified "
@@ -79,18 +79,18 @@ _BETWEEN_NOT_AND_BLAME: Final = frozenset(
     "this to "
     "was we were".split()
 )
-_JOINS: Final = frozenset(", / and or any other".split())
+_JOINS = frozenset(", / and or any other".split())
 #: Words before which a clause ends, and those before which "and" ends one.
-_TURNS: Final = frozenset("but however although though while whereas because so then".split())
-_PREDICATES: Final = frozenset("it is are was were they the this that all both everything".split())
+_TURNS = frozenset("but however although though while whereas because so then".split())
+_PREDICATES = frozenset("it is are was were they the this that all both everything".split())
 #: Praise after one of these is a wish; after the others, if "be" or "have" follows.
-_WISHES: Final = frozenset("should must might if whether unless until need needs ought".split())
-_WISHES_WITH_BE: Final = frozenset("would could may".split())
+_WISHES = frozenset("should must might if whether unless until need needs ought".split())
+_WISHES_WITH_BE = frozenset("would could may".split())
 #: `Errors: none`, `Correct? No.`
-_NO: Final = frozenset("no none nothing false 0 zero nil never".split())
-_YES: Final = frozenset("yes true".split())
+_NO = frozenset("no none nothing false 0 zero nil never".split())
+_YES = frozenset("yes true".split())
 _BEHIND_AN_ANSWER: Final[tuple[list[str], ...]] = ([], [","], ["found"], ["reported"])
-_LONGEST_LABEL: Final = 4
+_LONGEST_LABEL = 4
 
 
 def score_in_words(text: str) -> float | None:

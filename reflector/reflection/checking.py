@@ -67,19 +67,19 @@ from reflector.transcripts.reading import UnknownTranscript
 MODE: Final = "checked"
 #: The most tokens of a question: twice as much hardly ever shows more of what decides
 #: (docs/judging.md).
-ROOM: Final = 32_000
+ROOM = 32_000
 #: The most of them that the advice may take.
-_MAX_ADVICE_TOKENS: Final = 8_000
+_MAX_ADVICE_TOKENS = 8_000
 #: The first parser for which only an answer is read.
-_STRICT_PARSER: Final = 5
+_STRICT_PARSER = 5
 #: Why the answer about a bullet is worth nothing.
-NOTHING: Final = frozenset(
+NOTHING = frozenset(
     {"no_quote", "misquoted", "own_words", "not_asked", "unknown_bullet", "malformed"}
 )
 #: Whose words show whether a line was followed.
-_SHOW: Final = frozenset({"person", "run", "agent"})
-_MAX_PROPOSALS: Final = 10
-_MAX_PROPOSAL_CHARACTERS: Final = 500
+_SHOW = frozenset({"person", "run", "agent"})
+_MAX_PROPOSALS = 10
+_MAX_PROPOSAL_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)

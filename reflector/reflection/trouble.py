@@ -82,7 +82,8 @@ def trouble_of(story: Iterable[Event], judge: str | None = None) -> Trouble | No
     asked_judge = judge_in(failures[-1]) if judge is None else judge
     last: Event | None = None
     outages = 0
-    attempts, unusable = Counter[str](), Counter[str]()
+    attempts = Counter[str]()
+    unusable = Counter[str]()
     for failure in failures:
         stage = failure.facts.get("stage")
         if judge_in(failure) != asked_judge and stage not in (GIVEN_UP, REDACTED):

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 from reflector import files
 from reflector.handover import file_name
 from reflector.transcripts.citations import spread
 
-_MAX_BYTES: Final = 1 << 22
+_MAX_BYTES = 1 << 22
 #: Characters by which an answer is recognised.
-_MIN_COMMON_CHARACTERS: Final = 200
+_MIN_COMMON_CHARACTERS = 200
 
 
 def keep_answer(

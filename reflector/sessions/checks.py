@@ -275,7 +275,8 @@ def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) ->
     """Ask about windows; return whether more can be asked."""
     judge = checker.backend
     for question in windows:
-        window, is_new = question.window, question.answer is None
+        window = question.window
+        is_new = question.answer is None
         agent = str(window.facts.get("agent") or "")
         asked = judge.who(agent) if isinstance(judge, Asks) else ""
         if asked in away and is_new:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from reflector.embed.lessons.recording import observe_outcome
 from reflector.events import event as ev
@@ -28,11 +27,11 @@ from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from reflector.transcripts.reading import UnknownTranscript
 
-CITED_LESSON: Final = re.compile(r"\[(lesson [0-9a-f]{8})\]")
+CITED_LESSON = re.compile(r"\[(lesson [0-9a-f]{8})\]")
 #: `Step.command` is cut here: two longer commands may be two.
-_MAX_COMMAND_CHARACTERS: Final = 160
-_PARTS: Final = re.compile(r"&&|\|\||;")
-_MAX_REASON_CHARACTERS: Final = 400
+_MAX_COMMAND_CHARACTERS = 160
+_PARTS = re.compile(r"&&|\|\||;")
+_MAX_REASON_CHARACTERS = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.changes.propose import read_proposals, sweep_proposals
 from reflector.config import ConfigError
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 #: The pauses of a drain in the background that finds the ledger's server away, in seconds: five
 #: minutes. A cluster has another primary within one; a server that stays away is asked by the next
 #: drain.
-OUTAGE_PAUSES: Final = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
-_TROUBLE: Final = (LedgerError, ConfigError, OSError)
+OUTAGE_PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
+_TROUBLE = (LedgerError, ConfigError, OSError)
 
 
 @dataclass(slots=True)
@@ -156,7 +156,8 @@ def _take_deliveries(pipeline: Pipeline, retry: Retry, *, completes: bool = Fals
     """
     from reflector.reflection.recorder import Reflected
 
-    root, drained = pipeline.project.root, pipeline.drained
+    root = pipeline.project.root
+    drained = pipeline.drained
     spool.tidy(root, everything=retry == "all")
     if completes:
         for delivery in spool.pending_for(root, "unanswered", drained.failed):
@@ -211,7 +212,8 @@ def _take_delivery(pipeline: Pipeline, delivery: Delivery) -> None:
     from reflector.sessions import opencode_store
     from reflector.sessions.intake import source_of
 
-    drained, source = pipeline.drained, source_of(delivery)
+    drained = pipeline.drained
+    source = source_of(delivery)
     is_new = False
     finish: Callable[[Delivery], None] = spool.settle_delivery
     if source is not None:
@@ -581,7 +583,8 @@ class Users:
         """
         if source.trigger == "ingest" or source.agent is not None:
             return True
-        root, path = self._project.project.root.resolve(), source.path.resolve()
+        root = self._project.project.root.resolve()
+        path = source.path.resolve()
         own = Path(home_folder() or "/nowhere", ".claude", "projects").resolve()
         return not path.is_relative_to(root) or path.is_relative_to(own)
 
@@ -640,7 +643,8 @@ def runner_of(project: Project, ledger: Ledger, judge: Backend | None = None) ->
     from reflector.reflection.gate import Gate
     from reflector.reflection.runner import Runner
 
-    config, root = project.config, project.root
+    config = project.config
+    root = project.root
     judge = judge or backend_of(config, root)
     return Runner(ledger, judge, gate=Gate(config, root), max_attempts=config.max_attempts)
 

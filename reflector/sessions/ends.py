@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector.events.event import SESSION_RECORDED
 from reflector.handover import words
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from reflector.sessions.spool import Delivery
 
 #: By which a window is recorded that no hook brought.
-FOUND: Final = "found"
+FOUND = "found"
 #: Where a stop carries the last answer: of Claude Code and Codex CLI, and of Gemini CLI.
-_ANSWERS: Final = ("last_assistant_message", "prompt_response")
-_ENDS: Final = frozenset(("SessionEnd", "SubagentStop", FOUND))
+_ANSWERS = ("last_assistant_message", "prompt_response")
+_ENDS = frozenset(("SessionEnd", "SubagentStop", FOUND))
 #: For this time after its end a transcript may grow, and at most so many sessions are looked at.
-_GROWS: Final = timedelta(days=2)
-_MOST_SESSIONS: Final = 20
+_GROWS = timedelta(days=2)
+_MOST_SESSIONS = 20
 #: A session that began so long ago and left no transcript is forgotten.
-_FORGOTTEN_NS: Final = 24 * 3600 * 1_000_000_000
+_FORGOTTEN_NS = 24 * 3600 * 1_000_000_000
 
 
 def answer_of(delivery: Delivery) -> str:
@@ -63,7 +63,8 @@ def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source |
     Raises:
         OSError: the transcript cannot be written
     """
-    session_id, agent_id = delivery.session_id, delivery.agent_id
+    session_id = delivery.session_id
+    agent_id = delivery.agent_id
     if not session_id:
         return None
     answer = answer_of(delivery)
@@ -71,7 +72,8 @@ def answer_source(project: Path, ledger: Ledger, delivery: Delivery) -> Source |
     windows = ledger.events(session_id=session_id, types=(SESSION_RECORDED,))
     agents = (str(window.facts["agent"]) for window in windows if window.facts.get("agent"))
     agent = next(agents, "claude-code")
-    event, reason = delivery.event, delivery.reason
+    event = delivery.event
+    reason = delivery.reason
     return Source(path, event, None, session_id, agent_id, reason, agent=agent)
 
 
@@ -106,10 +108,12 @@ def _killed(project: Project, began: dict[str, int]) -> Iterator[Source]:
 
     began  the time in nanoseconds since the epoch at which each session began, by its id
     """
-    now, idle_ns = time.time_ns(), project.config.idle_minutes * 60_000_000_000
+    now = time.time_ns()
+    idle_ns = project.config.idle_minutes * 60_000_000_000
     newest = sorted(began, key=lambda session_id: -began[session_id])[:_MOST_SESSIONS]
     for session_id in newest:
-        began_ns, path = began[session_id], None
+        began_ns = began[session_id]
+        path = None
         with suppress(OSError, ValueError):
             path = opencode_store.finished_export(session_id) or find_transcript(session_id)
         if path is None:
@@ -129,7 +133,8 @@ def _grown(ledger: Ledger, busy: Collection[str | None]) -> Iterator[Source]:
     since = (datetime.now(UTC) - _GROWS).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     checked: set[tuple[str | None, str | None]] = set()
     for window in ledger.newest(SESSION_RECORDED):
-        session_id, agent_id = window.session_id, window.facts.get("agent_id")
+        session_id = window.session_id
+        agent_id = window.facts.get("agent_id")
         if window.recorded_at <= since or len(checked) == _MOST_SESSIONS:
             return
         if (session_id, agent_id) in checked:  # an earlier window of the same session

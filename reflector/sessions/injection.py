@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector import handover
 from reflector.files import error_words, open_ours, read_ours, write_durably
@@ -57,14 +57,14 @@ _QUOTED = re.compile(r"""(['"]).*\1""")
 #: The beginning of a lesson's id, as it is shown.
 _LESSON_ID = re.compile("[0-9a-f]{8}")
 #: The section of the lessons.
-LESSONS: Final = "LESSONS"
-_MOST_LESSONS: Final = 20
+LESSONS = "LESSONS"
+_MOST_LESSONS = 20
 #: In the user's own folder of the project: the facts of the ranking, and the lessons to show.
-RANKS: Final = "ranks.json"
+RANKS = "ranks.json"
 #: Texts that were shown, after which other bullets have their turn.
-TURN: Final = 10
-_MAX_RANKS_BYTES: Final = 8 << 20
-_OWN_FILE: Final = ".claude/playbook.json"
+TURN = 10
+_MAX_RANKS_BYTES = 8 << 20
+_OWN_FILE = ".claude/playbook.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,8 @@ def write_injection(
     # Before the user's is read: if it changes meanwhile, the text is rendered again at the next
     # start.
     stamp = handover.injection_stamp(os.fspath(project), own.state)
-    bullets, troubles = list(own.bullets), list(own.troubles)
+    bullets = list(own.bullets)
+    troubles = list(own.troubles)
     files = [_OWN_FILE]
     if folder != users and (beside := _users_playbook(users)) is not None:
         bullets += _only_users(beside.bullets, own.bullets)

@@ -342,7 +342,8 @@ def _without_answers(
     added = answers.kept_answers(source.project, session_id, agent_id)
     if not added:
         return keys
-    new_keys, late = frozenset(keys), set[int]()
+    new_keys = frozenset(keys)
+    late = set[int]()
     for message in _messages(source, scan):
         is_speech = message.origin == "model" and message.text.strip()
         if message.key not in new_keys or not is_speech:
@@ -378,7 +379,8 @@ def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
         return _Copies()
     known = ledger.seen([twin for _, twin in fresh])
     copied = list(takewhile(lambda pair: pair[1] in known, fresh))
-    first_twin, last_key = copied[0][1], copied[-1][0]
+    first_twin = copied[0][1]
+    last_key = copied[-1][0]
     end = scan.keys.index(last_key) + 1
     windows = ledger.events(types=(ev.SESSION_RECORDED,))
     holder = next((window for window in windows if first_twin in twins_of(window)), None)
@@ -387,7 +389,8 @@ def _copies(ledger: Ledger, scan: Scan, seen: Collection[int]) -> _Copies:
 
 def _copied_event(reading: _Reading) -> list[NewEvent]:
     """Return the event that a session begins with copies, unless it is recorded."""
-    window, session_id = reading.copies.window, reading.session_id
+    window = reading.copies.window
+    session_id = reading.session_id
     original_id = (window.session_id if window else None) or ""
     if window is None or original_id == session_id:  # a client may write its own session anew
         return []
@@ -417,7 +420,8 @@ class _Course:
     """
 
     def __init__(self, reading: _Reading) -> None:
-        scan, new_keys = reading.scan, reading.new_keys
+        scan = reading.scan
+        new_keys = reading.new_keys
         session_keys = new_keys.union(*map(keys_of, reading.line))
         shift = reading.passed
         if not scan.start and scan.keys[0] not in new_keys:
@@ -527,7 +531,8 @@ def _tellings(source: Source, reading: _Reading) -> list[Telling]:
     """Return the texts that the session was shown by the new records, each once. A transcript that
     echoes the hook's output is believed for the whole session, else the hook's own note.
     """
-    scan, new_keys = reading.scan, reading.new_keys
+    scan = reading.scan
+    new_keys = reading.new_keys
     if scan.told:
         echoes = {telling.digest: telling for key, telling in scan.told if key in new_keys}
         return list(echoes.values())[:_MOST_TELLINGS]
@@ -568,7 +573,8 @@ def _recorded_event(
     source: Source, reading: _Reading, course: _Course, mentions: _Mentions, mode: WindowMode
 ) -> NewEvent:
     """Return the event of a window: whose it is, its records, and the bullets that they cite."""
-    scan, line = reading.scan, reading.line
+    scan = reading.scan
+    line = reading.line
     trigger = clean(source.trigger, 40)
     reason = clean(source.reason, 80) if source.reason else None
     client = quote(scan.version, 40) or None
@@ -652,7 +658,8 @@ def _original_of(ledger: Ledger, reading: _Reading) -> str | None:
     """Return the session that holds the first record of a file; None if none does."""
     if reading.scan.start:
         return None
-    window, first_key = reading.copies.window, reading.scan.keys[0]
+    window = reading.copies.window
+    first_key = reading.scan.keys[0]
     if window is None and first_key in reading.seen:
         recorded = ledger.events(types=(ev.SESSION_RECORDED,))
         window = next((event for event in recorded if first_key in keys_of(event)), None)

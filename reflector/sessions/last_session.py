@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reflector import handover
 from reflector.files import write_durably
@@ -22,13 +22,13 @@ from reflector.text.bounds import clean
 if TYPE_CHECKING:
     from reflector.reflection.recorder import Reflected
 
-_MAX_WORDS_CHARACTERS: Final = 100
+_MAX_WORDS_CHARACTERS = 100
 #: From this number on, undecided bullets are counted and not named.
-_FEWEST_COUNTED: Final = 3
-_UNDECIDED: Final = " cited, undecided: reflector judge"
-_VERDICT: Final = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
+_FEWEST_COUNTED = 3
+_UNDECIDED = " cited, undecided: reflector judge"
+_VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: The words if no verdict counts, the most important outcome first.
-_OUTCOMES: Final = {
+_OUTCOMES = {
     "completed": "nothing decided",
     "waiting": "not judged yet",
     "failed": "judging it failed, see `reflector status`",

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from reflector import files
 from reflector.ledger.sqlite_file import sqlite_module
@@ -28,14 +28,12 @@ class StoreRefused(ValueError):
     """OpenCode's database cannot be read, or holds more than is read."""
 
 
-_ID: Final = re.compile(r"ses_[A-Za-z0-9]{1,60}")
-_BUSY_SECONDS: Final = 5.0
-_PARTS: Final = "SELECT * FROM part WHERE session_id = ? ORDER BY id"
-_MESSAGES: Final = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
-_SESSION: Final = "SELECT * FROM session WHERE id = ?"
-_LAST: Final = (
-    "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
-)
+_ID = re.compile(r"ses_[A-Za-z0-9]{1,60}")
+_BUSY_SECONDS = 5.0
+_PARTS = "SELECT * FROM part WHERE session_id = ? ORDER BY id"
+_MESSAGES = "SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
+_SESSION = "SELECT * FROM session WHERE id = ?"
+_LAST = "SELECT data FROM message WHERE session_id = ? ORDER BY time_created DESC, id DESC LIMIT 1"
 
 
 def exports_folder() -> Path:

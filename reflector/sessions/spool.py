@@ -523,7 +523,8 @@ def current_state(project: Project, ledger: Ledger) -> bytes | None:
     """
     if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
         return None
-    head, root = ledger.head(), project.root
+    head = ledger.head()
+    root = project.root
     # A URL may hold a password.
     settings = repr(replace(project.config, ledger_url="", base_url=""))
     names = (".claude/playbook.json", ".claude/.gitattributes", *AGENT_FILES)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class _Script(NamedTuple):
@@ -26,7 +26,7 @@ class _Script(NamedTuple):
     word: int
 
 
-_SCRIPTS: Final = (
+_SCRIPTS = (
     # Thai and Lao write vowels beside the consonants, so a cluster is less than a syllable.
     _Script(
         (
@@ -70,23 +70,23 @@ _SCRIPTS: Final = (
         word=2,
     ),
 )
-_LETTERS: Final = "".join(script.letters for script in _SCRIPTS)
-_MARKS: Final = "".join(script.marks for script in _SCRIPTS)
+_LETTERS = "".join(script.letters for script in _SCRIPTS)
+_MARKS = "".join(script.marks for script in _SCRIPTS)
 #: What belongs to the letter before it: marks, and the consonants that Khmer and Burmese write
 #: below it.
-_ATTACHED: Final = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
-_CLUSTER: Final = f"[{_LETTERS}]{_ATTACHED}"
+_ATTACHED = f"(?:[\u17d2\u1039][{_LETTERS}]|[{_MARKS}\u200c\u200d])*"
+_CLUSTER = f"[{_LETTERS}]{_ATTACHED}"
 #: A letter or digit of a script with spaces, and the underscore.
-SPACED: Final = rf"[^\W{_LETTERS}]"
+SPACED = rf"[^\W{_LETTERS}]"
 
 #: Compiled where a text first needs them: most are ASCII.
-_LETTER: Final = f"[{_LETTERS}]"
-_PIECE: Final = rf"{_CLUSTER}|{SPACED}+"
+_LETTER = f"[{_LETTERS}]"
+_PIECE = rf"{_CLUSTER}|{SPACED}+"
 #: The group of a match is the script.
-_RUNS: Final = [f"((?:[{script.letters}]{_ATTACHED})+)" for script in _SCRIPTS]
-_RUN: Final = "|".join([*_RUNS, f"{SPACED}+"])
+_RUNS = [f"((?:[{script.letters}]{_ATTACHED})+)" for script in _SCRIPTS]
+_RUN = "|".join([*_RUNS, f"{SPACED}+"])
 #: A space without width, which some write between the words of these scripts.
-_NO_WIDTH: Final = "\u200b"
+_NO_WIDTH = "\u200b"
 
 
 def is_unspaced(text: str) -> bool:

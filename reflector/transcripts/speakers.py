@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reflector.transcripts.message import Origin
 
@@ -42,7 +42,7 @@ class Speech(NamedTuple):
     words: str
 
 
-CLIENTS: Final = (
+CLIENTS = (
     Client(
         "Claude Code",
         "2.1.332",
@@ -134,8 +134,8 @@ CLIENTS: Final = (
 )
 
 #: The longest attributes of a tag, and the longest name: a longer text after `<` is not a tag.
-_ATTRIBUTES: Final = r"(?:\s(?:[^<>\"']|\"[^\"<]{0,1000}\"|'[^'<]{0,1000}'){0,1000})?"
-_NAME: Final = r"[A-Za-z][\w:.-]{0,80}"
+_ATTRIBUTES = r"(?:\s(?:[^<>\"']|\"[^\"<]{0,1000}\"|'[^'<]{0,1000}'){0,1000})?"
+_NAME = r"[A-Za-z][\w:.-]{0,80}"
 
 
 def _tags(lists: Iterable[str]) -> re.Pattern[str]:
@@ -143,10 +143,10 @@ def _tags(lists: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"<({'|'.join(map(re.escape, names))}){_ATTRIBUTES}\s?(/?)>", re.IGNORECASE)
 
 
-_BESIDE: Final = _tags(client.beside for client in CLIENTS)
-_ANY: Final = _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS))
-_TAGS_INSTEAD: Final = " ".join(client.instead for client in CLIENTS).split()
-_INSTEAD: Final = re.compile(
+_BESIDE = _tags(client.beside for client in CLIENTS)
+_ANY = _tags(chain.from_iterable((client.beside, client.instead) for client in CLIENTS))
+_TAGS_INSTEAD = " ".join(client.instead for client in CLIENTS).split()
+_INSTEAD = re.compile(
     "|".join(
         (
             rf"<(?:{'|'.join(map(re.escape, _TAGS_INSTEAD))})(?![\w-])",
@@ -155,9 +155,9 @@ _INSTEAD: Final = re.compile(
     ),
     re.IGNORECASE,
 )
-_PASTED: Final = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
-_MARK: Final = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
-_OPENED: Final = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
+_PASTED = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
+_MARK = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
+_OPENED = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
 
 
 def spoken(text: str) -> Speech:

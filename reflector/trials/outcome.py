@@ -24,7 +24,7 @@ Word = Literal["none", "approves", "objects", "interrupts", "other", "unread"]
 #: How the facts of two windows are joined, if not by adding or by taking the later one.
 _JOIN: Final[Mapping[str, Callable[[str, str], str]]] = {"began": min, "ended": max}
 #: The definition in docs/value.md; the number changes whenever an outcome does.
-RULES: Final = "outcome/1"
+RULES = "outcome/1"
 #: The outcomes that a trial may ask of a session, and the test for each.
 OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "correction-free": lambda facts: not facts.get("corrections"),
@@ -32,14 +32,14 @@ OUTCOMES: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "kept": lambda facts: not facts.get("reverts"),
 }
 #: Signs of an objection without which a message only says what not to do next.
-_CORRECTS: Final = frozenset(
+_CORRECTS = frozenset(
     {"starts-with-no", "told", "omits", "blames", "fault", "excess", "undoes", "refused"}
 )
-_NAME: Final = re.compile(
+_NAME = re.compile(
     rf"\[?\b(?:(?:{'|'.join(SECTIONS)})-\d+|lesson [0-9a-f]{{8}})\b(?: "
     r"wrong\b[^\]\n]*)?\]?"
 )
-_ASKS: Final = re.compile(r"\?\W*\Z")
+_ASKS = re.compile(r"\?\W*\Z")
 
 
 @dataclass(slots=True)
@@ -150,7 +150,8 @@ def outcome_event(window: NewEvent | Event, root: str | None, outcome: Outcome) 
 
     root  the session in which its conversation began, None if that is not known
     """
-    first, last = time_of(outcome.began), time_of(outcome.ended)
+    first = time_of(outcome.began)
+    last = time_of(outcome.ended)
     seconds = max(0, int((last - first).total_seconds())) if first and last else 0
     data = {"root": root, **asdict(outcome), "seconds": seconds, "rules": RULES}
     about = (window.actor, window.occurred_at, window.session_id)

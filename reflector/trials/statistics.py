@@ -20,19 +20,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lgamma, log
-from typing import Final, Literal
+from typing import Literal
 
 Verdict = Literal["early", "helps", "harms", "no-difference", "undecided"]
 
 #: How often an interval may fail to hold the true difference at some look.
-ALPHA: Final = 0.05
+ALPHA = 0.05
 #: Sessions before which a trial has no verdict.
-LEAST: Final = 40
+LEAST = 40
 #: A difference within this, either way, does not matter.
-MARGIN: Final = 0.15
-_BOUND: Final = log(1 / ALPHA)
+MARGIN = 0.15
+_BOUND = log(1 / ALPHA)
 #: The prior's a, for arms of one size: differences of 10 to 30 points are looked for.
-_PRIOR: Final = 15.0
+_PRIOR = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,22 +24,21 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import comb
 from pathlib import Path
-from typing import Final
 
 from reflector.files import Brought, read_bounded, read_brought, read_folder, write_durably
 from reflector.judges import consent
 from reflector.mistakes import Mistake
 
 #: Where Claude Code and other agents look for instructions.
-_READ: Final = ("CLAUDE.md", "AGENTS.md")
-_OURS: Final = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
-_LONGEST: Final = 3600
+_READ = ("CLAUDE.md", "AGENTS.md")
+_OURS = ("CLAUDE_PROJECT_DIR", "REFLECTOR_PROJECT")
+_LONGEST = 3600
 #: A prompt and a check are arguments of a process, which the system bounds. Files are kept in
 #: memory.
-_MOST_TEXT: Final = 100_000
-_MOST_FILES: Final = 20_000
-_MOST_BYTES: Final = 256 << 20
-_COST: Final = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
+_MOST_TEXT = 100_000
+_MOST_FILES = 20_000
+_MOST_BYTES = 256 << 20
+_COST = re.compile(r'"total_cost_usd": *(\d+(?:\.\d+)?(?:[eE]-?\d+)?)', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,33 +59,33 @@ if TYPE_CHECKING:
     from reflector.project import Project
 
 #: After this long an outcome is settled.
-SETTLES: Final = timedelta(days=1)
+SETTLES = timedelta(days=1)
 #: A trial that nobody stops is over after a year.
-_LONGEST: Final = timedelta(days=365)
+_LONGEST = timedelta(days=365)
 #: How often the head is noted while a trial runs.
-_NOTED: Final = timedelta(days=7)
-_HEAD: Final = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
-_MOST_HEADS: Final = 1 << 20
+_NOTED = timedelta(days=7)
+_HEAD = re.compile(r"^(\d{1,15}):(pl1:[0-9a-f]{64})  # (\S+)$", re.MULTILINE | re.ASCII)
+_MOST_HEADS = 1 << 20
 #: What decides when a trial ends, as its opening says it. Earlier trials compare the sessions of
 #: all ledgers.
-_STOP_OF_ALL: Final = {
+_STOP_OF_ALL = {
     "alpha": str(ALPHA),
     "least": LEAST,
     "margin": str(MARGIN),
     "method": "beta-binomial",
 }
-_STOP: Final = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
+_STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 
 #: What a person reads of a trial that is open elsewhere.
-ELSEWHERE: Final = "open elsewhere; it withholds nothing here"
+ELSEWHERE = "open elsewhere; it withholds nothing here"
 
 #: The differences that a plan speaks of, in points.
-POINTS: Final = (5, 10, 20, 30)
+POINTS = (5, 10, 20, 30)
 #: Beyond so many sessions nothing is simulated: a year of 100 a week.
-_MOST: Final = 5_200
-_WEEKS: Final = 52
+_MOST = 5_200
+_WEEKS = 52
 #: The sessions that a plan looks at, the last ones.
-_LAST: Final = 200
+_LAST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +416,8 @@ def _rounded(value: float | None) -> float | None:
 def _sentence(
     verdict: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None
 ) -> str:
-    low, high = round(100 * low), round(100 * high)
+    low = round(100 * low)
+    high = round(100 * high)
     if verdict == "early":
         return f"{n} of {LEAST} sessions: nothing is said before"
     if verdict in ("helps", "harms"):
@@ -647,7 +648,8 @@ def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
 
     Raises LedgerError, OSError.
     """
-    root, place = project.root, trial_place(project)
+    root = project.root
+    place = trial_place(project)
     trial = running(ledger, place) or (running(ledger) if opens else None)
     if trial is None:
         for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
@@ -683,7 +685,8 @@ def trial_findings(ledger: Reader) -> list[Finding]:
     """
     findings = []
     for trial in trials(ledger):
-        opened, closed = trial.opened, trial.closed
+        opened = trial.opened
+        closed = trial.closed
         if not opened.meta and trial.data["key"] != _key_before(ledger, opened):
             message = (
                 "the trial's key is not the chain of the event before it, so its draw may have "

@@ -13,8 +13,15 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
 from reflector.playbook.evidence import HARMS, against
-from tests.ledger.events import about, added, redacted, reflected, retracted, window
-from tests.ledger.events import checked as found
+from tests.ledger.events import (
+    about,
+    added,
+    checked as found,
+    redacted,
+    reflected,
+    retracted,
+    window,
+)
 
 
 @cache

@@ -10,8 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from reflector.audit.blame import Step, blame_bullet
 from reflector.audit.session import session_story

@@ -1,8 +1,7 @@
 """Evidence goes out of the count and comes back; the history only grows."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.audit.moments import UnknownReference, target_named
 from reflector.changes.retractions import (

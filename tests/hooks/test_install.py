@@ -5,8 +5,7 @@ import shlex
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.hooks.install import EVENTS, HookList, MalformedSettings, hook_command, is_own
 

@@ -5,8 +5,7 @@ of its length.
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from reflector.judges.answers import (
     ParsedTag,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from reflector.judges.excerpt import LEAST_LIMIT, Excerpt, compose, estimate_tokens, excerpt_of
 from reflector.judges.prompts import find_template

@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.events.event import NewEvent, identity
 from reflector.events.fields import pack_keys, unpack_keys

@@ -2,8 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT, text_fault
 from reflector.playbook.bullet import Bullet

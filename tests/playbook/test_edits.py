@@ -1,8 +1,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change

@@ -6,8 +6,7 @@ import random
 from math import comb
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.playbook.evidence import HARMS, against, share_interval
 

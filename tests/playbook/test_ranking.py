@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.playbook.bullet import Bullet, best_first
 from reflector.playbook.ranking import DEMOTED_AFTER, Standing, choose

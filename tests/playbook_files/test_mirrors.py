@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.playbook.bullet import Bullet
 from reflector.playbook_files.mirrors import find_section, with_section, without_section

@@ -23,8 +23,7 @@ from reflector.events import event as ev
 from reflector.judges.truth import questions as asking
 from reflector.ledger.sqlite_file import sqlite_module
 from reflector.ledger.store import Ledger
-from tests.judges.api import Api
-from tests.judges.api import sound as answering
+from tests.judges.api import Api, sound as answering
 from tests.judges.truth.cases import insights, verdict
 from tests.ledger.events import added, history, learned, lesson, merged, trajectory
 from tests.oracle.histories import live

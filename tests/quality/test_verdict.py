@@ -5,8 +5,7 @@ clauses have them.
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.quality.verdict import score_in_words
 

@@ -18,10 +18,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.report.test_hostile import HOSTILE
-from tests.report.test_hostile import attacked as attacked
-from tests.report.test_page import Reader, report
-from tests.report.test_page import agent as agent
+from tests.report.test_hostile import HOSTILE, attacked as attacked
+from tests.report.test_page import Reader, agent as agent, report
 from tests.road.agent import Agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]

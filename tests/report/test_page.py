@@ -34,8 +34,7 @@ from reflector.playbook.change import Change
 from reflector.reflection import standing
 from reflector.report import pictures
 from reflector.report.page import MOST_BULLETS
-from reflector.trials.trial import standing as trial_standing
-from reflector.trials.trial import start
+from reflector.trials.trial import standing as trial_standing, start
 from tests.ledger.events import changed, lesson, merged, outcome, told
 from tests.road.agent import Agent
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from reflector.audit.doubles import Totals, find_double_counts
 from reflector.events import event as ev

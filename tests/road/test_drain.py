@@ -19,8 +19,7 @@ from reflector.sessions import spool
 from reflector.sessions.drain import Pipeline, drain_project
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.transcripts.agents import EVERY, SESSION, Codex, Gemini, GeminiDocument
-from tests.transcripts.agents import Session as Other
+from tests.transcripts.agents import EVERY, SESSION, Codex, Gemini, GeminiDocument, Session as Other
 
 HOUR = 3_600_000_000_000
 

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from reflector.events.fields import unpack_keys
-from reflector.judges.rules import follow
-from reflector.judges.rules import judge as rules
+from reflector.judges.rules import follow, judge as rules
 from reflector.ledger.store import Ledger
 from reflector.reflection import window
 from reflector.sessions import intake

@@ -17,8 +17,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from reflector.judges.excerpt import compose
 from reflector.judges.prompts import find_template

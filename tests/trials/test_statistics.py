@@ -6,8 +6,7 @@ from math import exp, log, sqrt
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.trials import statistics
 from reflector.trials.statistics import Arm, difference_interval, ends, log_wealth, trial_verdict

@@ -15,14 +15,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.exchange.merge import merge_ledger
-from reflector.exchange.transfer import exported as lines_of
-from reflector.exchange.transfer import load_ledger
+from reflector.exchange.transfer import exported as lines_of, load_ledger
 from reflector.ledger.canonical import genesis, next_chain, sealed
 from reflector.ledger.rows import Anchor, Stored
 from reflector.ledger.store import Ledger
@@ -33,8 +31,15 @@ from reflector.trials import trial as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
-from reflector.trials.trial import missing_outcomes, plan, standing, start, stop, trial_findings
-from reflector.trials.trial import sessions as sessions_of
+from reflector.trials.trial import (
+    missing_outcomes,
+    plan,
+    sessions as sessions_of,
+    standing,
+    start,
+    stop,
+    trial_findings,
+)
 from tests.conftest import examples
 from tests.ledger.events import added, window
 from tests.proof.forger import forging

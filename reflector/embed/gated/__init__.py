@@ -252,7 +252,8 @@ def after_turn(
     """
     if not should_run(config, bundle.plan, bundle.state_view, bundle.is_dry_run):
         return None
-    result, turn = reflect(bundle, config, adapter=adapter, clock=clock), 0
+    result = reflect(bundle, config, adapter=adapter, clock=clock)
+    turn = 0
     with suppress(ValueError):  # then it is the result's reason
         turn = bundle.turn
     report = write_entries(ledger, result.memory_entries, ops_cap=config.ops_reflection, turn=turn)
@@ -281,10 +282,8 @@ def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]
     """Return an entry as it is kept, its keys in order: id, owner, ts, kind, tags, text,
     vec_full.
     """
-    owner, text = (
-        redact(str(entry.get("owner") or "unknown")),
-        redact(entry.get("text", "")).strip(),
-    )
+    owner = redact(str(entry.get("owner") or "unknown"))
+    text = redact(entry.get("text", "")).strip()
     kept = {
         "id": entry_id(owner, turn, slot, text),
         "owner": owner,
@@ -315,7 +314,8 @@ def write_entries(
         # The others are still written, and the turn goes on.
         except Exception as error:  # noqa: BLE001
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
-    written, reason = sum(added.values()), "partial_failure" if errors else None
+    written = sum(added.values())
+    reason = "partial_failure" if errors else None
     return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))
 
 

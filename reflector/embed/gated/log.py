@@ -115,7 +115,8 @@ class ReflectionLog:
                     self._flush()
 
     def _flush(self) -> None:
-        staged, self._staged = sorted(self._staged), []
+        staged = sorted(self._staged)
+        self._staged = []
         for *_, line in staged:
             self._write(line)
 

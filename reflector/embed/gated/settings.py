@@ -90,9 +90,11 @@ def load_config(mapping: Mapping[str, Any]) -> GatedConfig:
 
 
 def _section(mapping: Mapping[str, Any], section: str, faults: list[str]) -> Mapping[str, Any]:
-    values, where = mapping, ""
+    values = mapping
+    where = ""
     for part in section.split("."):
-        values, where = values.get(part) or {}, f"{where}.{part}".lstrip(".")
+        values = values.get(part) or {}
+        where = f"{where}.{part}".lstrip(".")
         if not isinstance(values, Mapping):
             faults.append(f"{where} is {reprlib.repr(values)}; it takes a mapping")
             return {}

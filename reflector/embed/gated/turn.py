@@ -72,10 +72,8 @@ class ReflectionBundle:
         """The context's own time as text; nothing here looks at a clock. Raises OverflowError
         for one beyond 9999.
         """
-        now, since = (
-            value_of(self.ctx, "now_iso") or value_of(self.ctx, "now"),
-            value_of(self.ctx, "now_ms"),
-        )
+        now = value_of(self.ctx, "now_iso") or value_of(self.ctx, "now")
+        since = value_of(self.ctx, "now_ms")
         if now is None and since is not None:
             now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(since))
         if isinstance(now, datetime):

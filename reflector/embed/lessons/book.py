@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import shake_256
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from reflector.events import event as ev
 from reflector.events.event import Event, Moment, as_written, identity, written
@@ -40,7 +40,7 @@ from reflector.text.words import is_unspaced, words_of
 State = Literal["active", "decayed", "archived", "needs_review", "retracted"]
 
 #: What the book is made of.
-BOOK_TYPES: Final = (
+BOOK_TYPES = (
     ev.LESSON_RECORDED,
     ev.OUTCOME_OBSERVED,
     ev.ADVICE_TOLD,
@@ -51,33 +51,38 @@ BOOK_TYPES: Final = (
     ev.BULLET_ADDED,
 )
 #: Texts of a lesson besides `text`: how it came about.
-BACKGROUND: Final = (
-    *("reasoning", "error_identification", "root_cause_analysis", "correct_approach"),
-    *("attempt", "issue", "mistake"),
+BACKGROUND = (
+    "reasoning",
+    "error_identification",
+    "root_cause_analysis",
+    "correct_approach",
+    "attempt",
+    "issue",
+    "mistake",
 )
 #: Summaries are judged by nobody, so none is worse than another.
-_UNBANKED: Final = "summary"
+_UNBANKED = "summary"
 
 #: What each kind of outcome adds to the confidence.
-DELTAS: Final = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
+DELTAS = {kind: delta for kind, (_, delta) in OUTCOMES.items()}
 
 #: Confidence without a retry.
-_UNTRIED: Final = 0.62
+_UNTRIED = 0.62
 #: Confidence from a retry that gained nothing, from one that gained all, and the difference.
-_LEAST_TRIED: Final = 0.55
-_MOST_TRIED: Final = 0.90
-_GAIN: Final = 0.35
+_LEAST_TRIED = 0.55
+_MOST_TRIED = 0.90
+_GAIN = 0.35
 #: Bounds of the confidence.
-_LEAST: Final = 0.30
-_MOST: Final = 0.97
+_LEAST = 0.30
+_MOST = 0.97
 #: A lesson that failed twice, never succeeded and is trusted less than this is archived.
-_ARCHIVED_BELOW: Final = 0.40
+_ARCHIVED_BELOW = 0.40
 #: The confidence from which a lesson is due for promotion, unless it was recorded with another.
-PROMOTION: Final = 0.75
+PROMOTION = 0.75
 #: The effectiveness of a lesson before its first outcome.
-UNPROVEN: Final = 0.5
-_WORDS_OF_KEY: Final = 10
-_DIMENSIONS: Final = 32
+UNPROVEN = 0.5
+_WORDS_OF_KEY = 10
+_DIMENSIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +349,8 @@ class _BookInMaking:
     def _take_revision(self, event: Event) -> None:
         lesson = self._lesson_of(event)
         if lesson is not None and event.data:
-            initial, retried = float(event.data["initial"]), float(event.data["retried"])
+            initial = float(event.data["initial"])
+            retried = float(event.data["retried"])
             lesson.improvement = score_improvement(initial, retried)
 
     def _take_proposal(self, event: Event) -> None:
@@ -359,7 +365,7 @@ class _BookInMaking:
         for lesson_id in self.lessons.keys() & event.facts.get("lessons", ()):
             self.lessons[lesson_id].times_applied += 1
 
-    _TAKING: Final = {
+    _TAKING: ClassVar = {
         ev.LESSON_RECORDED: _take_lesson,
         ev.OUTCOME_OBSERVED: _take_outcome,
         ev.REVISION_ATTEMPTED: _take_revision,

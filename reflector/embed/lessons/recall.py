@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
 
 from reflector.embed.lessons.book import BACKGROUND, lesson_book
 from reflector.ledger.as_of import Past
@@ -25,9 +24,9 @@ from reflector.project import Project, find_project
 from reflector.text.words import searchable, sought, words_of
 
 #: The least part of a query's words, weighted by how rare each is, that a text must hold.
-LEAST_WORDS: Final = 0.3
-_MAX_QUERY_CHARACTERS: Final = 2_000
-_CREATE_INDEX: Final = (
+LEAST_WORDS = 0.3
+_MAX_QUERY_CHARACTERS = 2_000
+_CREATE_INDEX = (
     "CREATE VIRTUAL TABLE text USING fts5(body, tokenize = 'porter unicode61 remove_diacritics 2')"
 )
 

@@ -53,8 +53,18 @@ _START = "command-start"
 _RUN_IDS = frozenset({"command-test", "command-types", "command-lint", "command-build", _START})
 #: Of several commands in one call the kind that comes first here is that of the call.
 _KINDS: tuple[Kind, ...] = (
-    *("revert", "test", "ci", "build", "types", "lint"),
-    *("ship", "install", "run", "change", "tidy", "look"),
+    "revert",
+    "test",
+    "ci",
+    "build",
+    "types",
+    "lint",
+    "ship",
+    "install",
+    "run",
+    "change",
+    "tidy",
+    "look",
 )
 
 #: Beside a run: what prints nothing, what cuts the output of a pipe and names no file, and how the
@@ -177,10 +187,12 @@ def _without_exit_code(command: str) -> str:
 
 def _segments(script: str) -> Iterator[tuple[str, bool]]:
     """Yield each command of a script, and whether the one before it is piped into it."""
-    begin, is_piped = 0, False
+    begin = 0
+    is_piped = False
     for separator in _SPLIT.finditer(script):
         yield _unwrapped(script[begin : separator.start()]), is_piped
-        begin, is_piped = separator.end(), separator[0] == "|"
+        begin = separator.end()
+        is_piped = separator[0] == "|"
     yield _unwrapped(script[begin:]), is_piped
 
 

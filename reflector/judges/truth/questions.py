@@ -38,15 +38,14 @@ LANGUAGES: Sequence[Language] = get_args(Language)
 FOLDER, _DEFAULT = "ground_truth", "default.txt"
 #: The last two are one: the template of the system that this comes from says the second.
 _PLACEHOLDERS = (
-    *(
-        "query",
-        "generated_answer",
-        "ground_truth",
-        "test_report",
-        "reasoning_steps",
-        "used_bullets",
-    ),
-    *("previous_insights", "previous_insights_section"),
+    "query",
+    "generated_answer",
+    "ground_truth",
+    "test_report",
+    "reasoning_steps",
+    "used_bullets",
+    "previous_insights",
+    "previous_insights_section",
 )
 _OF_BULLET = (
     "query",
@@ -157,7 +156,8 @@ class ReflectorPromptBuilder:
             "previous_insights": previous,
             "previous_insights_section": previous,
         }
-        names, problems = [_DEFAULT], list[str]()
+        names = [_DEFAULT]
+        problems = list[str]()
         try:
             names.insert(0, f"{checked_dataset(dataset)}.txt")
         except DatasetRefused as error:  # no file can have this name, so no template does
@@ -180,7 +180,8 @@ class ReflectorPromptBuilder:
         """Return five labelled lines for each insight and the request to go deeper; "" without
         any.
         """
-        words, labels = _WORDS[self.language], _LABELS[self.language]
+        words = _WORDS[self.language]
+        labels = _LABELS[self.language]
         parts = [zip(labels, insight.model_dump().values(), strict=True) for insight in insights]
         blocks = ["\n".join(f"{label}: {text}" for label, text in said) for said in parts]
         return "\n\n".join([words["before"], *blocks, words["deeper"]]) if blocks else ""
@@ -326,7 +327,8 @@ def talk(case: Case, builder: Any, ask: Ask) -> Talk:
         )
         insights = said.hear(question, ask, read_insights)
         if insights is not None:
-            said.insights, good = insights, iteration
+            said.insights = insights
+            good = iteration
         elif good:
             said.problems[-1] += f"; the insights of iteration {good} stand"
     for bullet in case.bullets:

@@ -4,8 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.gated import Fixtures, GatedConfig, load_config
 

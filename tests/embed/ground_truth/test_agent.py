@@ -10,8 +10,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from reflector.ground_truth import (
     Insight,

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.changes.retractions import put_back_evidence, retract
 from reflector.embed.lessons.book import Lesson, LessonFold, LessonPolicy, figures, lesson_book

@@ -5,8 +5,7 @@ quality, D-20 in turns.
 from dataclasses import astuple, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.embed.lessons.book import (
     DELTAS,

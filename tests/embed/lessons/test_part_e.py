@@ -6,8 +6,7 @@ import inspect
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.embed.engine import _UNREADABLE
 from reflector.engine import (

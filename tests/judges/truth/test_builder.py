@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.ground_truth import Bullet, Prompt, ReflectorPromptBuilder
 from reflector.judges.prompts import MAX_TEMPLATE

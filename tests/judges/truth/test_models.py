@@ -5,8 +5,7 @@ P2).
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from reflector.ground_truth import (
