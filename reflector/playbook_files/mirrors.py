@@ -32,13 +32,13 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook.names import SECTIONS, by_number
+from reflector.playbook_files.admission import unfit
 from reflector.playbook_files.edits import Base, EditedFile, take_in_turn
 from reflector.playbook_files.git_versions import in_git
 from reflector.playbook_files.playbook_json import (
     checkpoint_of,
     content_digest,
     read_playbook,
-    unfit,
 )
 from reflector.project import Project
 

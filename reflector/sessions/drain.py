@@ -31,12 +31,12 @@ from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
+from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.git_versions import is_shared
 from reflector.playbook_files.mirrors import Mirrors
 from reflector.playbook_files.playbook_json import (
     FOREIGN,
     FileState,
-    PlaybookRefused,
     known,
     of_another,
     sync,
