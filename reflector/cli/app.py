@@ -374,7 +374,7 @@ def explained(error: Exception) -> tuple[int, str] | None:
     from reflector.hooks.git_merge import GitRefused
     from reflector.hooks.install import MalformedSettings, SettingsRefused
     from reflector.ledger.errors import LedgerError
-    from reflector.playbook_files.playbook_json import PlaybookRefused
+    from reflector.playbook_files.admission import PlaybookRefused
     from reflector.transcripts.reading import UnknownTranscript
 
     if isinstance(error, OSError):

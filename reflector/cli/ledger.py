@@ -40,8 +40,8 @@ from reflector.mistakes import Finding
 from reflector.playbook.bullet import COUNTINGS, Counting
 from reflector.playbook.document import MAX_BYTES, load
 from reflector.playbook_files import playbook_json as playbook_file
+from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.git_versions import is_shared
-from reflector.playbook_files.playbook_json import PlaybookRefused
 from reflector.project import Project
 from reflector.proof import heads
 from reflector.proof.verify import verify_opening

@@ -59,15 +59,17 @@ from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import MAX_BYTES, dump
 from reflector.playbook.markdown import load_any
 from reflector.playbook.names import SECTIONS
+from reflector.playbook_files.admission import (
+    PlaybookRefused,
+    bullets_to_import,
+    without_known,
+)
 from reflector.playbook_files.edits import under_free_names
 from reflector.playbook_files.kept_copies import drop_known
 from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.playbook_json import (
-    PlaybookRefused,
-    bullets_to_import,
     import_bullets,
     settle_file,
-    without_known,
 )
 from reflector.playbook_files.watching import adopting
 from reflector.project import Project

@@ -32,10 +32,11 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook.names import SECTIONS, by_number
+from reflector.playbook_files.admission import unfit
 from reflector.playbook_files.edits import Base, EditedFile, take_in_turn
 from reflector.playbook_files.git_versions import in_git
 from reflector.playbook_files.kept_copies import content_digest, read_playbook
-from reflector.playbook_files.playbook_json import checkpoint_of, unfit
+from reflector.playbook_files.playbook_json import checkpoint_of
 from reflector.project import Project
 
 #: How many changes of the playbook ago a section may have been written that somebody edits.

@@ -19,7 +19,7 @@ another ledger's, or this one's before an older copy of it came back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -27,7 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from reflector.changes.apply import advice_fault, is_taken
+from reflector.changes.apply import advice_fault
 from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.events.registry import ADVICE, fold
@@ -35,9 +35,15 @@ from reflector.events.state import REDACTED
 from reflector.files import Changed, replace_file, replace_read
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Finding
-from reflector.playbook.admissible import hidden_fault, same_words
+from reflector.playbook.admissible import hidden_fault
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.document import CORRECT, REBUILD, Loaded, dump, dump_shared, load
+from reflector.playbook.document import Loaded, dump, dump_shared, load
+from reflector.playbook_files.admission import (
+    PlaybookRefused,
+    bullets_to_import,
+    names_taken,
+    unfit,
+)
 from reflector.playbook_files.edits import (
     Base,
     EditedFile,
@@ -55,7 +61,6 @@ from reflector.playbook_files.kept_copies import (
     read_playbook,
 )
 from reflector.project import Project
-from reflector.text.secrets import quote
 
 #: Checkpoints of a ledger: the file as it was last written or adopted; the `last_updated` of the
 #: adopted one, which stands in it until it is written; and the version in git that was recorded
@@ -87,21 +92,6 @@ _NOTHING = Loaded("sections")
 #: The copy of an edited file that a question read and left to be written; a later edit is compared
 #: with it.
 _EDITED = "edited.json"
-
-
-class PlaybookRefused(Exception):
-    """A playbook file that cannot be imported; it was left as it is. `problems` names each
-    entry.
-    """
-
-    def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
-        self.problems = tuple(problems)
-        # No ledger can write this file again: it holds none of these bullets yet.
-        lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
-        more = len(self.problems) - len(lines)
-        if more > 0:
-            lines.append(f"  … and {more} more")
-        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
 
 
 class FileState(NamedTuple):
@@ -668,71 +658,6 @@ def _adoption(loaded: Loaded, raw: bytes, bullets: Sequence[Bullet]) -> NewEvent
         "bullets": [asdict(bullet) for bullet in bullets],
     }
     return NewEvent(ev.PLAYBOOK_IMPORTED, event_id, data, actor="import")
-
-
-def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
-    """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as
-    `import_bullets` does.
-    """
-    rows = {row.name: row for row in ledger.rows()}
-    if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
-        raise PlaybookRefused(path, problems)
-    live = [row for row in rows.values() if row.status == "live"]
-    live_texts = {(row.section, row.text) for row in live}
-    # Entries without a name are known by their text, or a second import would add them once more.
-    nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
-    repeated = {b.name for b in nameless if (b.section, b.text) in live_texts}
-    return [bullet for bullet in loaded.bullets if bullet.name not in rows.keys() | repeated]
-
-
-def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
-    """Return a file without the new bullets whose text a live one has, in any section, and a
-    line for each of them.
-    """
-    rows = ledger.rows()
-    names = {row.name for row in rows}
-    live = [row for row in reversed(rows) if row.status == "live"]
-    live_names = {same_words(row.text): row.name for row in live}
-    bullets: list[Bullet] = []
-    lines: list[str] = []
-    for bullet in loaded.bullets:
-        name = live_names.get(same_words(bullet.text))
-        if name is None or bullet.name in names:
-            bullets.append(bullet)
-        else:
-            lines.append(f"{loaded.places[bullet.name]}: {name} says this already")
-    return replace(loaded, bullets=tuple(bullets)), lines
-
-
-def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
-    """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
-    gives.
-    """
-    remedy = "correct the text; nothing of the file is imported until then"
-    return tuple(
-        Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
-        for bullet in bullets
-        if (reason := fault(bullet.text))
-    )
-
-
-def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
-    """Return the names of a file that mean another bullet in the ledger."""
-    rows_by_name = {row.name: row for row in rows}
-    findings: list[Finding] = []
-    for bullet in loaded.bullets:
-        row = rows_by_name.get(bullet.name)
-        if row is None or not is_taken(row, bullet):
-            continue
-        meaning = "means another bullet" if row.status == "live" else "was retired"
-        remedy = (
-            f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
-            "be given a new one, as `import --rename` does"
-        )
-        fault = f"the name {meaning} in this ledger"
-        place = f"bullet {bullet.name}"
-        findings.append(Finding("playbook", place, fault, remedy, bullet.text[:60]))
-    return tuple(findings)
 
 
 def is_foreign(ledger: Ledger, project: Project) -> bool:

@@ -31,10 +31,11 @@ from reflector.events.event import LESSON_RECORDED, TRIAL_OPENED
 from reflector.handover import TRIAL
 from reflector.ledger.errors import LedgerError
 from reflector.locate import home_folder, own_folder, user_folder
+from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.git_versions import is_shared
 from reflector.playbook_files.kept_copies import FOREIGN, of_another
 from reflector.playbook_files.mirrors import Mirrors
-from reflector.playbook_files.playbook_json import FileState, PlaybookRefused, known, sync
+from reflector.playbook_files.playbook_json import FileState, known, sync
 from reflector.project import Project
 from reflector.sessions import locks, seen_head, spool
 from reflector.sessions.injection import keep_ranks, told_by_hook, write_injection

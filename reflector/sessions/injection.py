@@ -432,7 +432,8 @@ def _of_ledger(folder: Path) -> Known | None:
         site.main()
     from reflector.config import ConfigError, is_server
     from reflector.ledger.errors import LedgerError, LedgerStrange
-    from reflector.playbook_files.playbook_json import PlaybookRefused, known
+    from reflector.playbook_files.admission import PlaybookRefused
+    from reflector.playbook_files.playbook_json import known
     from reflector.project import Project
 
     try:

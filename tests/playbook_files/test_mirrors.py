@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from reflector.changes.apply import apply
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook_files.mirrors import find_section, with_section, without_section
 from tests.changes.test_propose import TOKEN
 from tests.playbook.test_document import PLAYBOOKS
@@ -74,6 +76,15 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     count = len(agent.events())
     agent.call("drain")
     assert len(agent.events()) == count
+
+
+def test_an_edit_that_a_question_took_is_not_news_again(agent: Agent) -> None:
+    """Another machine that shares the ledger removed the bullet meanwhile."""
+    edit(agent, "- [pat-001]", "- Read the log too.\n- [pat-001]")
+    added = next(row["name"] for row in agent.json("list") if row["text"] == "Read the log too.")
+    with agent.open_ledger() as ledger:
+        apply(ledger, [Change("remove", added)], actor="human")
+    assert "Read the log too." not in [row["text"] for row in agent.json("list")]
 
 
 def test_an_edit_while_the_section_is_written_is_taken_in(

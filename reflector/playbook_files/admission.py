@@ -1,0 +1,99 @@
+"""The bullets of a playbook file that can be taken in, and the faults of the others.
+
+Invariant: a file is taken in whole or refused with each entry that keeps it out, and no name comes
+to mean two bullets. A text that is known is not new advice, whatever name the file has for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reflector.changes.apply import is_taken
+from reflector.ledger.store import BulletRow, Ledger
+from reflector.mistakes import Finding
+from reflector.playbook.admissible import hidden_fault, same_words
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import CORRECT, REBUILD, Loaded
+from reflector.text.secrets import quote
+
+
+class PlaybookRefused(Exception):
+    """A playbook file that cannot be imported; it was left as it is. `problems` names each
+    entry.
+    """
+
+    def __init__(self, path: Path, problems: Sequence[Finding]) -> None:
+        self.problems = tuple(problems)
+        # No ledger can write this file again: it holds none of these bullets yet.
+        lines = [f"  {problem}".replace(REBUILD, CORRECT) for problem in self.problems[:20]]
+        more = len(self.problems) - len(lines)
+        if more > 0:
+            lines.append(f"  … and {more} more")
+        super().__init__("\n".join([f"{path} cannot be imported and is left as it is:", *lines]))
+
+
+def bullets_to_import(ledger: Ledger, loaded: Loaded, path: Path) -> list[Bullet]:
+    """Return the bullets of a file that the ledger lacks. Raises PlaybookRefused as
+    `import_bullets` does.
+    """
+    rows = {row.name: row for row in ledger.rows()}
+    if problems := names_taken(rows.values(), loaded) or unfit(loaded.bullets, hidden_fault):
+        raise PlaybookRefused(path, problems)
+    live = [row for row in rows.values() if row.status == "live"]
+    live_texts = {(row.section, row.text) for row in live}
+    # Entries without a name are known by their text, or a second import would add them once more.
+    nameless = [bullet for bullet in loaded.bullets if bullet.name in loaded.named_here]
+    repeated = {b.name for b in nameless if (b.section, b.text) in live_texts}
+    return [bullet for bullet in loaded.bullets if bullet.name not in rows.keys() | repeated]
+
+
+def without_known(ledger: Ledger, loaded: Loaded) -> tuple[Loaded, list[str]]:
+    """Return a file without the new bullets whose text a live one has, in any section, and a
+    line for each of them.
+    """
+    rows = ledger.rows()
+    names = {row.name for row in rows}
+    live = [row for row in reversed(rows) if row.status == "live"]
+    live_names = {same_words(row.text): row.name for row in live}
+    bullets: list[Bullet] = []
+    lines: list[str] = []
+    for bullet in loaded.bullets:
+        name = live_names.get(same_words(bullet.text))
+        if name is None or bullet.name in names:
+            bullets.append(bullet)
+        else:
+            lines.append(f"{loaded.places[bullet.name]}: {name} says this already")
+    return replace(loaded, bullets=tuple(bullets)), lines
+
+
+def unfit(bullets: Iterable[Bullet], fault: Callable[[str], str | None]) -> tuple[Finding, ...]:
+    """Return the bullets of a file whose text cannot be new advice, with the reason that `fault`
+    gives.
+    """
+    remedy = "correct the text; nothing of the file is imported until then"
+    return tuple(
+        Finding("playbook", f"bullet {bullet.name}", reason, remedy, quote(bullet.text, 60))
+        for bullet in bullets
+        if (reason := fault(bullet.text))
+    )
+
+
+def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...]:
+    """Return the names of a file that mean another bullet in the ledger."""
+    rows_by_name = {row.name: row for row in rows}
+    findings: list[Finding] = []
+    for bullet in loaded.bullets:
+        row = rows_by_name.get(bullet.name)
+        if row is None or not is_taken(row, bullet):
+            continue
+        meaning = "means another bullet" if row.status == "live" else "was retired"
+        remedy = (
+            f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
+            "be given a new one, as `import --rename` does"
+        )
+        fault = f"the name {meaning} in this ledger"
+        place = f"bullet {bullet.name}"
+        findings.append(Finding("playbook", place, fault, remedy, bullet.text[:60]))
+    return tuple(findings)
