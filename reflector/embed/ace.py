@@ -3,9 +3,9 @@ A.5.
 
 Invariant: counters only grow, by one for each usable tag; a tag that cannot be counted changes
 nothing and is logged on the logger `reflector` (with no logging set up, on stderr). `run_reflector`
-never raises and never waits for ever: on any error its result is the empty one. Prompt, call and
-parser are those of the ledger's runner. Where `.claude/diagnostic_mode` exists, each error is
-written to a file.
+never raises and always returns: on any error its result is the empty one. Prompt, call and parser
+are those of the ledger's runner. If `.claude/diagnostic_mode` exists, each error is written to a
+file.
 
 The dict has the form of playbook.json: `{"sections": {title: [{"name", "text", "helpful",
 "harmful"}]}}`.
@@ -36,38 +36,41 @@ _log = logging.getLogger("reflector")
 if _log.level == logging.NOTSET:
     _log.setLevel(logging.WARNING)
 
-_NO_VERDICT = "tag %d: %s is called %s, not helpful, harmful or neutral; it was not counted"
 _REQUEST_TOKENS = 100_000
-#: Who says what a role says. Whatever is neither a person's nor the model's was put there by a
-#: program.
+#: The speaker of each role. A message of any other role was put there by a program.
 _SPEAKERS: Mapping[str, tuple[Role, Origin]] = {
     "assistant": ("assistant", "model"),
     "user": ("user", "human"),
 }
-_NOBODY_KNOWN: tuple[Role, Origin] = ("user", "injected")
+_INJECTED: tuple[Role, Origin] = ("user", "injected")
 
 
 def format_playbook(playbook: dict[str, Any], template: str | None = None) -> str:
-    """Return the playbook as the agent reads it: `template`, or `load_template("playbook.txt")`,
-    with sections and bullets in place of `{key_points}`. Sections are in canonical order under `##
-    TITLE`, empty ones left out, and entries under unknown titles go to OTHERS. Without any bullet
-    the result is "": no agent is asked to cite what is not there.
+    """Return the playbook as the agent reads it: a template with sections and bullets in place of
+    `{key_points}`; "" for a playbook without bullets, because there is nothing to cite.
+
+    Sections are in canonical order under `## TITLE`, without empty ones. Entries under unknown
+    titles go to OTHERS.
+
+    template  None for `load_template("playbook.txt")`
     """
-    sections = sections_text(bullets_of(playbook))
+    sections = sections_text(_bullets(playbook))
     if not sections:
         return ""
-    return fill(
-        load_template("playbook.txt") if template is None else template, {"key_points": sections}
-    )
+    if template is None:
+        template = load_template("playbook.txt")
+    return fill(template, {"key_points": sections})
 
 
-def bullets_of(playbook: dict[str, Any]) -> Iterator[Bullet]:
-    """Everything in the playbook that has the form of a bullet; what it lacks is empty or 0."""
+def _bullets(playbook: dict[str, Any]) -> Iterator[Bullet]:
+    """Yield each entry in the form of a bullet; a field that it lacks is empty or 0."""
     for title, entry in _entries(playbook):
-        name = str(entry.get("name", ""))
-        text = str(entry.get("text", ""))
         yield Bullet(
-            name, section_slug(title), text, entry.get("helpful", 0), entry.get("harmful", 0)
+            str(entry.get("name", "")),
+            section_slug(title),
+            str(entry.get("text", "")),
+            entry.get("helpful", 0),
+            entry.get("harmful", 0),
         )
 
 
@@ -75,51 +78,55 @@ def apply_bullet_tags(
     playbook: dict[str, Any], bullet_tags: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Count the tags in the playbook itself and return it: helpful and harmful add one, neutral
-    nothing, also the second of the same bullet, and when the same list is applied again: one call
-    is the evaluation of one session. Of two entries with one name the last in the dict is counted.
+    adds nothing.
+
+    Two tags of one bullet count twice, and so does a list that is applied again: one call is the
+    evaluation of one session. If two entries have one name, the last in the dict is counted.
     """
     entries = {
         entry["name"]: entry
         for _, entry in _entries(playbook)
         if isinstance(entry.get("name"), str)
     }
-    tags: Any = bullet_tags  # from a model, so whatever the signature says, it may be anything
+    tags: Any = bullet_tags  # from a model, so its type may differ from the signature
     if not isinstance(tags, list):
         _log.warning("bullet_tags is not a list but %s; nothing was counted", reprlib.repr(tags))
         return playbook
-    for index, given in enumerate(tags):
-        if not isinstance(given, dict):
-            _log.warning(
-                ("tag %d is not an object but %s; it was not counted"), index, reprlib.repr(given)
-            )
-            continue
-        name = given.get("name")
-        tag = given.get("tag")
-        entry = entries.get(name) if isinstance(name, str) else None
-        if entry is None:
-            _log.warning(
-                ("tag %d: no bullet is named %s; it was not counted"), index, reprlib.repr(name)
-            )
-        elif tag in ("helpful", "harmful"):
-            count = entry.get(tag, 0)
-            if type(count) is int:
-                entry[tag] = count + 1
-            else:
-                _log.warning(
-                    "%s: %s is not a number but %s; the tag was not counted",
-                    name,
-                    tag,
-                    reprlib.repr(count),
-                )
-        elif tag != "neutral":
-            _log.warning(_NO_VERDICT, index, reprlib.repr(name), reprlib.repr(tag))
+    for index, tag in enumerate(tags):
+        problem = _count_tag(entries, index, tag)
+        if problem:
+            _log.warning("%s", problem)
     return playbook
 
 
+def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> str | None:
+    """Count one tag; return why it was not counted, None if it was or is neutral."""
+    if not isinstance(tag, dict):
+        return f"tag {index} is not an object but {reprlib.repr(tag)}; it was not counted"
+    name, verdict = tag.get("name"), tag.get("tag")
+    entry = entries.get(name) if isinstance(name, str) else None
+    shown = reprlib.repr(name)
+    if entry is None:
+        return f"tag {index}: no bullet is named {shown}; it was not counted"
+    if verdict == "neutral":
+        return None
+    if verdict not in ("helpful", "harmful"):
+        called = f"{shown} is called {reprlib.repr(verdict)}"
+        return f"tag {index}: {called}, not helpful, harmful or neutral; it was not counted"
+    count = entry.get(verdict, 0)
+    if type(count) is not int:
+        wrong = f"{verdict} is not a number but {reprlib.repr(count)}"
+        return f"{name}: {wrong}; the tag was not counted"
+    entry[verdict] = count + 1
+    return None
+
+
 def _entries(playbook: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Title and entry of everything in the playbook that has the form of a bullet."""
+    """Yield the title and the entry of everything in the playbook that is an object."""
     sections = playbook.get("sections") if isinstance(playbook, dict) else None
-    for title, entries in sections.items() if isinstance(sections, dict) else ():
+    if not isinstance(sections, dict):
+        return
+    for title, entries in sections.items():
         for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, dict):
                 yield str(title), entry
@@ -141,8 +148,7 @@ async def run_reflector(
     """
     try:
         return _result(await _ask(messages, playbook, cited_ids))
-    # Requirement A-18: a session's end never fails for its reflection.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  requirement A-18: it never fails a session's end
         _log.warning("no reflection: %s", redact(str(error)))
         save_diagnostic(f"{type(error).__name__}: {error}", "reflector_error")
         return {"analysis": "", "bullet_tags": []}
@@ -161,7 +167,7 @@ async def _ask(
     from reflector.judges.prompts import find_template
 
     template = find_template("reflector.txt", _project())
-    advice = sections_text(bullets_of(playbook))
+    advice = sections_text(_bullets(playbook))
     cited = [name for name in cited_ids if isinstance(name, str)]
     prompt = compose(template, advice, cited, lambda: _messages(messages), _REQUEST_TOKENS)
     reply = await AnthropicClient(settings).send((prompt.before, prompt.after))
@@ -170,26 +176,25 @@ async def _ask(
 
 
 def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
-    """Yield what was said and called; a content is a text, or blocks as the Messages API has
-    them.
-    """
-    for number, message in enumerate(messages):
-        given = message if isinstance(message, dict) else {}
-        role, origin = _SPEAKERS.get(str(given.get("role")), _NOBODY_KNOWN)
-        content = given.get("content")
+    """Yield the messages; a content is a text, or blocks as the Messages API has them."""
+    for number, raw_message in enumerate(messages):
+        message = raw_message if isinstance(raw_message, dict) else {}
+        role, origin = _SPEAKERS.get(str(message.get("role")), _INJECTED)
+        content = message.get("content")
         if isinstance(content, str):
             yield Message(number, str(number), role, origin, "", "", content)
             continue
         blocks = building.objects(content)
-        text = "\n".join(
-            building.texts([one for one in blocks if building.kind(one) in ("text", "image")])
-        )
+        shown = [block for block in blocks if building.kind(block) in ("text", "image")]
+        text = "\n".join(building.texts(shown))
         calls = tuple(
-            building.call(one.get("id"), one.get("name"), one.get("input"))
-            for one in blocks
-            if building.kind(one) == "tool_use"
+            building.call(block.get("id"), block.get("name"), block.get("input"))
+            for block in blocks
+            if building.kind(block) == "tool_use"
         )
-        results = tuple(_answered(one) for one in blocks if building.kind(one) == "tool_result")
+        results = tuple(
+            _tool_result(block) for block in blocks if building.kind(block) == "tool_result"
+        )
         if results and not text:
             origin = "tool"
         if text or calls or results:
@@ -198,8 +203,7 @@ def _messages(messages: list[dict[str, Any]]) -> Iterator[Message]:
             )
 
 
-def _answered(block: dict[str, Any]) -> ToolResult:
-    """Return what a tool answered, from its block."""
+def _tool_result(block: dict[str, Any]) -> ToolResult:
     text = bounds.result_text("\n".join(building.texts(block.get("content"))))
     return ToolResult(
         building.short_text(block.get("tool_use_id")), text, block.get("is_error") is True
@@ -207,21 +211,21 @@ def _answered(block: dict[str, Any]) -> ToolResult:
 
 
 def _result(answer: str) -> dict[str, Any]:
-    """Return the answer's two keys, each entry unchanged; of a damaged answer what is whole of
-    it.
-    """
+    """Return the answer's two keys, each entry unchanged; of a damaged answer the whole entries."""
     from reflector.judges.answers import find_answer
 
-    given = find_answer(answer).value or {}
-    analysis = given.get("analysis")
-    tags = given.get("bullet_tags")
-    entries = [tag for tag in tags if isinstance(tag, dict)] if isinstance(tags, list) else []
-    return {"analysis": analysis if isinstance(analysis, str) else "", "bullet_tags": entries}
+    parsed = find_answer(answer).value or {}
+    analysis, tags = parsed.get("analysis"), parsed.get("bullet_tags")
+    listed = tags if isinstance(tags, list) else []
+    return {
+        "analysis": analysis if isinstance(analysis, str) else "",
+        "bullet_tags": [tag for tag in listed if isinstance(tag, dict)],
+    }
 
 
 def save_diagnostic(content: str, name: str) -> Path | None:
-    """Write `.claude/diagnostic/<time>_<name>.txt`, without secrets, where the project's diagnostic
-    mode is on; return the file, None where the mode is off or nothing could be written.
+    """Write `.claude/diagnostic/<time>_<name>.txt`, without secrets, if the project's diagnostic
+    mode is on; return the file, None if the mode is off or the file could not be written.
     """
     try:
         folder = _project() / ".claude"

@@ -71,13 +71,17 @@ class LedgerPlaybooks:
 
 
 def llm_client(backend: str, *, project: Path | None = None, **settings: Any) -> Backend:
-    """Return a backend of ours that judges trajectories (`anthropic`, `agent` or `fixtures`), with
-    `settings` of the configuration, such as `model`. Raises ConfigError.
+    """Return a backend of ours that judges trajectories: `anthropic`, `agent` or `fixtures`.
+
+    settings  of the configuration, such as `model`
+
+    Raises:
+        ConfigError: a setting is wrong, or the backend judges no trajectories.
     """
     root = project or Path.cwd()
-    made = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
-    reply_of(made)
-    return made
+    judge = backend_of(load_config(root, flags={"backend": backend, **settings}), root)
+    reply_of(judge)
+    return judge
 
 
 class _Foreign:
@@ -150,22 +154,22 @@ class ReflectorAgent:
         )
         backend: Backend = self.llm_client if ours else _Foreign(self.llm_client)
         if case.iterations < 1:
-            said = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
+            dialogue = Talk(problems=[f"max_iterations is {case.iterations}, so nothing was asked"])
         elif isinstance(self.playbook_store, LedgerPlaybooks):
             project = self.playbook_store.project
             with self.playbook_store.ledger(dataset) as ledger:
                 recorder = Recorder(ledger, backend, gate=Gate(load_config(project), project))
-                said, _ = run_recorded(recorder, self.prompt_builder, case)
+                dialogue, _ = run_recorded(recorder, self.prompt_builder, case)
         else:
-            said = self._unrecorded(backend, case)
-        for problem in said.problems:
+            dialogue = self._unrecorded(backend, case)
+        for problem in dialogue.problems:
             _log.warning("%s", quote(problem, 500))
         return ReflectionResult(
-            insights=said.insights,
-            bullet_evaluations=said.evaluations,
+            insights=dialogue.insights,
+            bullet_evaluations=dialogue.evaluations,
             trajectory_query=trajectory.query,
             trajectory_dataset=trajectory.dataset,
-            iteration_count=said.iterations,
+            iteration_count=dialogue.iterations,
         )
 
     def _unrecorded(self, backend: Backend, case: Case) -> Talk:
@@ -178,9 +182,9 @@ class ReflectorAgent:
                 ]
             )
         try:
-            known = {bullet.id: bullet for bullet in self.playbook_store.load(case.dataset).bullets}
-        # A store's failure ends a run, and never the caller's.
-        except Exception as error:  # noqa: BLE001
+            playbook = self.playbook_store.load(case.dataset)
+            bullets = {bullet.id: bullet for bullet in playbook.bullets}
+        except Exception as error:  # noqa: BLE001  a store's failure is not the caller's
             return Talk(
                 problems=[f"the playbook cannot be loaded: {type(error).__name__}: {error}"]
             )
@@ -192,13 +196,13 @@ class ReflectorAgent:
             except Exception as error:  # requirement B-16: a model's failure is never the caller's
                 raise Unanswered(f"{type(error).__name__}: {error}") from error
 
-        said = talk(
-            replace(case, bullets=[known[id_] for id_ in used if id_ in known]),
+        dialogue = talk(
+            replace(case, bullets=[bullets[id_] for id_ in used if id_ in bullets]),
             self.prompt_builder,
             ask,
         )
-        said.problems[:0] = unknown_bullets(id_ for id_ in used if id_ not in known)
-        return said
+        dialogue.problems[:0] = unknown_bullets(id_ for id_ in used if id_ not in bullets)
+        return dialogue
 
 
 def _leaves_its_folder(dataset: str) -> bool:

@@ -52,13 +52,13 @@ _PUNCTUATION = re.compile(r"[^\w\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of entries.
+    """The report of a call of `write_entries`.
 
-    attempted  how many were given
+    attempted  how many entries it got
     written    how many the ledger has because of this call
-    known      how many it had already
-    errors     `add_error[<slot>]:<type>` of each that it refused
-    reason     ops_cap=0, index_missing or partial_failure; None where nothing went wrong
+    known      how many the ledger had already
+    errors     `add_error[<slot>]:<type>` of each entry that the ledger refused
+    reason     ops_cap=0, index_missing or partial_failure; None if all went well
     ids        of the entries that the ledger has, in order
     """
 
@@ -91,23 +91,30 @@ class FixturesAdapter:
     path: str
 
     def generate(self, prompt: str, *, max_tokens: int, temperature: float = 0.0) -> Completion:
-        """Return the recorded answer, of `max_tokens` words at most. Raises FixtureMissingError."""
-        wanted = prompt_sha256(prompt)
+        """Return the recorded answer, of at most `max_tokens` words.
+
+        Raises:
+            FixtureMissingError: the file cannot be read, or has no answer for the prompt.
+        """
+        prompt_hash = prompt_sha256(prompt)
         try:
-            found = read_fixtures(Path(self.path)).get(wanted)
+            recorded = read_fixtures(Path(self.path)).get(prompt_hash)
         except BackendError as error:
             raise FixtureMissingError(str(error)) from error
-        if found is None:
-            raise FixtureMissingError(f"{self.path} has no completion for the prompt {wanted}")
-        text = _clipped(found, max_tokens)
-        return Completion(text, len(text.split()), len(text.split()) < len(found.split()))
+        if recorded is None:
+            raise FixtureMissingError(f"{self.path} has no completion for the prompt {prompt_hash}")
+        text = _clipped(recorded, max_tokens)
+        tokens = len(text.split())
+        return Completion(text, tokens, tokens < len(recorded.split()))
 
 
 def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
-    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys. Raises ValueError
-    for a bad turn.
+    """Return the prompt of the backend `llm`: JSON in ASCII with sorted keys.
+
+    Raises:
+        ValueError: the turn is not a number.
     """
-    asked = {
+    request = {
         "task": "reflect_summary",
         "version": 1,
         "agent": bundle.agent,
@@ -117,7 +124,7 @@ def canonical_prompt(bundle: ReflectionBundle, config: GatedConfig) -> str:
         "snippets": [_collapsed(snippet) for snippet in bundle.snippets[: config.topk_snippets]],
         "plan_reflection": asks(bundle.plan, "reflection"),
     }
-    return canonical_line(asked)
+    return canonical_line(request)
 
 
 def prompt_sha256(prompt: str) -> str:
@@ -126,8 +133,10 @@ def prompt_sha256(prompt: str) -> str:
 
 
 def fixture_key(bundle: ReflectionBundle, config: GatedConfig) -> str:
-    """Return the first 12 digits of the hash of a bundle's prompt. Raises ValueError for a bad
-    turn.
+    """Return the first 12 digits of the hash of a bundle's prompt.
+
+    Raises:
+        ValueError: the turn is not a number.
     """
     return prompt_sha256(canonical_prompt(bundle, config))[:12]
 
@@ -172,41 +181,57 @@ def think(
     Raises ValueError for fixtures that are not enabled and for a bad context, FixtureMissingError,
     and whatever the adapter raises.
     """
-    _ = bundle.turn  # what is not a number is refused here, before an entry gets the id of turn 0
+    _ = bundle.turn  # a turn that is not a number is refused before an entry gets the id of turn 0
     metrics: dict[str, Any] = {"backend": config.backend}
     if config.backend == "rulebased":
-        kept = len(_used(bundle.snippets, config.topk_snippets))
+        used = len(_used(bundle.snippets, config.topk_snippets))
         summary = summarize(
             bundle.utter, bundle.snippets, topk=config.topk_snippets, tokens=config.summary_tokens
         )
     else:
-        kept = len(bundle.snippets[: config.topk_snippets])
+        used = len(bundle.snippets[: config.topk_snippets])
         prompt = canonical_prompt(bundle, config)
         if adapter is None:
-            if not config.fixtures.enabled:
-                raise ValueError(
-                    "the backend llm needs t3.llm.fixtures.enabled: true, or an adapter"
-                )
-            adapter = FixturesAdapter(config.fixtures.path or "")
+            adapter = _fixtures_of(config)
             metrics = {"backend": "llm-fixture", "fixture_key": prompt_sha256(prompt)[:12]}
-        if hasattr(adapter, "generate"):
-            said = adapter.generate(prompt, max_tokens=config.summary_tokens, temperature=0.0).text
-        else:
-            said = adapter(prompt)
-        if not isinstance(said, str):
-            raise TypeError(f"the adapter answered with {type(said).__name__}, not with a text")
-        if not (summary := _clipped(said, config.summary_tokens)):
-            raise FixtureMissingError(
-                f"the answer to the prompt {prompt_sha256(prompt)} has no words"
-            )
-    metrics |= {"summary_len": len(summary.split()), "used_topk": kept, "embed": config.embed}
-    metrics |= {"ops_cap": config.ops_reflection}
-    entry: dict[str, Any] = {"owner": bundle.agent, "ts": bundle.time, "text": summary}
-    entry |= {"tags": ["reflection"], "kind": "summary"}
+        summary = _answered_summary(adapter, prompt, config.summary_tokens)
+    metrics |= {
+        "summary_len": len(summary.split()),
+        "used_topk": used,
+        "embed": config.embed,
+        "ops_cap": config.ops_reflection,
+    }
+    entry: dict[str, Any] = {
+        "owner": bundle.agent,
+        "ts": bundle.time,
+        "text": summary,
+        "tags": ["reflection"],
+        "kind": "summary",
+    }
     if config.embed and summary:
         with suppress(UnicodeEncodeError):
             entry["vec_full"] = [round(value, 6) for value in embed(summary)]
     return ReflectionResult(summary, [entry] if config.ops_reflection else [], metrics)
+
+
+def _fixtures_of(config: GatedConfig) -> FixturesAdapter:
+    if not config.fixtures.enabled:
+        raise ValueError("the backend llm needs t3.llm.fixtures.enabled: true, or an adapter")
+    return FixturesAdapter(config.fixtures.path or "")
+
+
+def _answered_summary(adapter: Any, prompt: str, tokens: int) -> str:
+    """Return the first `tokens` words of an adapter's answer, which must have one."""
+    if hasattr(adapter, "generate"):
+        answer = adapter.generate(prompt, max_tokens=tokens, temperature=0.0).text
+    else:
+        answer = adapter(prompt)
+    if not isinstance(answer, str):
+        raise TypeError(f"the adapter answered with {type(answer).__name__}, not with a text")
+    summary = _clipped(answer, tokens)
+    if not summary:
+        raise FixtureMissingError(f"the answer to the prompt {prompt_sha256(prompt)} has no words")
+    return summary
 
 
 def reflect(
@@ -284,7 +309,7 @@ def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]
     """
     owner = redact(str(entry.get("owner") or "unknown"))
     text = redact(entry.get("text", "")).strip()
-    kept = {
+    record = {
         "id": entry_id(owner, turn, slot, text),
         "owner": owner,
         "ts": str(entry.get("ts") or NO_TIME),
@@ -292,14 +317,17 @@ def _record(entry: Mapping[str, Any], *, turn: int, slot: int) -> dict[str, Any]
         "tags": list(entry.get("tags") or ["reflection"]),
         "text": text,
     }
-    return {**kept, "vec_full": entry["vec_full"]} if entry.get("vec_full") else kept
+    if entry.get("vec_full"):
+        record["vec_full"] = entry["vec_full"]
+    return record
 
 
 def write_entries(
     ledger: Ledger | None, entries: Sequence[Mapping[str, Any]], *, ops_cap: int, turn: int = 0
 ) -> Written:
-    """Append the first `ops_cap` entries of a turn to the ledger. Never raises: what it refused
-    is in the report.
+    """Append the first `ops_cap` entries of a turn to the ledger.
+
+    It never raises: refused entries are in the report.
     """
     if ops_cap <= 0:
         return Written(len(entries), reason="ops_cap=0")
@@ -309,27 +337,39 @@ def write_entries(
     errors: list[str] = []
     for slot, entry in enumerate(entries[:ops_cap]):
         try:
-            kept = _record(entry, turn=turn, slot=slot)
-            added[kept["id"]] = _append(ledger, kept, turn, slot)
-        # The others are still written, and the turn goes on.
-        except Exception as error:  # noqa: BLE001
+            record = _record(entry, turn=turn, slot=slot)
+            added[record["id"]] = _append(ledger, record, turn, slot)
+        except Exception as error:  # noqa: BLE001 - the others are written, and the turn goes on
             errors.append(f"add_error[{slot}]:{type(error).__name__}")
     written = sum(added.values())
-    reason = "partial_failure" if errors else None
-    return Written(len(entries), written, len(added) - written, tuple(errors), reason, tuple(added))
+    return Written(
+        len(entries),
+        written,
+        known=len(added) - written,
+        errors=tuple(errors),
+        reason="partial_failure" if errors else None,
+        ids=tuple(added),
+    )
 
 
-def _append(ledger: Ledger, kept: Mapping[str, Any], turn: int, slot: int) -> bool:
-    """Append an entry as a lesson; return whether the ledger did not have it. Raises
-    LedgerError.
-    """
+def _append(ledger: Ledger, record: Mapping[str, Any], turn: int, slot: int) -> bool:
+    """Append an entry as a lesson; return whether it is new. Raises LedgerError."""
     from reflector.embed.lessons.recording import lesson_event
     from reflector.ledger.errors import Conflict
 
-    more = {name: kept[name] for name in ("owner", "ts", "tags")}
-    # A vector follows from its text, so only that there is one is a fact.
-    more |= {"entry": kept["id"], "turn": turn, "slot": slot, "embed": "vec_full" in kept}
-    event = lesson_event(kept["kind"], kept["text"], actor="agent", key=[kept["id"]], **more)
+    event = lesson_event(
+        record["kind"],
+        record["text"],
+        actor="agent",
+        key=[record["id"]],
+        owner=record["owner"],
+        ts=record["ts"],
+        tags=record["tags"],
+        entry=record["id"],
+        turn=turn,
+        slot=slot,
+        embed="vec_full" in record,  # a vector follows from its text, and is not stored
+    )
     try:
         return ledger.append([event])[0].added
     except Conflict:  # the same words of the same turn, at another time: the first record stands
