@@ -51,14 +51,7 @@ def _own_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def undo(ledger: Ledger, *events: Event) -> list[Event]:
     """Undo events, or the newest act, and return the events that did it."""
     found = undoing(ledger, events or newest(ledger).changes)
-    steps = apply_changes(
-        ledger,
-        found.changes,
-        actor="human",
-        target=found.targets,
-        baselines=found.baselines,
-        again=True,
-    )
+    steps = apply_changes(ledger, found.changes, actor="human", target=found.targets, again=True)
     return events_of(ledger, steps)
 
 

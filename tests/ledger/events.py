@@ -9,7 +9,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger.store import Ledger
-from reflector.playbook.change import Change
+from reflector.playbook.change import KINDS, Change
 from reflector.trials.outcome import Outcome, outcome_event
 
 
@@ -287,6 +287,11 @@ def learned() -> list[NewEvent]:
         _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
         outcome_event(
             run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")
+        ),
+        *(
+            changed(kind.event, "pat-001", kind.name, **kind.constants)
+            for kind in KINDS.values()
+            if kind.constants
         ),
         opened,
         _event(ev.TRIAL_CLOSED, opened.event_id, data=result, target_id=opened.event_id),

@@ -30,6 +30,7 @@ from tests.oracle.histories import live
 from tests.report.test_page import undrawn
 from tests.road.agent import Agent
 from tests.road.sessions import Session
+from tests.schemas import ANSWERS
 
 from . import forger
 
@@ -82,9 +83,9 @@ QUESTIONS = {
 }
 #: Commands that change something or ask no ledger; and `statusline`, which reads a line that was
 #: left ready.
-_NO_QUESTIONS = frozenset(
-    "demo install uninstall config statusline completion hook ingest import-history drain add "
-    "revise remove edit mcp"
+_CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
+_NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
+    "demo install uninstall config statusline completion hook ingest import-history drain edit mcp"
     " session outcome head help lab import".split()
 )
 
