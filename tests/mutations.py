@@ -558,8 +558,8 @@ MUTATIONS = [
     Mutation(EXCERPT, "cost <= room and", "cost <= 2 * room and", SHOWN),
     Mutation(EXCERPT, "lambda: map(_redacted, messages())", "messages", SHOWN),
     # What a model's verdict rests on.
-    Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 11", EVIDENCE),
-    Mutation(GROUNDS, "LEAST_QUOTE: Final = 12", "LEAST_QUOTE: Final = 13", EVIDENCE),
+    Mutation(GROUNDS, "LEAST_QUOTE = 12", "LEAST_QUOTE = 11", EVIDENCE),
+    Mutation(GROUNDS, "LEAST_QUOTE = 12", "LEAST_QUOTE = 13", EVIDENCE),
     Mutation(
         GROUNDS,
         "if quote in text.text]",
@@ -1026,8 +1026,8 @@ MUTATIONS = [
     # nothing.
     Mutation(
         PROPOSALS,
-        '_DECIDED_STATES: Final = ("waiting", "rejected", "kept")',
-        '_DECIDED_STATES: Final = ("waiting",)',
+        '_DECIDED_STATES = ("waiting", "rejected", "kept")',
+        '_DECIDED_STATES = ("waiting",)',
         PROPOSED,
     ),
     Mutation(

@@ -103,7 +103,8 @@ def _count_tag(entries: Mapping[str, dict[str, Any]], index: int, tag: Any) -> s
     """Count one tag; return why it was not counted, None if it was or is neutral."""
     if not isinstance(tag, dict):
         return f"tag {index} is not an object but {reprlib.repr(tag)}; it was not counted"
-    name, verdict = tag.get("name"), tag.get("tag")
+    name = tag.get("name")
+    verdict = tag.get("tag")
     entry = entries.get(name) if isinstance(name, str) else None
     shown = reprlib.repr(name)
     if entry is None:
@@ -215,7 +216,8 @@ def _result(answer: str) -> dict[str, Any]:
     from reflector.judges.answers import find_answer
 
     parsed = find_answer(answer).value or {}
-    analysis, tags = parsed.get("analysis"), parsed.get("bullet_tags")
+    analysis = parsed.get("analysis")
+    tags = parsed.get("bullet_tags")
     listed = tags if isinstance(tags, list) else []
     return {
         "analysis": analysis if isinstance(analysis, str) else "",
