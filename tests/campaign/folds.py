@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reflector.audit.stats import stats
+from reflector.audit.stats import ledger_stats
 from reflector.changes.propose import ProposalFold, proposals
 from reflector.embed.lessons.book import LessonFold, lesson_book
 from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
@@ -107,7 +107,7 @@ def _answered(ledger: Ledger, upto: int) -> dict[str, str]:
     return {
         "playbook": _bullets(past.rows()),
         "windows": _window_text(fold_ledger(WindowFold(), ledger, upto)),
-        "states": str(stats(ledger, past).states),
+        "states": str(ledger_stats(ledger, past).states),
         "usage": _usage_text(usage_at(ledger, upto)),
         "lessons": str(lesson_book(past)),
         "proposals": str(fold_ledger(ProposalFold(), ledger, upto)),
@@ -124,7 +124,7 @@ def _answered_now(ledger: Ledger) -> dict[str, str]:
     return {
         "playbook": _bullets(ledger.rows()),
         "windows": _window_text(windows),
-        "states": str(stats(ledger).states),
+        "states": str(ledger_stats(ledger).states),
         "usage": _usage_text(usage_at(ledger)),
         "lessons": str(lesson_book(ledger)),
         "proposals": str(proposals(ledger, waiting=False)),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.changes.apply import apply
+from reflector.changes.apply import apply_changes
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook_files.mirrors import find_section, with_section, without_section
@@ -83,7 +83,7 @@ def test_an_edit_that_a_question_took_is_not_news_again(agent: Agent) -> None:
     edit(agent, "- [pat-001]", "- Read the log too.\n- [pat-001]")
     added = next(row["name"] for row in agent.json("list") if row["text"] == "Read the log too.")
     with agent.open_ledger() as ledger:
-        apply(ledger, [Change("remove", added)], actor="human")
+        apply_changes(ledger, [Change("remove", added)], actor="human")
     assert "Read the log too." not in [row["text"] for row in agent.json("list")]
 
 

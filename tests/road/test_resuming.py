@@ -78,7 +78,7 @@ def short_memory() -> Iterator[None]:
             patch.setattr(module, "FOLLOWED", 9)
         for module in (follow, intake):
             patch.setattr(module, "BEFORE", 4)
-        patch.setattr(transcripts, "_APART", 1)
+        patch.setattr(transcripts, "_MIN_DISTANCE", 1)
         yield
 
 
