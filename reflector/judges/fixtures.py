@@ -74,7 +74,9 @@ class FixturesBackend:
 
     path: Path
     name: str = "fixtures"
-    is_model, rereads, quotes = False, False, True
+    is_model = False
+    rereads = False
+    quotes = True
 
     def answer(self, request: Request) -> Answer:
         """Return the recorded answer. Raises BackendError where the file is unreadable or has
@@ -86,23 +88,26 @@ class FixturesBackend:
         """Return the recorded answer to a question. Raises as `answer` does."""
         return self._recorded(question_sha256(question))
 
-    def _recorded(self, wanted: str) -> Answer:
-        found = read_fixtures(self.path).get(wanted)
-        if found is None:
-            said = (
-                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with "
-                "--record"
+    def _recorded(self, key: str) -> Answer:
+        completion = read_fixtures(self.path).get(key)
+        if completion is None:
+            raise BackendError(
+                f"{self.path} has no answer for this request ({key[:12]}…); record one with "
+                "--record",
+                stage="fixtures",
             )
-            raise BackendError(said, stage="fixtures")
-        return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
+        return Answer(completion, f"fixtures:{key[:12]}", prompt_sha256=key)
 
 
 class Recording:
     """A backend whose answers are written down as fixtures on their way."""
 
     def __init__(self, backend: Backend, path: Path) -> None:
-        self.backend, self.path = backend, path
-        self.name, self.is_model, self.rereads = backend.name, backend.is_model, backend.rereads
+        self.backend = backend
+        self.path = path
+        self.name = backend.name
+        self.is_model = backend.is_model
+        self.rereads = backend.rereads
         self.quotes = backend.quotes
 
     def answer(self, request: Request) -> Answer:
@@ -132,7 +137,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
         raise BackendError(
             (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
         ) from error
-    found: dict[str, str] = {}
+    completions: dict[str, str] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as
     # it is.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -148,8 +153,8 @@ def read_fixtures(path: Path) -> dict[str, str]:
             raise BackendError(
                 (f"{path}, line {number}: is not a fixture; each line is {form}"), stage="fixtures"
             )
-        found[key] = completion
-    return found
+        completions[key] = completion
+    return completions
 
 
 def _path(config: Config, project: Path) -> Path:

@@ -96,7 +96,9 @@ class ModelBackend:
     project: Path | None = None
     request_tokens: int = 100_000
     allowed: Collection[str] = ()
-    is_model, rereads, quotes = True, False, True
+    is_model = True
+    rereads = False
+    quotes = True
 
     def prompt(self, request: Request) -> Prompt:
         """Return what would be sent about a window. Raises BackendError where template or limit

@@ -146,7 +146,9 @@ class BackendError(Exception):
         retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
-        self.stage, self.attempts, self.final = stage, attempts, final
+        self.stage = stage
+        self.attempts = attempts
+        self.final = final
         self.retry_after = retry_after
         self.usage = Usage()
 

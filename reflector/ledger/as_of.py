@@ -21,11 +21,12 @@ from reflector.events.state import Entry, Playbook
 from reflector.ledger.counters import tallied
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
+from reflector.playbook.bullet import MAX_TAGS
 
 if TYPE_CHECKING:
     from reflector.ledger.reader import Reader
     from reflector.ledger.statements import Statements
-    from reflector.playbook.bullet import MAX_TAGS, Bullet, Counting
+    from reflector.playbook.bullet import Bullet, Counting
 
 
 class Past:
