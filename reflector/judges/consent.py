@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reflector import files
 from reflector.judges.agent_clients import JUDGES, JudgeClient
@@ -246,7 +247,7 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict]:  # type: ignore[type-arg]
+def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict[str, Any]]:
     try:
         value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
