@@ -235,7 +235,7 @@ def _with_judge(place: Place, named: str | None) -> Project:
         return place.project(backend="agent", judge_client=named)
     if named is None and project.config.asks_model:
         return project
-    if named is None and consent.read():
+    if named is None and consent.agreed_clients():
         return place.project(backend="agent")
     with_api = place.project(backend=named or _DEFAULT_API)
     lacks = described(with_api.config, with_api.root).way_out
@@ -325,9 +325,9 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
         3 * sum(map(context_tokens, (line.text for line in advice.lines))),
     )
     lacks = described(config, project.root)[1] if config.asks_model else CONSENT
-    lacks = _NO_AGENT if lacks == CONSENT and not consent.found() else lacks
+    lacks = _NO_AGENT if lacks == CONSENT and not consent.installed_clients() else lacks
     may, by, barred, files = (
-        consent.read(),
+        consent.agreed_clients(),
         dict[str, tuple[int, int]](),
         Counter[str](),
         list[Found](),

@@ -207,7 +207,7 @@ def install(place: Place, agent: Agent, scope: Scope, dry_run: bool) -> None:
         click.echo(agent.consent)
     click.echo(safe(f"Next: {first_step(root) if is_untouched(place.project()) else _ADD}"))
     click.echo(f"To undo: {undo}")
-    if not consent.read():
+    if not consent.agreed_clients():
         click.echo(f"To let your agent judge what helped: {CONSENT}{_estimate(place)}")
 
 
@@ -259,11 +259,11 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
 
     from reflector.cli.config import store
     from reflector.judges.agent_clients import JUDGES
-    from reflector.judges.agent_process import check
+    from reflector.judges.agent_process import check_client
     from reflector.judges.protocol import BackendError
 
     project = place.folder()
-    there, agreeing = consent.found(project=project), {}
+    there, agreeing = consent.installed_clients(project=project), {}
     if named is not None:
         if named.name not in there:
             raise click.ClickException(
@@ -273,7 +273,7 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
     for name, one in there.items():
         client = JUDGES[name]
         try:
-            version = run(check(name, one))
+            version = run(check_client(name, one))
         except (BackendError, OSError) as error:
             note(f"reflector: {client.title} is not asked: {error}")
             continue
@@ -296,7 +296,7 @@ def _let_judge(place: Place, named: Agent | None, *, yes: bool) -> None:
         "your agents judge only if you agree",
         yes=yes,
     )
-    consent.keep(agreeing)
+    consent.keep_consent(agreeing)
     store(place, "backend", "agent", for_all=True)
     click.echo("They judge from the next session on. To stop: reflector uninstall --judge")
 

@@ -119,7 +119,7 @@ class AgentClient:
         client, agreed = self._agreed()
         try:
             async with _alone(self.deadline):
-                state = consent.state_of(client.name)
+                state = consent.client_state(client.name)
                 try:
                     output = await self._ask(client, agreed, state, "".join(texts))
                     state.limits = 0
@@ -145,7 +145,7 @@ class AgentClient:
         self._agreed()
 
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
-        agreed = consent.read()
+        agreed = consent.agreed_clients()
         if not agreed:
             raise _refusal(f"you have not let an agent judge; run: {CONSENT}", "access")
         name = self.name()
@@ -156,7 +156,7 @@ class AgentClient:
                 f"{who} is not among the agents that you let judge; run {CONSENT}, or {whom}",
                 "access",
             )
-        rest = consent.state_of(name).until - time.time()
+        rest = consent.client_state(name).until - time.time()
         if rest > 0:
             raise _refusal(f"{JUDGES[name].title} hit its limit; it is asked again", "access", rest)
         return JUDGES[name], agreed[name]
@@ -189,7 +189,7 @@ class AgentClient:
             return output
 
 
-async def check(name: str, agreed: consent.Agreed) -> str:
+async def check_client(name: str, agreed: consent.Agreed) -> str:
     """Return the version of a client that showed that it can judge. Raises BackendError where it
     cannot, OSError.
     """

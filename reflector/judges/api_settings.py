@@ -53,12 +53,14 @@ def model_settings(
     config = Config() if config is None else config
     nearer = config.model if config.is_near("model") else ""
     variable, key = _first(KEY_VARIABLES, environ)
-    url = config.base_url if config.is_near("base_url") else ""
+    models = (nearer, _first(MODEL_VARIABLES, environ)[1], config.model, DEFAULT_MODEL)
+    nearer_url = config.base_url if config.is_near("base_url") else ""
+    urls = (nearer_url, _first(URL_VARIABLES, environ)[1], config.base_url)
     return ModelSettings(
-        model=nearer or _first(MODEL_VARIABLES, environ)[1] or config.model or DEFAULT_MODEL,
+        model=next(filter(None, models)),
         key=key or config.api_key or None,
         bearer=variable == "ANTHROPIC_AUTH_TOKEN",
-        base_url=url or _first(URL_VARIABLES, environ)[1] or config.base_url or None,
+        base_url=next(filter(None, urls), None),
         deadline=float(config.deadline_seconds),
     )
 

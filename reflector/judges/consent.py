@@ -51,7 +51,8 @@ _LOGIN_OF_URL = re.compile(r"((?:^|,|;)\s*(?:[a-z][\w+.-]*://)?)[^/@,;\s]*@", re
 _QUERY = re.compile(r"(?<=\S)\?\S+")
 _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
-_FILE, _STATE = "consent.json", "state.json"
+_FILE = "consent.json"
+_STATE = "state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class State:
     until: float = 0.0
 
 
-def found(
+def installed_clients(
     environ: Mapping[str, str] | None = None, project: Path | None = None
 ) -> dict[str, Agreed]:
     """Return the clients that are installed here, as they would be started: nothing of it is from
@@ -90,14 +91,12 @@ def found(
             continue
         # A link stays: an update of the client moves it.
         folders = [*(str(Path(program).parent) for program in (binary, node) if program), *_PATH]
-        given = {
-            name: environ[name]
-            for name in _names(client, environ)
-            if not _is_left_out(name, environ[name], tops)
+        values = {name: environ[name] for name in _names(client, environ)}
+        variables = {
+            name: value for name, value in values.items() if not _is_left_out(name, value, tops)
         }
-        clients[client.name] = Agreed(
-            binary, {**given, "PATH": os.pathsep.join(dict.fromkeys(folders))}
-        )
+        variables["PATH"] = os.pathsep.join(dict.fromkeys(folders))
+        clients[client.name] = Agreed(binary, variables)
     return clients
 
 
@@ -109,7 +108,8 @@ def left_out(
     """
     environ = os.environ if environ is None else environ
     tops = _projects(environ, project)
-    return [one for one in _names(JUDGES[name], environ) if _is_left_out(one, environ[one], tops)]
+    variables = _names(JUDGES[name], environ)
+    return [variable for variable in variables if _is_left_out(variable, environ[variable], tops)]
 
 
 def shown(agreed: Agreed) -> list[str]:
@@ -151,9 +151,8 @@ def _folders_of(environ: Mapping[str, str], tops: list[str]) -> list[str]:
     project.
     """
     folders = environ.get("PATH", "").split(os.pathsep)
-    return [
-        one for one in folders if one.startswith("/") and not _is_below(os.path.realpath(one), tops)
-    ]
+    absolute = [folder for folder in folders if folder.startswith("/")]
+    return [folder for folder in absolute if not _is_below(os.path.realpath(folder), tops)]
 
 
 def _is_left_out(name: str, value: str, tops: list[str]) -> bool:
@@ -170,13 +169,13 @@ def _is_below(path: str, tops: list[str]) -> bool:
     return any(f"{path}/".startswith(f"{top.rstrip('/')}/") for top in tops)
 
 
-def read(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+def agreed_clients(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
     """Return the clients that the person lets judge; none without consent, or where its record
     is damaged.
     """
     try:
-        known = {name: one for name, one in _object(environ, _FILE).items() if name in JUDGES}
-        return {name: Agreed(str(one["path"]), dict(one["environ"])) for name, one in known.items()}
+        kept = {name: row for name, row in _object(environ, _FILE).items() if name in JUDGES}
+        return {name: Agreed(str(row["path"]), dict(row["environ"])) for name, row in kept.items()}
     except (KeyError, TypeError, ValueError):
         return {}
 
@@ -190,15 +189,17 @@ def client_name(named: str, writer: str) -> str:
     if named:
         return named
     if not writer:
-        return next(iter(read()), "")
+        return next(iter(agreed_clients()), "")
     return next((client.name for client in JUDGES.values() if client.names[1] == writer), "")
 
 
-def keep(clients: Mapping[str, Agreed]) -> None:
+def keep_consent(clients: Mapping[str, Agreed]) -> None:
     """Record the consent. Raises OSError."""
     folder = open_folder()
     files.write_durably(
-        folder, json.dumps({name: asdict(one) for name, one in clients.items()}).encode(), _FILE
+        folder,
+        json.dumps({name: asdict(agreed) for name, agreed in clients.items()}).encode(),
+        _FILE,
     )
 
 
@@ -211,7 +212,7 @@ def withdraw() -> bool:
     return was
 
 
-def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
+def client_state(name: str, environ: Mapping[str, str] | None = None) -> State:
     try:
         return State(**_object(environ, _STATE).get(name, {}))
     except TypeError:
@@ -220,7 +221,7 @@ def state_of(name: str, environ: Mapping[str, str] | None = None) -> State:
 
 def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
     """Return until when a client rests that hit its limit, in words; "" for one that does not."""
-    until = state_of(name, environ).until
+    until = client_state(name, environ).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return f"(hit its limit; asked again after {at})" if until > time.time() else ""
 

@@ -88,15 +88,15 @@ class FixturesBackend:
         """Return the recorded answer to a question. Raises as `answer` does."""
         return self._recorded(question_sha256(question))
 
-    def _recorded(self, wanted: str) -> Answer:
-        found = read_fixtures(self.path).get(wanted)
-        if found is None:
-            said = (
-                f"{self.path} has no answer for this request ({wanted[:12]}…); record one with "
-                "--record"
+    def _recorded(self, key: str) -> Answer:
+        completion = read_fixtures(self.path).get(key)
+        if completion is None:
+            raise BackendError(
+                f"{self.path} has no answer for this request ({key[:12]}…); record one with "
+                "--record",
+                stage="fixtures",
             )
-            raise BackendError(said, stage="fixtures")
-        return Answer(found, f"fixtures:{wanted[:12]}", prompt_sha256=wanted)
+        return Answer(completion, f"fixtures:{key[:12]}", prompt_sha256=key)
 
 
 class Recording:
@@ -137,7 +137,7 @@ def read_fixtures(path: Path) -> dict[str, str]:
         raise BackendError(
             (f"the fixtures {path} cannot be read ({error})"), stage="fixtures"
         ) from error
-    found: dict[str, str] = {}
+    completions: dict[str, str] = {}
     # Only line breaks end a line: `splitlines` would also end it at U+2028, which JSON may hold as
     # it is.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -154,8 +154,8 @@ def read_fixtures(path: Path) -> dict[str, str]:
             raise BackendError(
                 (f"{path}, line {number}: is not a fixture; each line is {form}"), stage="fixtures"
             )
-        found[key] = completion
-    return found
+        completions[key] = completion
+    return completions
 
 
 def _path(config: Config, project: Path) -> Path:

@@ -158,24 +158,24 @@ def read_template(
     except UnicodeDecodeError as error:
         raise TemplateError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
     wanted = known or PLACEHOLDERS[name]
-    found: list[str] = []
+    used: list[str] = []
     for match in _PART.finditer(text):
         if match[1] in wanted:
-            found.append(match[1])
+            used.append(match[1])
         elif match[0] not in ("{{", "}}"):
             line = text.count("\n", 0, match.start()) + 1
-            names = ", ".join(f"{{{one}}}" for one in wanted)
+            names = ", ".join(f"{{{placeholder}}}" for placeholder in wanted)
             way_out = f"double a literal brace, or use {names}"
             raise TemplateError(
                 f"{path}, line {line}: {match[0]!r} is not a placeholder; {way_out}"
             )
-    for one in wanted:
-        count = found.count(one)
+    for placeholder in wanted:
+        count = used.count(placeholder)
         if count > _MOST_TIMES if known else count != 1:
             times = "is missing" if not count else f"appears {count} times"
             often = f"at most {_MOST_TIMES} times" if known else "once"
             raise TemplateError(
-                f"{path}: the placeholder {{{one}}} {times}; it must appear {often}"
+                f"{path}: the placeholder {{{placeholder}}} {times}; it must appear {often}"
             )
     return Template(name, path, text)
 

@@ -71,7 +71,7 @@ def played(
     monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
     monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
-    consent.keep(consent.found())
+    consent.keep_consent(consent.installed_clients())
     return made
 
 
@@ -207,10 +207,10 @@ def test_after_two_limits_in_a_row_nothing_is_asked_until_they_are_over(played: 
     assert "it is asked again after 20" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
     assert "hit its limit; asked again after" in described(Config(backend="agent"), Path())[0]
-    consent.keep_state("claude", replace(consent.state_of("claude"), until=time.time() - 1))
+    consent.keep_state("claude", replace(consent.client_state("claude"), until=time.time() - 1))
     played.mode("answer")
     played.send()
-    assert consent.state_of("claude").limits == 0
+    assert consent.client_state("claude").limits == 0
 
 
 @only_claude

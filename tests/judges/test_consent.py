@@ -37,7 +37,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_every_kept_variable_is_shown(environ: dict[str, str]) -> None:
-    agreed = consent.found(environ)["claude"]
+    agreed = consent.installed_clients(environ)["claude"]
     shown = {line.partition("=")[0] for line in consent.shown(agreed)}
     assert shown == agreed.environ.keys() - {"HOME", "USER", "LANG"}
     assert {
@@ -50,14 +50,14 @@ def test_every_kept_variable_is_shown(environ: dict[str, str]) -> None:
 
 
 def test_keys_are_masked(environ: dict[str, str]) -> None:
-    agreed = consent.found(environ)["claude"]
+    agreed = consent.installed_clients(environ)["claude"]
     assert "secret" not in "\n".join(consent.shown(agreed))
     assert agreed.environ["ANTHROPIC_API_KEY"] == environ["ANTHROPIC_API_KEY"]
     assert "HTTPS_PROXY=http://…@127.0.0.1:9" in consent.shown(agreed)
 
 
 def test_nothing_below_a_project_is_kept(environ: dict[str, str], tmp_path: Path) -> None:
-    agreed = consent.found(environ)["claude"]
+    agreed = consent.installed_clients(environ)["claude"]
     assert agreed.path == str(tmp_path / "users" / "claude")
     assert not any(str(tmp_path / "project") in value for value in agreed.environ.values())
     assert consent.left_out("claude", environ) == [
@@ -81,4 +81,7 @@ def test_nothing_below_a_named_project_is_kept(
 
 def test_a_home_that_is_a_repository_is_no_project(environ: dict[str, str], tmp_path: Path) -> None:
     environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "home" / ".claude")
-    assert "CLAUDE_CONFIG_DIR" in consent.found(environ, tmp_path / "home")["claude"].environ
+    assert (
+        "CLAUDE_CONFIG_DIR"
+        in consent.installed_clients(environ, tmp_path / "home")["claude"].environ
+    )

@@ -117,7 +117,8 @@ def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
     if "ships" in spoken and count <= _MAX_WORDS_OF_COMMIT:
         return _Reading("approves", "ships")
     praise = spoken.get("praise")
-    if praise is not None and praise.start() <= _PRAISE_BEFORE and "?" not in opening:
+    is_question = "?" in opening
+    if praise is not None and praise.start() <= _PRAISE_BEFORE and not is_question:
         return _Reading("approves", "praise")
     is_go_ahead = "go-ahead" in spoken and count <= _MAX_WORDS_OF_GO_AHEAD
     return _Reading("agrees" if is_go_ahead else "other")

@@ -95,6 +95,14 @@ def _faults_this(citation: Citation, remark: Remark) -> bool:
     return is_reported and not citation.about.keys().isdisjoint(remark.about)
 
 
+def _undone(citation: Citation) -> Evidence | None:
+    remark = _first_word(citation)
+    if remark is None or remark.kind != "objects" or "undoes" not in remark.signs:
+        return None
+    is_about_it = citation.is_alone or not citation.about.keys().isdisjoint(remark.about)
+    return Evidence(remark.quote, "undoes") if is_about_it and not citation.forbids else None
+
+
 def _refused(citation: Citation) -> Evidence | None:
     remark = _first_word(citation)
     if remark is None or "refused" not in remark.signs or citation.words[0].between > 1:
@@ -177,6 +185,7 @@ def _first_word(citation: Citation) -> Remark | None:
 FINDINGS: dict[str, Finding] = {
     "opposed": Finding("harmful", "a person wants the opposite", _opposed),
     "faulty": Finding("harmful", "a person reported a fault in it", _faulty),
+    "undone": Finding("harmful", "a person wants it undone", _undone),
     "refused": Finding("harmful", "a person refused the call and said why", _refused),
     "accepted": Finding("helpful", "a person accepted it", _accepted),
     "mended": Finding("helpful", "what failed before it passed after it", _mended),

@@ -152,7 +152,11 @@ CASES: dict[str, Case] = {
     ),
     "a fault of what is forbidden": ([_CHANGED, person("the branch is broken")], "=", _FORBIDS),
     # A person takes it back, or refuses it.
-    "undone": ([_CHANGED, person("please revert that")], "="),
+    "undone": ([_CHANGED, person("please revert that")], "= undone"),
+    "undone with another bullet": (
+        [says("[pat-001] and [pat-002]"), edits(), DONE, person("please revert that")],
+        "=",
+    ),
     "a refusal": ([_REFUSED, refuses("that belongs into the service layer")], "= refused"),
     "a refusal for its own sake": (
         [_REFUSED, refuses("the branch name and the record, please")],
