@@ -18,6 +18,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_json, table
 from reflector.config import (
+    BACKENDS,
     SETTINGS,
     USERS_OWN,
     Config,
@@ -132,7 +133,8 @@ def _print_in_force(place: Place, key: str) -> Config:
     config = load_config(root := place.folder())
     click.echo(f"{key} = {_words(_shown(config, key))}")
     text, mend = described(config, root)
-    if mend and key in ("backend", *judge_kind(config.backend).settings):
+    judges_settings = judge_kind(config.backend).settings if config.backend in BACKENDS else ()
+    if mend and key in ("backend", *judges_settings):
         note(f"{text}; {mend}")
     return config
 

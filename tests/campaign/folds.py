@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reflector.audit.stats import ledger_stats
-from reflector.changes.propose import ProposalFold, proposals
+from reflector.changes.propose import ProposalFold, read_proposals
 from reflector.embed.lessons.book import LessonFold, lesson_book
 from reflector.embed.lessons.recording import observe_outcome, record_lesson, record_told
 from reflector.events import event as ev
@@ -127,7 +127,7 @@ def _answered_now(ledger: Ledger) -> dict[str, str]:
         "states": str(ledger_stats(ledger).states),
         "usage": _usage_text(usage_at(ledger)),
         "lessons": str(lesson_book(ledger)),
-        "proposals": str(proposals(ledger, waiting=False)),
+        "proposals": str(read_proposals(ledger, waiting=False)),
         "trials": str(trials(ledger)),
     }
 

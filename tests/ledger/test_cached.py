@@ -83,7 +83,9 @@ def test_each_answer_is_the_same_by_the_row_and_from_the_start(
         found = _answers(grown)
         rows.add(str(_row(grown)))
         with monkeypatch.context() as never:
-            never.setattr(usage, "_usable_row", lambda *_: usage.Row(0, usage.EMPTY))
+            head = grown.head().position
+            empty_row = (head, usage.Row(0, usage.EMPTY))
+            never.setattr(usage, "_head_and_row", lambda _, row=empty_row: row)
             never.setattr(usage, "_STEP", 10**9)
             never.setattr(usage, "AT_ONCE", 10**9)
             never.setattr(answers, "AT_ONCE", 10**9)
