@@ -921,7 +921,7 @@ MUTATIONS = [
         RULES,
     ),
     Mutation(FINDINGS, "    if len(sides) != 1:\n", "    if not sides:\n", RULES),
-    Mutation(FINDINGS, "or not citation.is_alone or", "or", RULES),
+    Mutation(FINDINGS, " or not citation.is_alone:", ":", RULES),
     Mutation(FINDINGS, "    if citation.forbids:\n        return None\n", "", RULES),
     Mutation(
         FINDINGS, 'if "objects" in kinds or "unread" in kinds:', 'if "objects" in kinds:', RULES

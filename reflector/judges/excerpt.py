@@ -323,24 +323,33 @@ def _tool_result(result: ToolResult, level: Level) -> dict[str, Any]:
 
 
 def _cut(text: str, citing: Collection[str], most: int) -> str:
-    """Return a text, of a longer one its head and tail and what surrounds the first citation of
-    each name.
+    """Return a text, or of one longer than `most` characters its head and tail and the surroundings
+    of each name's first citation.
+
+    The result may be longer than `most`, about twice at worst: its callers measure it, and cut the
+    session at the next level if it does not fit.
     """
     if len(text) <= most:
         return text
+    # `[pat-001, pat-002]` becomes `[pat-001] [pat-002]`, so that each name is a citation.
     text = spread(text)
-    cited = [match for match in CITED.finditer(text) if match[1] in citing]
-    first = {match[1]: match for match in reversed(cited)}
-    if not first:
+    first_citations: dict[str, re.Match[str]] = {}
+    for citation in CITED.finditer(text):
+        if citation[1] in citing:
+            first_citations.setdefault(citation[1], citation)
+    if not first_citations:
         return head_and_tail(text, most) if most > LINE.text else _head(text, most)
-    each = max(40, most // (len(first) + 1))
-    before = each // 3
-    parts = [
-        text[max(0, match.start() - before) : match.end(1) + 1 + each - before]
-        for match in sorted(first.values(), key=lambda match: match.start())
-    ]
+
+    surroundings = max(40, most // (len(first_citations) + 1))
+    before = surroundings // 3
+    after = surroundings - before
+    parts = []
+    for citation in first_citations.values():
+        closing_bracket = citation.end(1) + 1
+        parts.append(text[max(0, citation.start() - before) : closing_bracket + after])
     edge = most // 4
-    return "\n[…]\n".join([text[:edge], *parts[: max(1, most // each)], text[-edge:]])
+    shown_parts = parts[: max(1, most // surroundings)]
+    return "\n[…]\n".join([text[:edge], *shown_parts, text[-edge:]])
 
 
 def _input(arguments: Mapping[str, Any], most: int) -> Mapping[str, Any]:

@@ -413,23 +413,33 @@ class _File:
         return take_in_turn(self._ledger, edited, self._project.first_number)
 
     def _take_shared(self, state: FileState) -> _Taken:
-        """Record what git brought, credited to it, and then what a person changed in that."""
+        """Record the version that git brought, credited to git, and then the edits that a person
+        made in it.
+
+        `version` is the file as git has it. It is news if git changed it since the ledger recorded
+        one, and the written one if it is the file that the ledger wrote last, committed since.
+        """
         version = self._version
         copy = self._read_by_question
         is_news = version is not None and self._came_from_git(version, copy, state)
-        is_last = version is not None and self._written.digest == content_digest(version.content)
-        if version is None or not (is_news or is_last):
+        is_written = version is not None and self._written.digest == content_digest(version.content)
+        if version is None or not (is_news or is_written):
             return _Taken(self._take_edits(state, copy), may_stay=False)
+
         theirs = self._load(version.content)
         events = 0
         if is_news and not theirs.problems:
             digest = content_digest(version.content)
             events = take_version(self._ledger, self._project.root, theirs, digest)
-        if is_news and state.raw == version.content:
+        is_unedited = state.raw == version.content
+        if is_news and is_unedited:
             return _Taken(events, may_stay=self._has_names_of(state.loaded))
+
+        # A person's edits are the differences from git's version. Conflicts are looked for from the
+        # position that the file was written at, because the person saw no later change.
         names = {row.name for row in self._ledger.rows()}
-        bullets = [bullet for bullet in theirs.bullets if bullet.name in names]
-        events += self._append(Base(bullets, state.position), None, state)
+        known_bullets = [bullet for bullet in theirs.bullets if bullet.name in names]
+        events += self._append(Base(known_bullets, state.position), None, state)
         return _Taken(events, may_stay=False)
 
     def _came_from_git(self, version: Version, copy: bytes | None, state: FileState) -> bool:

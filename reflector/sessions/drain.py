@@ -731,8 +731,9 @@ def refresh_project(project: Project) -> list[str]:
     """Process the spool before a question is answered, unless another process is at it; return
     notes for the user, also on what the answer lacks.
 
-    playbook.json is written only if sessions had ended: asking changes no file of the project. The
-    questions to a model wait for the drain.
+    playbook.json is written only if sessions had ended; without them a question changes the ledger
+    alone, where proposals that can no longer be applied fall away. Questions to a model wait for
+    the drain.
     """
     with open_pipeline(project, wait=False, write=False) as pipeline:
         if pipeline is None:

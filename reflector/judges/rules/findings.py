@@ -111,30 +111,33 @@ def _refused(citation: Citation) -> Evidence | None:
 
 
 def _accepted(citation: Citation) -> Evidence | None:
-    """Find the word that accepts what was done, where nothing had failed, no fault is reported and
-    no other bullet was cited with it.
+    """Find the message that accepts the step, if the bullet was cited alone, no fault is reported
+    and the first check after the citation did not fail.
     """
-    if _faulty(citation) is not None:
+    if _faulty(citation) is not None or not citation.is_alone:
         return None
-    telling = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
-    if not telling or not citation.is_alone or telling[0].between > _FAR:
+    # "Go on" (agrees) and a message about something else (other) say nothing about the step.
+    judging = [word for word in citation.words if word.remark.kind not in ("agrees", "other")]
+    if not judging or judging[0].between > _FAR or judging[0].remark.kind != "approves":
         return None
-    only_looks = citation.step_kinds == {"look"} and not telling[0].between
-    near = list(filter(_is_near, citation.results))
-    has_failed = near and not near[0].passed
-    if telling[0].remark.kind != "approves" or only_looks or has_failed:
+    # An answer right after the agent only read something praises the answer, not the advice.
+    only_looks = citation.step_kinds == {"look"} and judging[0].between == 0
+    checks = list(filter(_is_near, citation.results))
+    has_failed = checks and not checks[0].passed
+    if only_looks or has_failed:
         return None
-    return Evidence(telling[0].remark.quote, telling[0].remark.signs[-1])
+    # The signs of a remark end with those of approval.
+    return Evidence(judging[0].remark.quote, judging[0].remark.signs[-1])
 
 
-def _is_near(ran: Result) -> bool:
-    """Return whether a ran says something of the step: its own, or that of a check soon after
-    it. That something was shipped says nothing.
+def _is_near(result: Result) -> bool:
+    """Return whether a result is evidence on the step: the step's own, or that of a check soon
+    after it. A commit or push that went through is not.
     """
-    is_told = ran.end.ending in ("passes", "fails")
-    is_shipped = ran.kind == "ship" and ran.passed
-    is_close = ran.is_own or ran.changes <= _NEAR
-    return is_told and is_close and not is_shipped
+    has_ending = result.end.ending in ("passes", "fails")
+    is_shipped = result.kind == "ship" and result.passed
+    is_close = result.is_own or result.changes <= _NEAR
+    return has_ending and is_close and not is_shipped
 
 
 def _mended(citation: Citation) -> Evidence | None:
