@@ -11,7 +11,7 @@ from reflector.ledger.statements import Statements
 from tests.road.agent import Agent
 
 #: What SQLite ran, by its own trace: with the statements of triggers and what opens a file.
-_MAX_OF_A_SESSION_END = 121
+_MAX_OF_A_SESSION_END = 110
 _MAX_OF_LIST = 27
 #: What our code asked of the ledger while it was open.
 _MAX_ASKED_BY_LIST = 15
