@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 from reflector.events import event as ev
 from reflector.sessions.drain import Pipeline, ask_model, waiting_pipeline
 from reflector.sessions.intake import Source
-from reflector.transcripts.building import plain_text
 from reflector.transcripts.message import Tally
-from reflector.transcripts.readers import folder_named_in, readers
+from reflector.transcripts.readers import folder_named_in, readers, time_named_in
 from reflector.transcripts.reading import scan
 from reflector.transcripts.records import parse_line, read_lines
 from reflector.trials.trial import missing_outcomes
@@ -100,7 +99,7 @@ def look_at(path: Path) -> FoundTranscript:
         for line in read_lines(file, _HEAD_BYTES, tally):
             for record, _ in parse_line(line.text, tally):
                 cwd = cwd or _folder(record)
-                started_at = started_at or plain_text(record.get("timestamp"))
+                started_at = started_at or time_named_in(record, readers())
             if (cwd and started_at) or tally.lines >= _HEAD_LINES:
                 break
     return FoundTranscript(path, cwd, started_at, path.stat().st_size)

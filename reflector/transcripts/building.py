@@ -132,6 +132,11 @@ class Conversation(ABC):
         """Return the folder that the agent worked in, "" if the record does not name it."""
         return plain_text(record.get("cwd"))
 
+    @staticmethod
+    def time_of(record: dict[str, Any]) -> str:
+        """Return the time of a record in ISO 8601, "" if the record does not have one."""
+        return plain_text(record.get("timestamp"))
+
     @abstractmethod
     def messages(
         self, record: dict[str, Any], text: bytes, offset: int, tally: Tally

@@ -117,3 +117,11 @@ def folder_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:
         if folder := reader.folder_of(record):
             return folder
     return ""
+
+
+def time_named_in(record: dict[str, Any], among: Sequence[Reader]) -> str:
+    """Return the time of a record in ISO 8601, "" if it does not name one."""
+    for reader in among:
+        if time := reader.time_of(record):
+            return time
+    return ""

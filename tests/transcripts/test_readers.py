@@ -3,13 +3,16 @@ a module of its own.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflector.transcripts.building import Conversation
 from reflector.transcripts.citations import citations_of
 from reflector.transcripts.message import Message
+from reflector.transcripts.readers import time_named_in
 from reflector.transcripts.reading import Scan, read_messages, scan
 from tests.transcripts.agents import Codex, Copilot, Gemini, GeminiDocument, OpenCode, Pi, Session
 from tests.transcripts.records import shown, write
@@ -532,3 +535,22 @@ def test_a_call_of_opencode_counts_when_it_is_made_and_its_result_when_it_is_the
     state |= {"status": "completed", "output": "done"}
     again, result = read(session, folder)
     assert (again.key, again.calls, shown(result)) == (call.key, call.calls, "tool = done")
+
+
+def test_reader_names_the_time_of_its_records() -> None:
+    class Dated(Conversation):
+        agent = "dated"
+        name = "Dated"
+
+        @staticmethod
+        def recognises(record: dict[str, Any]) -> bool:
+            return "at" in record
+
+        @staticmethod
+        def time_of(record: dict[str, Any]) -> str:
+            return str(record.get("at", ""))
+
+        def messages(self, *_: Any) -> Iterator[Message]:
+            yield from ()
+
+    assert time_named_in({"at": "2026-11-01T00:00:00Z"}, [Dated]) == "2026-11-01T00:00:00Z"

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from reflector.judges.protocol import Answer, Request
 from reflector.judges.reading.people import read_remark
 from reflector.judges.reading.wordings import all_wordings
-from reflector.judges.rules.findings import FINDINGS
+from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.judges.rules.judge import RulesBackend
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
@@ -330,7 +330,7 @@ def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() 
         == "pat-002"
     )
     nothing = answered(cited=())
-    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], "rules/6")
+    assert (json.loads(nothing.text)["bullet_tags"], nothing.model) == ([], VERSION)
 
 
 @pytest.mark.parametrize("place", [0, 4, 6])
