@@ -14,7 +14,7 @@ from reflector.changes.undo import last_change, undoing
 from reflector.events.event import Event
 from reflector.events.registry import EVENT_TYPES, fold
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.playbook.change import CHANGE_EVENTS, KINDS, Change
+from reflector.playbook.change import CHANGE_EVENTS, KINDS, SET_FIELDS, Change
 from reflector.playbook.names import SECTIONS
 from reflector.proof.verify import verify
 from tests.conftest import examples
@@ -24,9 +24,11 @@ _SLUGS = st.sampled_from(list(SECTIONS))
 _NUMBERS = st.integers(0, 50)
 
 
-def said(ledger: Ledger) -> Counter[tuple[str, str, int, int]]:
-    """What the live bullets say and count, whatever their names."""
-    return Counter((b.section, b.text, b.helpful, b.harmful) for b in ledger.bullets())
+def said(ledger: Ledger) -> Counter[tuple[object, ...]]:
+    """The fields of the live bullets that a change can set, whatever their names."""
+    fields = sorted({"section", "text", "helpful", "harmful", *SET_FIELDS})
+    live = [row for row in ledger.rows() if row.status == "live"]
+    return Counter(tuple(getattr(row, field) for field in fields) for row in live)
 
 
 def life() -> Ledger:

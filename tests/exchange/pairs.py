@@ -6,15 +6,17 @@ from typing import Any
 from reflector.exchange.merge import Merged, merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.ledger.store import Ledger
+from reflector.playbook.change import SET_FIELDS
 from reflector.proof.verify import verify
 
 
 def bullets(ledger: Ledger) -> dict[str, tuple[object, ...]]:
-    """All that a merge promises to be the same on both sides."""
-    return {
-        r.name: (r.section, r.text, r.status, r.reason, r.removed_into, r.helpful, r.harmful)
-        for r in ledger.rows()
-    }
+    """All that a merge promises to be the same on both sides, with each field of a change."""
+    known = ("section", "text", "status", "reason", "removed_into")
+    counters = ("helpful", "harmful")
+    later = sorted(set(SET_FIELDS) - {*known, *counters})
+    fields = (*known, *later, *counters)
+    return {row.name: tuple(getattr(row, field) for field in fields) for row in ledger.rows()}
 
 
 def counts(ledger: Ledger, name: str = "pat-001") -> tuple[object, ...]:
