@@ -43,7 +43,10 @@ _EVENTS = (
     "CREATE INDEX event_by_target ON event (playbook_id, target_id) WHERE target_id IS NOT NULL",
 )
 _COUNT_AGAIN = of_types((ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.BULLET_RECOUNTED))
-_COUNTS_AGAIN = f"SELECT 1 FROM event WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"  # noqa: S608
+_COUNTS_AGAIN = (
+    "SELECT 1 FROM event"  # noqa: S608
+    f" WHERE playbook_id = ? AND {_COUNT_AGAIN} LIMIT 1"
+)
 #: The columns of each table, those of its key first and their number.
 _COLUMNS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tag": (1, ("position", "name", "tag", "session_id", "reflection_id", "active")),
