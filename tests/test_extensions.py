@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from reflector import extensions
 from reflector.config import Config, ConfigError, load_config
+from reflector.judges.extensions import ExtensionClient, ExtensionJudge
+from reflector.judges.protocol import Answer, BackendError
 from reflector.reflection.gate import Gate
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Kept
@@ -421,3 +424,25 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     (answered,) = agent.events("reflection.answered")
     assert answered["meta"]["extension"]["distribution"] == "reflector-qwen"
     assert "Perfect, that works" in run("blame", "pat-001").out
+
+
+def test_answer_survives_a_package_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[str] = []
+
+    def found(kind: str, name: str) -> extensions.Extension:
+        if removed:
+            raise extensions.ExtensionError(f"{name} is gone; install it again")
+        return extensions.Extension(
+            "judges", name, "pkg", "1.0", "/", "", EntryPoint(name, "m", kind)
+        )
+
+    def complete(judge: ExtensionJudge, prompt: str) -> Answer:
+        removed.append(judge.name)
+        return Answer(prompt, "m")
+
+    monkeypatch.setattr(extensions, "find_extension", found)
+    monkeypatch.setattr("reflector.judges.extensions.ModelBackend.complete", complete)
+    judge = ExtensionJudge("praise", ExtensionClient("praise", "", 1.0))
+    assert judge.complete("yes").meta["extension"]["version"] == "1.0"
+    with pytest.raises(BackendError, match="install it again"):
+        judge.complete("no")

@@ -39,7 +39,8 @@ class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
 
     def __init__(self, **attrs: Any) -> None:
-        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]  # to suggest one
+        # The names are enough to suggest one.
+        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -316,7 +317,8 @@ class Place:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     if sys.stdout is None:  # closed by the caller (`>&-`)
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
+        # It lives as long as the process.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     place = Place()
     # None: a terminal gets colours, unless its person wants none (no-color.org) or it knows none.
     colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None

@@ -108,20 +108,35 @@ class ExtensionJudge(ModelBackend):
 
     def answer(self, request: Request) -> Answer:
         """Judge a window. Raises as `ModelBackend.answer` does."""
-        return self._signed(ModelBackend.answer(self, request))
+        origin = self._origin()
+        return _signed(ModelBackend.answer(self, request), origin)
 
     def complete(self, prompt: str) -> Answer:
         """Answer a prompt. Raises as `ModelBackend.complete` does."""
-        return self._signed(ModelBackend.complete(self, prompt))
+        origin = self._origin()
+        return _signed(ModelBackend.complete(self, prompt), origin)
 
-    def _signed(self, answer: Answer) -> Answer:
-        extension = extensions.find_extension("judges", self.name)
-        origin = {
+    def _origin(self) -> dict[str, str]:
+        """Return the judge's name, distribution and version.
+
+        They are read before the question, because an answer is not lost if the package is removed
+        while the judge works.
+
+        Raises: BackendError
+        """
+        try:
+            extension = extensions.find_extension("judges", self.name)
+        except ExtensionError as error:
+            raise BackendError(str(error), stage="access", attempts=0) from error
+        return {
             "name": extension.name,
             "distribution": extension.distribution,
             "version": extension.version,
         }
-        return replace(answer, meta={**answer.meta, "extension": origin})
+
+
+def _signed(answer: Answer, origin: dict[str, str]) -> Answer:
+    return replace(answer, meta={**answer.meta, "extension": origin})
 
 
 def extension_judge(config: Config, project: Path | None) -> ExtensionJudge:
