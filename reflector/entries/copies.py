@@ -23,7 +23,7 @@ import reflector.ledger as ledgers
 from reflector.entries import notes
 from reflector.entries.notes import COPY, NOWHERE, End, Entry, Place
 from reflector.events.event import EVENT_REDACTED
-from reflector.files import error_words, folder_of, read_bounded
+from reflector.files import error_words, folder_of, read_bounded, write_durably
 from reflector.git import repository
 from reflector.handover import LACKED
 from reflector.ledger.errors import LedgerError, LedgerLocked, LedgerUnavailable
@@ -265,9 +265,27 @@ def lost_history(root: Path, ledger: Ledger) -> Finding | None:
     origin = ledger.head().origin
     for export in lost_exports(root):
         end = notes.copy_end(root, export.name)
+        with suppress(OSError):
+            _give_header(root, export, end)
         if end.origin == origin and _lacks_event(ledger, root, export):
             return _missing_events(export, end.position)
     return None
+
+
+def _give_header(root: Path, export: Path, end: End) -> None:
+    """Write the header of an export that begins with its first event: an early version kept the
+    events of a later one so. Without a header no version imports them. Raises OSError.
+    """
+    from reflector.exchange.transfer import Header, header_line
+
+    entry = notes.entry_of(root)
+    with export.open("rb") as lines:
+        is_event = b'"datahash":' in next(lines, b"")
+    if not is_event or entry is None or not end.position:
+        return
+    header = header_line(Header(entry.playbook, end.origin, end.position, end.chain))
+    content = export.read_bytes()[: end.size]
+    write_durably(str(export.parent), f"{header}\n".encode() + content, export.name)
 
 
 def restore_from_copy(
