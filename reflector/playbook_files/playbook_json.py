@@ -174,7 +174,7 @@ def sync(
 ) -> Synced:
     """Record what changed in playbook.json, then write what the ledger says. Return the result.
 
-    write   False for a question, which leaves the file
+    write   False for a question, which leaves the file unless nobody edited it and it is behind
     later   the same process writes the file later
     shared  whether the project shares the file through git, if that was read already
     Raises OSError, LedgerError, and PlaybookRefused if the ledger has no bullets either.
@@ -236,8 +236,9 @@ class _File:
             if state.kind == "shared":
                 self._remember(state.raw)
             return Synced(state, taken.of_another, new_names)
-        after = self._write(state) if write else state
-        is_left = after is None or not write
+        writes = write or self._is_behind(state)
+        after = self._write(state) if writes else state
+        is_left = after is None or not writes
         has_news = taken.events > 0 or taken.is_edited
         if has_news and is_left and not later:
             # A later edit of the file is compared with this copy.
@@ -489,6 +490,19 @@ class _File:
         if has_counts or loaded.last_updated is not None:
             return False
         return self._read_by_question is None
+
+    def _is_behind(self, state: FileState) -> bool:
+        """Return whether nobody edited the file and it lacks what a command recorded: the command
+        was killed before it wrote the file, or somebody cleaned the folder. A file in git is left
+        to its people.
+        """
+        if self._is_shared:
+            return False
+        if state.kind == "missing":
+            return bool(self._ledger.bullets())
+        if state.kind != "written" or self._read_by_question is not None:
+            return False
+        return self._ledger.head().position > self._written.position
 
     def _write(self, state: FileState) -> FileState | None:
         """Write the file if it says something else than the ledger. Return its state; None if

@@ -470,8 +470,8 @@ class Pipeline:
         self._sync(write=False, later=file)
 
     def write(self, *, file: bool = True) -> None:
-        """Write playbook.json, its mirrors and the text of the start hook. A question leaves the
-        `file` as it is: it may be under version control.
+        """Write playbook.json, its mirrors and the text of the start hook. A question leaves an
+        edited `file` as it is: it may be under version control.
         """
         self.is_written = True
         self._sync(write=file)
