@@ -276,11 +276,15 @@ def commands() -> str:
     import click
 
     from reflector.cli.app import reflector
-    from reflector.cli.table import GROUPS, HIDDEN
+    from reflector.cli.table import GROUPS, HIDDEN, MORE
 
     parts = ["<!-- generated -->\n", "# Commands\n", _ABOUT]
     context = click.Context(reflector)
-    for title, group in (*GROUPS.items(), ("Called by agents, shells, git and cron", HIDDEN)):
+    for title, group in {
+        **GROUPS,
+        "More": MORE,
+        "Called by agents, shells and cron": HIDDEN,
+    }.items():
         parts += [f"\n## {title}\n", "| command | what it does | example |", "|---|---|---|"]
         for name, entry in group.items():
             command = reflector.get_command(context, name)

@@ -15,7 +15,7 @@ import click
 
 import reflector
 from reflector.cli.app import reflector as program
-from reflector.cli.table import GROUPS, HIDDEN
+from reflector.cli.table import GROUPS, HIDDEN, MORE
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
@@ -41,7 +41,7 @@ def surface() -> str:
 
 def _commands() -> Iterator[str]:
     yield from (f"option {_typed(one)}" for one in program.params if isinstance(one, click.Option))
-    for name in [name for group in (*GROUPS.values(), HIDDEN) for name in group]:
+    for name in [name for group in (*GROUPS.values(), MORE, HIDDEN) for name in group]:
         command = program.get_command(click.Context(program), name)
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:

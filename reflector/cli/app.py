@@ -22,7 +22,7 @@ import click
 
 import reflector.ledger as ledgers
 from reflector import __version__
-from reflector.cli.table import COMMANDS, FORMER, GROUPS, HIDDEN
+from reflector.cli.table import COMMANDS, FORMER, HIDDEN, SYNONYMS
 from reflector.mistakes import Mistake
 
 if TYPE_CHECKING:
@@ -53,17 +53,7 @@ class _Commands(click.Group):
             import_module(f"reflector.cli.{entry.module}"), entry.function
         )
         command.hidden = cmd_name in HIDDEN
-        for parameter in command.params:
-            if isinstance(parameter.type, click.IntRange | click.FloatRange):
-                parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
-        title = "Example" if len(entry.examples) == 1 else "Examples"
-        command.epilog = "\n".join(
-            [
-                "\b",
-                f"{title}:",
-                *((f"  reflector {cmd_name} {example}").rstrip() for example in entry.examples),
-            ]
-        )
+        _complete(command, cmd_name, entry.examples)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -77,12 +67,28 @@ class _Commands(click.Group):
             where = click.Context(command, ctx, name) if command is not None else ctx
             raise click.UsageError(str(mistake), where) from mistake
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(len(name) for group in GROUPS.values() for name in group)
-        for title, group in GROUPS.items():
-            with formatter.section(title):
-                rows = [(f"{name:<{width}}", one.summary) for name, one in group.items()]
-                formatter.write_dl(rows)
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from reflector.cli.screen import first_screen
+
+        formatter.write(f"{first_screen()}\n")
+
+
+def _complete(command: click.Command, path: str, examples: Iterable[str]) -> None:
+    """Give the help of a command its examples, and that of its subcommands theirs, which begin with
+    the subcommand's name.
+    """
+    lines = [f"reflector {path} {example}".rstrip() for example in examples]
+    for parameter in command.params:
+        if isinstance(parameter.type, click.IntRange | click.FloatRange):
+            parameter.metavar = parameter.metavar or "N"  # click's word for them is no person's
+    if lines:
+        title = "Example" if len(lines) == 1 else "Examples"
+        command.epilog = "\n".join(["\b", f"{title}:", *(f"  {line}" for line in lines)])
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            own = [example for example in examples if example.partition(" ")[0] == name]
+            rest = [example.partition(" ")[2] for example in own]
+            _complete(inner, f"{path} {name}", rest)
 
 
 @click.group(
@@ -337,8 +343,12 @@ def run(arguments: list[str] | None = None) -> int:
                 error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
             )
             path = f"{error.ctx.command_path} {word}"
-            if now := FORMER.get(path.removeprefix("reflector ")):
+            typed = path.removeprefix("reflector ")
+            if now := FORMER.get(typed):
                 error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
+            elif meant := SYNONYMS.get(typed):
+                said = f"there is no `{path}`; `reflector {meant}` does that"
+                error = click.UsageError(said, error.ctx)
         # Shown by our own hand: an argument may be a hostile file name.
         told = io.StringIO()
         error.show(told)

@@ -33,7 +33,8 @@ from reflector.cli.output import (
     short_time,
     table,
 )
-from reflector.cli.table import GROUPS
+from reflector.cli.screen import every_command, first_screen
+from reflector.cli.table import GROUPS, MORE
 from reflector.config import BACKENDS
 from reflector.events import event as ev
 from reflector.hooks import fast
@@ -529,21 +530,23 @@ def _dropped_lines(place: Place, found: StatusJson) -> Iterator[tuple[str, str]]
 
 @click.command(name="help")
 @click.argument("words", nargs=-1)
-def help_(words: tuple[str, ...]) -> None:
-    """Find a word in the help and in the pages; without one, list the commands.
+@click.option("--all", "every", is_flag=True, help="List every command.")
+def help_(words: tuple[str, ...], every: bool) -> None:
+    """Find a word in the help and in the pages; without one, show the first screen.
 
     What has most of the words comes alone, whatever their case. The best is above.
     """
     whole = click.Context(reflector, info_name="reflector")
     if not words:
-        click.echo(reflector.get_help(whole))
+        click.echo(every_command() if every else first_screen())
         return
     wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
     places = {"help": list(_helps(whole)), "pages": list(_parts())}
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)
     if not most:
         raise click.ClickException(
-            f"neither help nor pages have {' '.join(words)!r}; `reflector help` lists all"
+            f"neither help nor pages have {' '.join(words)!r}; `reflector help --all` lists the "
+            "commands"
         )
     left = 0
     for title, parts in places.items():
@@ -562,7 +565,7 @@ def _count(text: str, wanted: list[re.Pattern[str]]) -> int:
 
 def _helps(whole: click.Context) -> Iterator[tuple[str, str]]:
     """Yield each command with its first sentence, and each of its options with what it does."""
-    for name in [name for group in GROUPS.values() for name in group]:
+    for name in [name for group in (*GROUPS.values(), MORE) for name in group]:
         command = reflector.get_command(whole, name)
         inner = command.commands.values() if isinstance(command, click.Group) else ()
         for called, one in [(name, command), *((f"{name} {one.name}", one) for one in inner)]:

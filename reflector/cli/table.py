@@ -6,175 +6,203 @@ and the hidden names to the command lines that stand in people's files.
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 
 class Entry(NamedTuple):
-    """A command: its module in reflector/cli, its function there, and what may follow its name."""
+    """A command: its module in reflector/cli, its function there, its line on the first screen,
+    and what may follow its name.
+    """
 
     module: str
     function: str
+    summary: str
     examples: tuple[str, ...] = ("",)
 
-    @property
-    def summary(self) -> str:
-        """The first paragraph of its docstring. To import a command only for that would take
-        long.
-        """
-        return _summaries(self.module)[self.function]
 
-
-@cache
-def _summaries(module: str) -> dict[str, str]:
-    import ast
-
-    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text("utf-8"))
-    found = (
-        (one.name, ast.get_docstring(one) or "")
-        for one in tree.body
-        if isinstance(one, ast.FunctionDef)
-    )
-    return {name: " ".join(text.partition("\n\n")[0].split()) for name, text in found}
-
-
+#: The first screen.
 GROUPS: Final[dict[str, dict[str, Entry]]] = {
     "Start": {
         "check": Entry(
-            "check", "check", ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run")
+            "check",
+            "check",
+            "Find rules your agent breaks",
+            ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run"),
         ),
-        "demo": Entry("demo", "demo", ("", "--keep shop")),
         "install": Entry(
-            "install", "install", ("", "--agent codex", "--git", "--mirror AGENTS.md")
+            "install",
+            "install",
+            "Connect your agent",
+            ("", "--agent codex", "--git", "--mirror AGENTS.md"),
         ),
-        "uninstall": Entry("install", "uninstall", ("", "--agent codex", "--mirror AGENTS.md")),
-        "status": Entry("start", "status"),
-        "doctor": Entry("doctor", "doctor", ("", "--fix", "--report")),
+        "status": Entry("start", "status", "Show what is recorded"),
+        "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
-            "config", "config", ("", "set idle_minutes 30", ("set --global backend anthropic"))
+            "config",
+            "config",
+            "Show or change settings",
+            ("", "set idle_minutes 30", "set --global backend anthropic"),
         ),
     },
     "Playbook": {
         "list": Entry(
-            "playbook", "list_", ("", "--search 'flaky tests'", "--counting once_per_session")
+            "playbook",
+            "list_",
+            "List rules and their counts",
+            ("", "--search 'flaky tests'", "--counting once_per_session"),
         ),
-        "show": Entry("questions", "show", ("pat-001", "5f2a91c0", "41")),
-        "blame": Entry("questions", "blame", ("pat-001", "pat-001 --as-of 2026-11-01")),
-        "add": Entry("changes", "add", ("pat 'Run the tests before you commit'",)),
+        "show": Entry(
+            "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
+        ),
+        "blame": Entry(
+            "questions",
+            "blame",
+            "Explain the counts of a rule",
+            ("pat-001", "pat-001 --as-of 2026-11-01"),
+        ),
+        "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
+        "edit": Entry("changes", "edit", "Change rules"),
+        "remove": Entry(
+            "changes",
+            "remove",
+            "Remove rules",
+            ("pat-001", "pat-001 pat-002 --why 'the linter checks it'"),
+        ),
+        "undo": Entry(
+            "changes",
+            "undo",
+            "Undo your last change",
+            ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),
+        ),
         "revise": Entry(
             "changes",
             "revise",
-            (("pat-001 'Run the tests, then the linter'"), "pat-001 --section ctx"),
+            "Change one rule",
+            ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
-        "remove": Entry(
-            "changes", "remove", ("pat-001", ("pat-001 pat-002 --why 'the linter checks it'"))
+        "proposals": Entry(
+            "proposals", "proposals", "Decide on proposals", ("", "decide", "approve 3fa2c1d0")
         ),
-        "merge": Entry("changes", "merge", ("pat-001 pat-004 --dry-run",)),
-        "edit": Entry("changes", "edit"),
-        "undo": Entry(
-            "changes", "undo", ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'")
-        ),
-        "proposals": Entry("proposals", "proposals", ("", "decide", "approve 3fa2c1d0")),
     },
     "Sessions": {
         "import-history": Entry(
-            "sessions", "import_history", ("--dry-run", "--since 2026-11-01", "--agent codex")
+            "sessions",
+            "import_history",
+            "Record earlier sessions",
+            ("--dry-run", "--since 2026-11-01", "--agent codex"),
         ),
-        "ingest": Entry("sessions", "ingest", ("session.jsonl", "--window whole session.jsonl")),
         "reflect": Entry(
             "judging",
             "reflect",
-            ("", "5f2a91c0", ("--backend anthropic --dry-run 5f2a91c0"), "--reparse --dry-run"),
+            "Judge recorded sessions",
+            ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run"),
         ),
-        "judge": Entry("judging", "judge", ("", "5f2a91c0 pat-001 helpful --why 'it found it'")),
+        "judge": Entry(
+            "judging",
+            "judge",
+            "Judge citations yourself",
+            ("", "5f2a91c0 pat-001 helpful --why 'it found it'"),
+        ),
     },
-    "Questions": {
-        "log": Entry("questions", "log", ("-n 10", "--bullet pat-001")),
-        "stats": Entry("figures", "stats"),
-        "double-counts": Entry("figures", "double_counts", ("", "pat-001")),
-        "diff": Entry("figures", "diff", ("2026-11-01..", "10..42")),
-        "trial": Entry("trials", "trial", ("plan", "start --bullet pat-001", "status", "stop")),
-        "sql": Entry("figures", "sql", ("'SELECT name, helpful FROM bullets'", "")),
+    "Look": {
+        "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
+        "stats": Entry("figures", "stats", "Show tokens and cost"),
         "report": Entry(
-            "playbook", "report", ("--open", ("--since 2026-11-01 --share --out playbook.html"))
+            "playbook",
+            "report",
+            "Write an HTML page",
+            ("--open", "--since 2026-11-01 --share --out playbook.html"),
+        ),
+        "trial": Entry(
+            "trials",
+            "trial",
+            "Measure the effect",
+            ("plan", "start --bullet pat-001", "status", "stop"),
+        ),
+        "double-counts": Entry(
+            "figures", "double_counts", "Explain double counts", ("", "pat-001")
         ),
     },
-    "Ledger": {
+    "Keep": {
+        "import": Entry(
+            "transfer",
+            "import_",
+            "Bring in a ledger",
+            ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson"),
+        ),
+        "export": Entry(
+            "transfer",
+            "export",
+            "Print playbook or ledger",
+            ("--format ndjson > ledger.ndjson", "--as-of 2026-11-01"),
+        ),
+        "verify": Entry("ledger", "verify", "Prove the history", ("", "--anchor heads.txt")),
+        "rebuild": Entry("ledger", "rebuild", "Recompute the counts", ("", "--check")),
         "redact": Entry(
             "transfer",
             "redact",
-            (("42 --why 'a customer is named'"), "--where 'Jane Doe' --why GDPR"),
+            "Erase text",
+            ("42 --why 'a customer is named'", "--where 'Jane Doe' --why GDPR"),
         ),
-        "import": Entry(
-            "transfer", "import_", ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson")
-        ),
-        "export": Entry(
-            "transfer", "export", (("--format ndjson > ledger.ndjson"), "--as-of 2026-11-01")
-        ),
-        "verify": Entry("ledger", "verify", ("", "--anchor heads.txt")),
-        "rebuild": Entry("ledger", "rebuild", ("", "--check")),
-        "ledger": Entry(
-            "ledger", "ledger", ("head >> heads.txt", "backup ledger.backup", "policy")
-        ),
-        "lessons": Entry("lessons", "lessons", ("", "recall 'flaky tests'")),
     },
 }
 
-#: What agents, shells, git and cron call, what the plugin's pages name, what only developers need,
-#: and the way to all.
+#: The rest of what people type: `reflector help --all`.
+MORE: Final[dict[str, Entry]] = {
+    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
+    "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
+    "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
+    "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "ledger": Entry(
+        "ledger",
+        "ledger",
+        "Copy, back up, set policies",
+        ("head >> heads.txt", "backup ledger.backup", "policy"),
+    ),
+    "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "ingest": Entry(
+        "sessions",
+        "ingest",
+        "Record a transcript",
+        ("session.jsonl", "--window whole session.jsonl"),
+    ),
+    "lab": Entry(
+        "lab", "lab", "Tools for developers", ("trajectory --dataset sums trajectories.jsonl",)
+    ),
+    "uninstall": Entry(
+        "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
+    ),
+    "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
+    "completion": Entry("start", "completion", "Complete words in a shell", ("bash",)),
+    "help": Entry("start", "help_", "Search help and pages", ("", "redact a customer")),
+}
+
+#: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "help": Entry("start", "help_", ("", "redact a customer")),
-    "hook": Entry("start", "hook", ("< event.json",)),
-    "statusline": Entry("start", "statusline"),
-    "completion": Entry("start", "completion", ("bash",)),
-    "mcp": Entry("mcp", "mcp"),
-    "drain": Entry("sessions", "drain", ("", "--retry-failed")),
-    "head": Entry("ledger", "head", (">> heads.txt",)),
-    "session": Entry("questions", "show", ("5f2a91c0",)),
-    "outcome": Entry("lessons", "outcome", ("3fa2c1d0 good --why 'the tests pass'",)),
-    "lab": Entry("lab", "lab", ("trajectory --dataset sums trajectories.jsonl",)),
+    "hook": Entry("start", "hook", "Called by agents", ("< event.json",)),
+    "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
+    "statusline": Entry("start", "statusline", "Called by a status line"),
+    "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
+    "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
+    "outcome": Entry(
+        "lessons", "outcome", "Record an outcome", ("3fa2c1d0 good --why 'the tests pass'",)
+    ),
 }
 
 COMMANDS: Final = {
-    name: entry for group in (*GROUPS.values(), HIDDEN) for name, entry in group.items()
+    name: entry for group in (*GROUPS.values(), MORE, HIDDEN) for name, entry in group.items()
 }
 
-#: What is typed now instead of a command or an option of earlier versions.
-FORMER: Final = {
-    "assert": "ledger assert NAME HELPFUL/HARMFUL",
-    "backup": "ledger backup FILE",
-    "bench-reflection": "lab bench",
-    "bisect": "blame NAME",
-    "citations": "list --sort used",
-    "compare": "stats",
-    "copy": "ledger copy URL",
-    "duplicates": "proposals find",
-    "export --head": "ledger head",
-    "failures": "status",
-    "gate": "log --type reflection.skipped",
-    "give-up": "reflect --give-up SESSION --why REASON",
-    "grants": "ledger grants",
-    "import --merge": "import FILE",
-    "keygen": "ledger head",
-    "ledgers": "status --all",
-    "lesson": "show LESSON",
-    "mirror": "install --mirror FILE",
-    "move": "revise NAME --section SECTION",
-    "orphans": "list --stale DAYS",
-    "policy": "ledger policy",
-    "promote": "--user add SECTION TEXT",
-    "prune": "proposals find",
-    "recall": "lessons recall QUERY",
-    "reflect-trajectory": "lab trajectory FILE",
-    "rehearse": "proposals decide",
-    "remove --reason": "remove NAME --why REASON",
-    "reparse": "reflect --reparse",
-    "replay": "list --counting POLICY",
-    "restore": "undo NAME",
-    "retract": "undo SESSION --why REASON",
-    "review": "proposals decide",
-    "search": "list --search WORDS",
-    "sql --views": "sql",
-    "verify --mend-triggers": "rebuild --mend",
+#: What is typed now instead of a command or an option of the time before the first release.
+FORMER: Final[dict[str, str]] = {}
+
+#: Words that people try, and the command that they mean.
+SYNONYMS: Final = {
+    "delete": "remove",
+    "history-import": "history",
+    "ls": "list",
+    "rm": "remove",
+    "search": "list",
+    "sessions": "log",
+    "why": "blame",
 }

@@ -15,7 +15,7 @@ import pytest
 
 from reflector.__main__ import main
 from reflector.cli.app import reflector, run
-from reflector.cli.table import COMMANDS, FORMER, GROUPS, HIDDEN
+from reflector.cli.table import COMMANDS, FORMER, GROUPS, MORE, SYNONYMS
 from tests.cli.conftest import tamper
 from tests.road.agent import REFLECTOR, Agent
 
@@ -78,15 +78,37 @@ def test_a_command_has_help_for_every_option_and_accepts_its_own_examples(
             chosen.make_context(inner, rest_of_them, context)
 
 
-def test_help_lists_the_commands_and_the_version_is_told(agent: Agent) -> None:
-    told = agent.call("--help").out
-    places = [told.index(f"\n{title}:\n") for title in GROUPS]
-    assert places == sorted(places)
-    for name in (name for group in GROUPS.values() for name in group):
-        assert f"  {name} " in told
-        assert own(name).get_short_help_str(limit=200) in " ".join(told.split())
-    assert not [name for name in HIDDEN if f"  {name} " in told]
+def test_the_first_screen_fits_a_small_terminal(agent: Agent) -> None:
+    lines = agent.call("--help").out.splitlines()
+    assert max(map(len, lines)) <= 86
+
+
+def test_the_first_screen_names_each_command_of_its_groups(agent: Agent) -> None:
+    words = agent.call("help").out.split()
+    shown = {name for group in (*GROUPS.values(), MORE) for name in group}
+    assert shown <= {word.rstrip(".") for word in words}
+
+
+def test_help_all_has_a_line_for_each_command(agent: Agent) -> None:
+    lines = agent.call("help", "--all").out.splitlines()
+    entries = {
+        **MORE,
+        **{name: entry for group in GROUPS.values() for name, entry in group.items()},
+    }
+    shown = dict(line.strip().split(maxsplit=1) for line in lines if line.startswith("  "))
+    assert {name: entry.summary for name, entry in entries.items()}.items() <= shown.items()
+
+
+def test_the_version_is_shown(agent: Agent) -> None:
     assert agent.call("--version").out.startswith("reflector, version ")
+
+
+@pytest.mark.parametrize(("word", "meant"), SYNONYMS.items())
+def test_a_synonym_names_the_command(
+    capsys: pytest.CaptureFixture[str], word: str, meant: str
+) -> None:
+    assert run([word, "x"]) == 2
+    assert f"`reflector {meant}` does that" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

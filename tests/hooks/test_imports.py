@@ -87,7 +87,14 @@ def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None
         for name in done.stderr.split()
         if name.startswith("reflector.")
     }
-    assert ours - {"_version"} == {"cli", "cli.app", "cli.table", "ledger", "mistakes"}
+    assert ours - {"_version"} == {
+        "cli",
+        "cli.app",
+        "cli.screen",
+        "cli.table",
+        "ledger",
+        "mistakes",
+    }
     assert "sqlalchemy" not in done.stderr
 
 
