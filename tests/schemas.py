@@ -26,8 +26,10 @@ from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
 from reflector.judges.rules.findings import VERSION as RULES_VERSION
 from reflector.ledger.migration import VIEWS
+from reflector.ledger.tables import columns_module, schema_sql
 
 DOCS = Path(__file__).parents[1] / "docs"
+_DIALECTS = ("sqlite", "postgresql")
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
 ANSWERS = {
     "list": "list[playbook.ListedJson]",
@@ -459,7 +461,10 @@ def written() -> dict[Path, str]:
         "events": events(),
     }
     pages |= {"views": views(), "settings": settings()}
+    root = DOCS.parent
     return {
+        **{root / f"migrations/schema.{name}.sql": schema_sql(name) for name in _DIALECTS},
+        root / "reflector/ledger/columns.py": columns_module(),
         DOCS / "schema.json": text,
         **{DOCS / f"{name}.md": page for name, page in pages.items()},
         **with_version_of_rules(),

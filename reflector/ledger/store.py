@@ -26,10 +26,9 @@ from reflector.ledger.migration import (
     EARLIER,
     HEAD_REVISION,
     copied_before,
-    create_triggers,
-    create_views,
     ensure_current,
     made_digest,
+    make_triggers_and_views,
 )
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
@@ -315,8 +314,7 @@ class Ledger(Reader):
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
-            create_triggers(driver, self.engine.dialect)
-            create_views(driver, self.engine.dialect)
+            make_triggers_and_views(driver, self.engine.dialect)
             sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
             sql.execute(
                 "UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES
