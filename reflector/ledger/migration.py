@@ -81,13 +81,13 @@ def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | No
     """
     driver: Any
     with engine.connection() as driver:
-        if _revision(engine, driver) == HEAD_REVISION:
+        if revision_of(engine, driver) == HEAD_REVISION:
             return None
     with write_transaction(engine) as driver:
         if engine.dialect == "postgresql":
             # Two first uses at once would both create the tables; appends never take this lock.
             driver.execute(_FIRST_USE)
-        revision = _revision(engine, driver)
+        revision = revision_of(engine, driver)
         if revision is None:
             _refuse_taken_names(engine, driver, is_new=True)
             _create(driver, engine.dialect)
@@ -97,7 +97,7 @@ def ensure_current(engine: Engine, *, keeps_copy: bool = False) -> Upgraded | No
             driver = connection.connection.driver_connection
             if engine.dialect == "postgresql":
                 connection.exec_driver_sql(_FIRST_USE)
-            revision = _revision(engine, driver)
+            revision = revision_of(engine, driver)
             if revision not in (None, HEAD_REVISION):
                 _refuse_taken_names(engine, driver, is_new=False)
                 kept = copied_before(engine, revision) if keeps_copy else None
@@ -145,7 +145,7 @@ _FORGET_EARLIER = f"DELETE FROM alembic_version WHERE version_num IN ({_EARLIER_
 _FIRST_USE = "SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))"
 
 
-def _revision(engine: Engine, driver: Any) -> str | None:
+def revision_of(engine: Engine, driver: Any) -> str | None:
     """Return a ledger's revision, None for an empty database. Raises for what must be left
     alone.
     """
@@ -158,11 +158,10 @@ def _revision(engine: Engine, driver: Any) -> str | None:
             f"{where} has a view in the place of the table {min(views)}; restore a backup"
         )
     if not {"playbook", "event", "alembic_version"} <= names:
-        # A schema of a server may be shared, as long as no name is taken; a SQLite file is a ledger
-        # or it is not.
-        taken = (
-            names & {*LEDGER_TABLES, "alembic_version"} if engine.dialect == "postgresql" else names
-        )
+        # A schema of a server and a program's database may be shared, as long as no name is taken;
+        # any other SQLite file is a ledger or it is not.
+        is_shared = engine.dialect == "postgresql" or engine.is_hosts
+        taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
         if taken:
             raise LedgerCorrupt(
                 f"{where} holds tables that are not a ledger's ({', '.join(sorted(taken)[:3])}); "
@@ -252,7 +251,7 @@ def upgrade_sql(engine: Engine) -> str:
     from alembic import command
 
     with engine.connection() as driver:
-        revision = _revision(engine, driver)
+        revision = revision_of(engine, driver)
     if revision is None:
         raise LedgerUnavailable(f"{engine.url.shown} holds no ledger; a first use makes one")
     if revision == HEAD_REVISION:

@@ -17,6 +17,7 @@ again at any time. A program reads all of them, and writes to none: it appends w
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
@@ -30,7 +31,7 @@ views = sa.MetaData()
 #: A whole number of 64 bits; each of SQLite's is.
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 #: SQLite keeps these tables in the order of their key.
-_KEYED = {"sqlite_with_rowid": False, "sqlite_strict": True}
+_KEYED: dict[str, Any] = {"sqlite_with_rowid": False, "sqlite_strict": True}
 
 
 def _whole(doc: str = "") -> Column[int]:
@@ -190,7 +191,7 @@ projection = sa.Table("projection", metadata, ProjectionColumns, _belongs(), **_
 cached_usage = sa.Table("cached_usage", metadata, CachedUsageColumns, _belongs(), **_KEYED)
 
 
-def _index(name: str, *columns: Column[object], where: str = "", unique: bool = False) -> None:
+def _index(name: str, *columns: Column[Any], where: str = "", unique: bool = False) -> None:
     """Give a table an index, of the rows that a condition is true of."""
     condition = sa.text(where) if where else None
     sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
@@ -343,7 +344,8 @@ def schema_sql(dialect: str) -> str:
 def _statements(table: sa.Table, dialect: sa.Dialect) -> Iterator[str]:
     """Yield the statements that make a table and its indexes, in order of their names."""
     indexes = sorted(table.indexes, key=lambda index: str(index.name))
-    for statement in (CreateTable(table), *map(CreateIndex, indexes)):
+    made: list[CreateTable | CreateIndex] = [CreateTable(table), *map(CreateIndex, indexes)]
+    for statement in made:
         text = str(statement.compile(dialect=dialect))
         lines = (line.rstrip().expandtabs(4) for line in text.splitlines())
         yield "\n".join(line for line in lines if line)
