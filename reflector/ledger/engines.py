@@ -181,7 +181,9 @@ class Engine:
         else:
             connection = sqlite_module().connect(name, **options)
         try:
-            _prepare(connection, self.url.shown)
+            _prepare(connection)
+            if not self.is_hosts:  # a program chooses the journal mode of its own database
+                _make_write_ahead(connection, self.url.shown)
         except BaseException:
             connection.close()
             raise
@@ -214,14 +216,11 @@ def _write_ahead(cursor: Any) -> str:
             time.sleep(0.01)
 
 
-def _prepare(connection: Any, where: str) -> None:
-    """Set everything that a connection to a SQLite ledger needs. Raises LedgerUnavailable."""
+def _prepare(connection: Any) -> None:
+    """Set what each connection to a SQLite ledger needs."""
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        _make_write_ahead(cursor, where)
     # NORMAL lost acknowledged commits in a power-loss model.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
@@ -229,10 +228,14 @@ def _prepare(connection: Any, where: str) -> None:
     cursor.close()
 
 
-def _make_write_ahead(cursor: Any, where: str) -> None:
+def _make_write_ahead(connection: Any, where: str) -> None:
     """Let a new database, or a ledger that lost it, use a write-ahead log. Raises
     LedgerUnavailable.
     """
+    cursor = connection.cursor()
+    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
+    if mode == "wal":
+        return
     rows = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {name for (name,) in rows}
     if tables and not {"playbook", "event"} <= tables:

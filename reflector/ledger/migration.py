@@ -140,8 +140,9 @@ VERSION = (
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
 #: The first script brings a ledger of any earlier revision there.
 _FIRST_SCRIPT = "0009"
-_EARLIER_REVISIONS = ", ".join(f"'000{number}'" for number in range(1, 9))
-_FORGET_EARLIER = f"DELETE FROM alembic_version WHERE version_num IN ({_EARLIER_REVISIONS})"  # noqa: S608
+_FORGET_EARLIER = "DELETE FROM alembic_version WHERE version_num IN ('{}')".format(  # noqa: S608
+    "', '".join(f"000{number}" for number in range(1, 9))
+)
 _FIRST_USE = "SELECT pg_advisory_xact_lock(hashtext('reflector.migration'))"
 
 
@@ -158,26 +159,9 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
             f"{where} has a view in the place of the table {min(views)}; restore a backup"
         )
     if not {"playbook", "event", "alembic_version"} <= names:
-        # A schema of a server and a program's database may be shared, as long as no name is taken;
-        # any other SQLite file is a ledger or it is not.
-        is_shared = engine.dialect == "postgresql" or engine.is_hosts
-        taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
-        if taken:
-            raise LedgerCorrupt(
-                f"{where} holds tables that are not a ledger's ({', '.join(sorted(taken)[:3])}); "
-                "nothing was changed. "
-                "Name another database with REFLECTOR_LEDGER_URL"
-            )
+        _refuse_other_tables(engine, names)
         return None
-    rows = driver.execute("SELECT version_num FROM alembic_version").fetchall()
-    # Another program may keep its own revisions there.
-    revisions = [name for (name,) in rows if IS_REVISION.fullmatch(name)]
-    revision = revisions[0] if len(revisions) == 1 else ", ".join(name for (name,) in rows)
-    if IS_REVISION.fullmatch(revision) is None:
-        raise LedgerCorrupt(
-            f"{where} is at revision {revision}, which is not reflector's; nothing was changed. "
-            "Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
-        )
+    revision = _noted_revision(driver, where)
     if revision > HEAD_REVISION:
         raise LedgerTooNew(
             f"the ledger {where} is at revision {revision}, this reflector knows {HEAD_REVISION}; "
@@ -191,6 +175,35 @@ def revision_of(engine: Engine, driver: Any) -> str | None:
             "import the file"
         )
     return revision
+
+
+def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
+    """Raise LedgerCorrupt for a database that is not a ledger and cannot become one."""
+    # A schema of a server and a program's database may be shared, as long as no name is taken; any
+    # other SQLite file is a ledger or it is not.
+    is_shared = engine.dialect == "postgresql" or engine.is_hosts
+    taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
+    if taken:
+        raise LedgerCorrupt(
+            f"{engine.url.shown} holds tables that are not a ledger's "
+            f"({', '.join(sorted(taken)[:3])}); nothing was changed. "
+            "Name another database with REFLECTOR_LEDGER_URL"
+        )
+
+
+def _noted_revision(driver: Any, where: str) -> str:
+    """Return the revision that the database notes; another program may keep its own beside it.
+    Raises LedgerCorrupt for none, or several, of ours.
+    """
+    rows = driver.execute("SELECT version_num FROM alembic_version").fetchall()
+    names = [name for (name,) in rows]
+    ours = [name for name in names if IS_REVISION.fullmatch(name)]
+    if len(ours) != 1:
+        raise LedgerCorrupt(
+            f"{where} is at revision {', '.join(names) or None}, which is not reflector's; nothing "
+            "was changed. Restore a backup, or name another database with REFLECTOR_LEDGER_URL"
+        )
+    return str(ours[0])
 
 
 def _create(driver: Any, dialect: str) -> None:

@@ -16,12 +16,10 @@ again at any time. A program reads all of them, and writes to none: it appends w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Named, TypedColumns
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from reflector.events.registry import ONCE_PER_TARGET
 
@@ -324,53 +322,3 @@ bullets = sa.Table("bullets", views, BulletsView)
 tags = sa.Table("tags", views, TagsView)
 reflections = sa.Table("reflections", views, ReflectionsView)
 sessions = sa.Table("sessions", views, SessionsView)
-
-
-def schema_sql(dialect: str) -> str:
-    """Return the statements that make the tables and indexes of a new ledger, in order of creation.
-
-    dialect  "sqlite" or "postgresql"
-    """
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    of_dialect = {"sqlite": sqlite.dialect, "postgresql": postgresql.dialect}[dialect]()
-    parts = ["-- generated from reflector/ledger/tables.py by `make docs`\n"]
-    for table in metadata.tables.values():
-        parts += [f"--   {column.name}: {column.doc}" for column in table.c if column.doc]
-        parts += (f"{statement};\n" for statement in _statements(table, of_dialect))
-    return "\n".join(parts)
-
-
-def _statements(table: sa.Table, dialect: sa.Dialect) -> Iterator[str]:
-    """Yield the statements that make a table and its indexes, in order of their names."""
-    indexes = sorted(table.indexes, key=lambda index: str(index.name))
-    made: list[CreateTable | CreateIndex] = [CreateTable(table), *map(CreateIndex, indexes)]
-    for statement in made:
-        text = str(statement.compile(dialect=dialect))
-        lines = (line.rstrip().expandtabs(4) for line in text.splitlines())
-        yield "\n".join(line for line in lines if line)
-
-
-def columns_module() -> str:
-    """Return the text of `ledger/columns.py`, which programs read without loading SQLAlchemy."""
-    numbers = {
-        column.name
-        for table in metadata.tables.values()
-        for column in table.c
-        if isinstance(column.type, sa.Integer)
-    }
-    lines = [
-        '"""The tables of a ledger, generated from ledger/tables.py by `make docs`."""',
-        "",
-        "#: All but the first two are filled again by a rebuild.",
-        "LEDGER_TABLES = (",
-        *(f'    "{name}",' for name in metadata.tables),
-        ")",
-        "#: The columns that hold numbers; every other one holds text.",
-        "NUMBER_COLUMNS = frozenset(",
-        "    {",
-        *(f'        "{name}",' for name in sorted(numbers)),
-        "    }",
-        ")",
-    ]
-    return "\n".join(lines) + "\n"
