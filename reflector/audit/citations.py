@@ -6,7 +6,7 @@ bullet once. `list`, `history` and `prune` use it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,6 @@ from reflector.ledger.usage import MARKS, TREND, usage_at
 from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
-    from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
 
@@ -90,8 +89,8 @@ def _trends_with_retractions(ledger: Ledger, past: Past, names: Collection[str])
 
 
 class Observed(NamedTuple):
-    """The verdicts on a bullet that show what it is worth; a session shows it once, so these may
-    be fractions.
+    """The votes of sessions on a bullet: each session has one, which its verdicts share, so these
+    may be fractions.
     """
 
     helpful: float = 0
@@ -104,22 +103,14 @@ class Observed(NamedTuple):
         return round(self.helpful / total, 6) if total else None
 
 
-def observed(rows: Iterable[BulletRow], past: Past, used: Mapping[str, Use]) -> dict[str, Observed]:
-    """Return the verdicts on each bullet: its counters without their baselines, and no more of them
-    than sessions called it helpful or harmful. `past` was read after the rows, so it has each.
+def observed(past: Past, names: Collection[str]) -> dict[str, Observed]:
+    """Return the votes on each of these bullets. Every share, order and removal comes from here.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    by_name: dict[str, Observed] = {}
-    for row in rows:
-        start_helpful, start_harmful = past.baseline(row.name)
-        helpful = max(0, row.helpful - start_helpful)
-        harmful = max(0, row.harmful - start_harmful)
-        decided = used[row.name].decided if row.name in used else 0
-        share = min(1.0, decided / (helpful + harmful)) if helpful + harmful else 0.0
-        by_name[row.name] = Observed(helpful * share, harmful * share)
-    return by_name
+    votes = past.votes(names)
+    return {name: Observed(*votes.get(name, (0, 0))) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +142,10 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
         LedgerError: the ledger cannot be read.
     """
     tally = usage_at(ledger)
-    rows = ledger.rows()
-    past = Past(ledger)
-    verdicts = observed(rows, past, use(ledger, past, tally=tally))
+    bullets = ledger.bullets()
+    verdicts = observed(Past(ledger), [bullet.name for bullet in bullets])
     bullets_due: list[Due] = []
-    for row in ledger.bullets():
+    for row in bullets:
         usage = tally.bullets[row.name]
         counts = verdicts[row.name]
         is_unused = 0 < after <= usage.told and not usage.cited

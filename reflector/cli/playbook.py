@@ -101,7 +101,8 @@ class Uses(NamedTuple):
             if found is not None
             else {}
         )
-        return cls(rows, used, told, standing, observed(rows, past, used), found, results)
+        votes = observed(past, [row.name for row in rows])
+        return cls(rows, used, told, standing, votes, found, results)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""

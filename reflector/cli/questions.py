@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.audit.blame import Step, blame_bullet as steps_of
-from reflector.audit.citations import observed, use
+from reflector.audit.citations import observed
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
     UnknownReference,
@@ -216,7 +216,7 @@ def blame(asked: Question, name: str) -> None:
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     past = asked.then or Past(asked.ledger)
-    observed_uses = observed([row], past, use(asked.ledger, past, name))
+    observed_uses = observed(past, [name])
     if share := worth(row, observed_uses[name]):
         click.echo(share)
     if steps:

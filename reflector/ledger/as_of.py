@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
 from reflector.events.state import Entry, Playbook
-from reflector.ledger.counters import tallied
+from reflector.ledger.counters import tallied, votes_of_sessions
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import MAX_TAGS
@@ -154,19 +154,32 @@ class Past:
                 self._covered = _covered_tags(sql, retractions, self.position)
         return self._covered
 
+    def votes(self, names: Collection[str]) -> dict[str, tuple[float, float]]:
+        """Return how many sessions vote (for, against) each of these bullets, whatever the counting
+        policy: the verdicts of a session share one vote, and evidence that was taken back has none.
+        A bullet without a vote is left out.
+        """
+        tags_after = self._tags_after({name: self.family(name) for name in names})
+        covered = self.covered()
+        with self.ledger.asking() as sql:
+            return votes_of_sessions(sql, tags_after, _STANDING, self.position, covered)
+
+    def _tags_after(self, families: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+        """Return the position of each member of each family after which its tags count."""
+        return {
+            heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
+            for heir, family in families.items()
+        }
+
     def _counted(
         self, families: Mapping[str, Mapping[str, int]], counting: Counting | None = None
     ) -> dict[str, tuple[int, int]]:
         """Return (helpful, harmful) of each family."""
-        tags_after = {
-            heir: {name: max(at, self.entries[name].recounted_at) for name, at in family.items()}
-            for heir, family in families.items()
-        }
+        tags_after = self._tags_after(families)
         covered = self.covered()
         with self.ledger.asking() as sql:
-            where = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
             policy = counting or self.counting
-            counts = tallied(sql, tags_after, policy, where, self.position, covered)
+            counts = tallied(sql, tags_after, policy, _STANDING, self.position, covered)
         totals = {}
         for heir, family in families.items():
             helpful, harmful = self._book.baseline(family)
@@ -174,6 +187,9 @@ class Past:
             harmful += counts.get((heir, -1), 0)
             totals[heir] = (helpful, harmful)
         return totals
+
+
+_STANDING = " AND active IN (0, 1) AND position <= ? AND NOT position IN ?"
 
 
 def _row(entry: Entry, helpful: int, harmful: int) -> BulletRow:

@@ -60,6 +60,36 @@ _TALLY = (
     "sign",
 )
 
+#: The votes of sessions for and against each heir. The verdicts of a session share one vote; a
+#: window without a session's id is a session of its own.
+_VOTES = (
+    "SELECT heir, sum(CAST(helpful AS double precision) / (helpful + harmful)),"
+    " sum(CAST(harmful AS double precision) / (helpful + harmful))"
+    " FROM (SELECT {heir} AS heir, coalesce(session_id, reflection_id, {position}) AS session,"
+    " count(*) FILTER (WHERE tag.tag = 1) AS helpful,"
+    " count(*) FILTER (WHERE tag.tag = -1) AS harmful"
+    " FROM {families} CROSS JOIN tag WHERE playbook_id = ? AND name = {member} AND tag.tag <> 0"
+    " AND position > {after}{more} GROUP BY 1, 2) AS votes GROUP BY heir"
+)
+#: How SQLite and PostgreSQL read the families, [[heir, [[member, after], …]], …].
+_FAMILIES = (
+    {
+        "families": "json_each(?) AS heir, json_each(heir.value, '$[1]') AS member",
+        "heir": "json_extract(heir.value, '$[0]')",
+        "member": "json_extract(member.value, '$[0]')",
+        "after": "json_extract(member.value, '$[1]')",
+        "position": "position",
+    },
+    {
+        "families": "json_array_elements(?::json) AS heir (value),"
+        " json_array_elements(heir.value -> 1) AS member (value)",
+        "heir": "heir.value ->> 0",
+        "member": "member.value ->> 0",
+        "after": "(member.value ->> 1)::bigint",
+        "position": "position::text",
+    },
+)
+
 _MORE = "helpful = helpful + {helpful}, harmful = harmful + {harmful}"
 _FROM_BASELINE = "helpful = baseline_helpful + {helpful}, harmful = baseline_harmful + {harmful}"
 
@@ -166,3 +196,17 @@ def tallied(
     rows = [(heir, [*family.items()]) for heir, family in families.items()]
     found = sql.execute(query, sql.id, *values, json.dumps(rows)).fetchall() if rows else ()
     return {(heir, tag): count for heir, tag, count in found}
+
+
+def votes_of_sessions(
+    sql: Statements, families: Mapping[str, Mapping[str, int]], more: str, *values: object
+) -> dict[str, tuple[float, float]]:
+    """Return how many sessions vote (for, against) each heir of these families; `more` is a
+    condition of the tags.
+    """
+    if not families:
+        return {}
+    query = _VOTES.format(more=more, **_FAMILIES[sql.postgres])
+    rows = json.dumps([(heir, [*family.items()]) for heir, family in families.items()])
+    votes: list[tuple[str, float, float]] = sql.execute(query, rows, sql.id, *values).fetchall()
+    return {heir: (round(yes, 6), round(no, 6)) for heir, yes, no in votes}

@@ -1,9 +1,10 @@
-"""What so many helpful and harmful verdicts show of a bullet, as probabilities.
+"""The share of helpful votes of a bullet: its interval, its words, and how strong the evidence is.
 
-Invariant: nothing looks surer than it is. Before any verdict, every share helpful is as likely as
-any other (a uniform prior), so after `helpful` and `harmful` ones the share has a Beta(helpful + 1,
-harmful + 1) distribution: Gelman et al., Bayesian Data Analysis (3rd ed., 2013), 2.1. Counts may be
-fractions.
+Invariant: nothing looks surer than it is. The interval is Jeffreys' 90 % interval, of a
+Beta(helpful + ½, harmful + ½) distribution, with its ends set to 0 and 1 without a helpful or a
+harmful vote, so it always holds the share itself: Brown, Cai, DasGupta, "Interval Estimation for a
+Binomial Proportion" (Statistical Science, 2001). Below `FEWEST` votes no percentage is shown. Votes
+may be fractions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ _TAIL = 0.05
 #: harms. By Ville's inequality a bullet at even chances ever comes to that in one of fifty cases at
 #: most, however often one looks.
 HARMS = 50.0
+#: The fewest votes of which a percentage is shown.
+FEWEST = 5
 #: The digits of a share, and the steps that find more of them.
 _DIGITS = 6
 _BISECTIONS = 40
@@ -26,10 +29,24 @@ _TINY = 1e-300
 
 @lru_cache(maxsize=4096)
 def share_interval(helpful: float, harmful: float) -> tuple[float, float]:
-    """Return between which shares helpful the true one lies in nine of ten cases."""
-    a = helpful + 1
-    b = harmful + 1
-    return _quantile(_TAIL, a, b), _quantile(1 - _TAIL, a, b)
+    """Return the ends of the 90 % interval of the share of yes."""
+    low = _quantile(_TAIL, helpful + 0.5, harmful + 0.5) if helpful else 0.0
+    high = _quantile(1 - _TAIL, helpful + 0.5, harmful + 0.5) if harmful else 1.0
+    return low, high
+
+
+def share_words(helpful: float, harmful: float) -> str:
+    """Return the share of yes with its 90 % interval in words; no percentage of fewer than
+    `FEWEST` votes, and "" of none.
+    """
+    votes = helpful + harmful
+    if not votes:
+        return ""
+    if votes < FEWEST:
+        return f"{helpful:.3g} of {votes:.3g}, too few to tell"
+    low, high = share_interval(helpful, harmful)
+    share = helpful / votes
+    return f"{share:.0%} of {votes:.3g} votes (90% interval: {low:.0%} to {high:.0%})"
 
 
 def against(helpful: float, harmful: float) -> float:

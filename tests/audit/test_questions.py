@@ -3,6 +3,7 @@ steps of a count.
 """
 
 from dataclasses import replace
+from hashlib import sha256
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from reflector.audit import difference as difference_of
 from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame_bullet
-from reflector.audit.citations import observed, use
+from reflector.audit.citations import due, observed, use
 from reflector.audit.difference import difference
 from reflector.audit.doubles import find_double_counts
 from reflector.audit.log import select
@@ -84,9 +85,59 @@ def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_dec
     ledger.append([changed(ev.BULLET_RECOUNTED, "pat-003", 1, helpful=1, harmful=0)])
     for number, (one, tag) in enumerate(zip(seen, ("helpful", "helpful", "neutral"), strict=True)):
         ledger.append(reflected(f"r{number}", one, ("pat-003", tag)))
-    past = Past(ledger)
-    for rows in (ledger.rows(), past.rows()):
-        assert observed(rows, past, use(ledger, past))["pat-003"] == (1, 0)
+    assert votes(ledger, "pat-003") == (1, 0)
+
+
+def votes(ledger: Ledger, name: str = "pat-001") -> tuple[float, float]:
+    return observed(Past(ledger), [name])[name]
+
+
+def test_the_verdicts_of_a_session_share_one_vote(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    judge_windows(ledger, "s1", "helpful")
+    judge_windows(ledger, "s2", "helpful")
+    judge_windows(ledger, "s3", *["harmful"] * 9)
+    judge_windows(ledger, "s4", "helpful", "harmful", "helpful", "neutral")
+    assert votes(ledger) == (2.666667, 1.333333)
+
+
+def judge_windows(ledger: Ledger, of: str, *tags: str) -> list[NewEvent]:
+    """Let each window of a session give a bullet a verdict; the completions."""
+    completions = []
+    for number, tag in enumerate(tags):
+        key = f"{of}-{number}"
+        seen = session(int(sha256(key.encode()).hexdigest()[:6], 16), of)
+        events = reflected(f"r-{key}", seen, ("pat-001", tag))
+        ledger.append([seen, *events])
+        completions.append(events[0])
+    return completions
+
+
+@pytest.mark.parametrize("counting", ["as_applied", "once_per_reflection", "once_per_session"])
+def test_every_policy_gives_the_same_votes(ledger: Ledger, counting: str) -> None:
+    ledger.append([added("pat-001"), adopted(counting)])
+    judge_windows(ledger, "s1", "helpful", "helpful")
+    judge_windows(ledger, "s2", "harmful")
+    assert votes(ledger) == (1, 1)
+
+
+def test_evidence_that_was_taken_back_does_not_vote(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    judge_windows(ledger, "s1", "harmful")
+    for number in range(8):
+        (completion,) = judge_windows(ledger, f"gone-{number}", "harmful")
+        ledger.append([retracted(completion)])
+    assert votes(ledger) == (0, 1)
+    assert due(ledger, after=0) == []
+
+
+def test_votes_before_a_number_set_by_hand_are_gone(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    for number in range(5):
+        judge_windows(ledger, f"s{number}", "harmful")
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", helpful=0, harmful=0)])
+    judge_windows(ledger, "later", *["harmful"] * 4)
+    assert votes(ledger) == (0, 1)
 
 
 def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:

@@ -4,47 +4,83 @@ looked at always.
 
 import random
 from math import comb
+from statistics import mean
 
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.playbook.evidence import HARMS, against, share_interval
+from reflector.playbook.evidence import HARMS, against, share_interval, share_words
+
+SHARES = [number / 100 for number in range(1, 100)]
 
 
-def below(x: float, helpful: int, harmful: int) -> float:
-    """The exact probability of a share below x, as a binomial sum."""
-    total = helpful + harmful + 1
-    return sum(
-        comb(total, n) * x**n * (1 - x) ** (total - n) for n in range(helpful + 1, total + 1)
-    )
+def coverage(votes: int) -> dict[float, float]:
+    """The exact probability that the interval of so many votes holds the true share, by the
+    share.
+    """
+    ends = [share_interval(yes, votes - yes) for yes in range(votes + 1)]
+    ways = [comb(votes, yes) for yes in range(votes + 1)]
+    return {
+        share: sum(
+            way * share**yes * (1 - share) ** (votes - yes)
+            for yes, (way, (low, high)) in enumerate(zip(ways, ends, strict=True))
+            if low <= share <= high
+        )
+        for share in SHARES
+    }
+
+
+@given(st.integers(0, 200), st.integers(0, 200))
+def test_the_share_lies_inside_its_interval(yes: int, no: int) -> None:
+    low, high = share_interval(yes, no)
+    assert low <= (yes / (yes + no) if yes + no else 0.5) <= high
 
 
 @given(st.integers(0, 40), st.integers(0, 40))
-def test_a_true_share_lies_below_either_end_of_an_interval_in_one_case_of_twenty(
-    helpful: int, harmful: int
-) -> None:
-    low, high = share_interval(helpful, harmful)
-    assert (below(low, helpful, harmful), below(high, helpful, harmful)) == pytest.approx(
-        (0.05, 0.95), abs=1e-4
-    )
-    assert share_interval(helpful + 1, harmful)[0] > low > share_interval(helpful, harmful + 1)[0]
+def test_more_votes_for_move_the_interval_up(yes: int, no: int) -> None:
+    low, high = share_interval(yes, no)
+    assert share_interval(yes + 1, no) >= (low, high)
+    assert share_interval(yes, no + 1) <= (low, high)
 
 
-def test_counts_of_any_size_have_an_interval_and_the_evidence_of_eight_to_seven_is_none() -> None:
-    assert share_interval(0, 0) == (0.05, 0.95)
-    assert all(
-        0 <= low < high <= 1
-        for low, high in (
-            share_interval(10**6, 10**6),
-            share_interval(0, 10**6),
-            share_interval(0.5, 2.5),
-        )
-    )
-    assert (against(8, 7), against(7, 8) < 1, against(0, 8) < HARMS <= against(0, 9)) == (
-        0,
-        True,
-        True,
-    )
+@pytest.mark.parametrize(
+    ("yes", "no", "ends"),
+    [(1, 0, (23, 100)), (3, 0, (56, 100)), (9, 1, (67, 98)), (0, 0, (0, 100)), (0, 3, (0, 44))],
+)
+def test_the_interval_is_that_of_jeffreys(yes: int, no: int, ends: tuple[int, int]) -> None:
+    assert tuple(round(100 * end) for end in share_interval(yes, no)) == ends
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_interval_holds_in_nine_cases_of_ten() -> None:
+    cells = {votes: coverage(votes) for votes in range(1, 201)}
+    assert mean(held for found in cells.values() for held in found.values()) >= 0.9
+    edges = [
+        held
+        for votes in range(1, 21)
+        for share, held in cells[votes].items()
+        if share <= 0.05 or share >= 0.95
+    ]
+    assert mean(edges) >= 0.93
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "words"),
+    [
+        (0, 0, ""),
+        (1, 0, "1 of 1, too few to tell"),
+        (2.5, 0.5, "2.5 of 3, too few to tell"),
+        (9, 1, "90% of 10 votes (90% interval: 67% to 98%)"),
+    ],
+)
+def test_few_votes_show_no_percentage(yes: float, no: float, words: str) -> None:
+    assert share_words(yes, no) == words
+
+
+def test_nine_harmful_votes_are_evidence() -> None:
+    assert against(0, 8) < HARMS <= against(0, 9)
+    assert against(8, 7) == 0
     assert against(0, 10**6) > HARMS
 
 
