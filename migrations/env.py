@@ -1,21 +1,50 @@
-"""Run by Alembic, always on a connection that `reflector.ledger.migration` opened and locked.
+"""Run by Alembic: by `reflector.ledger.migration` on a connection that it opened and locked, or by
+the command `alembic` on the ledger that `-x ledger=URL` or REFLECTOR_LEDGER_URL names.
 
-Triggers and views are re-created after every run, not in the revisions: a batch migration that
-recreates a table drops its triggers without a word, and an append-only ledger without triggers is
-just a table. A view stands in the way of every change to the tables it reads.
+The scripts drop and make triggers and views (reflector/ledger/revisions.py). `alembic check`
+compares the tables with reflector/ledger/tables.py; `reflector verify` compares the rest.
 """
+
+import os
+from contextlib import contextmanager
 
 from alembic import context
 
-from reflector.ledger.migration import create_triggers, create_views, drop_triggers, drop_views
+from reflector.ledger.engines import migration_transaction, open_engine
+from reflector.ledger.tables import metadata
 
-connection = context.config.attributes["connection"]
-driver, dialect = connection.connection.driver_connection, connection.dialect.name
-drop_views(driver)
-drop_triggers(driver, dialect)
-context.configure(connection=connection, target_metadata=None, transactional_ddl=True)
-with context.begin_transaction():
-    context.run_migrations()
-if context.get_context().get_current_revision() == context.script.get_current_head():
-    create_triggers(driver, dialect)  # an older revision may lack what they read
-    create_views(driver, dialect)
+
+def is_ours(thing, *_):
+    """Return whether a table, or a part of one, is the ledger's; a program may have its own
+    tables beside them.
+    """
+    return getattr(thing, "table", thing).name in metadata.tables
+
+
+@contextmanager
+def connection():
+    given = context.config.attributes.get("connection")
+    if given is not None:
+        yield given
+        return
+    named = context.get_x_argument(as_dictionary=True).get("ledger")
+    url = named or os.environ.get("REFLECTOR_LEDGER_URL")
+    if not url:
+        raise SystemExit("name the ledger: alembic -x ledger=sqlite:///ledger.db check")
+    engine = open_engine(url)
+    try:
+        with migration_transaction(engine) as opened:
+            yield opened
+    finally:
+        engine.close()
+
+
+with connection() as ledger:
+    context.config.attributes["connection"] = ledger
+    options = {"target_metadata": metadata, "transactional_ddl": True, "include_object": is_ours}
+    if context.is_offline_mode():
+        context.configure(dialect_name=ledger.dialect.name, **options)
+    else:
+        context.configure(connection=ledger, **options)
+    with context.begin_transaction():
+        context.run_migrations()

@@ -17,17 +17,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 from pydantic.json_schema import GenerateJsonSchema
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
 from reflector.judges.rules.findings import VERSION as RULES_VERSION
 from reflector.ledger.migration import VIEWS
+from reflector.ledger.tables import metadata
 
 DOCS = Path(__file__).parents[1] / "docs"
+_DIALECTS = ("sqlite", "postgresql")
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
 ANSWERS = {
     "list": "list[playbook.ListedJson]",
@@ -459,11 +464,62 @@ def written() -> dict[Path, str]:
         "events": events(),
     }
     pages |= {"views": views(), "settings": settings()}
+    root = DOCS.parent
     return {
+        **{root / f"migrations/schema.{name}.sql": schema_sql(name) for name in _DIALECTS},
+        root / "reflector/ledger/columns.py": columns_module(),
         DOCS / "schema.json": text,
         **{DOCS / f"{name}.md": page for name, page in pages.items()},
         **with_version_of_rules(),
     }
+
+
+def schema_sql(dialect: str) -> str:
+    """Return the statements that make the tables and indexes of a new ledger, in order of creation.
+
+    dialect  "sqlite" or "postgresql"
+    """
+    of_dialect = {"sqlite": sqlite.dialect, "postgresql": postgresql.dialect}[dialect]()
+    parts = ["-- generated from reflector/ledger/tables.py by `make docs`\n"]
+    for table in metadata.tables.values():
+        parts += [f"--   {column.name}: {column.doc}" for column in table.c if column.doc]
+        parts += (f"{statement};\n" for statement in _statements(table, of_dialect))
+    return "\n".join(parts)
+
+
+def _statements(table: sa.Table, dialect: sa.Dialect) -> Iterator[str]:
+    """Yield the statements that make a table and its indexes, in order of their names."""
+    indexes = sorted(table.indexes, key=lambda index: str(index.name))
+    made: list[CreateTable | CreateIndex] = [CreateTable(table), *map(CreateIndex, indexes)]
+    for statement in made:
+        text = str(statement.compile(dialect=dialect))
+        lines = (line.rstrip().expandtabs(4) for line in text.splitlines())
+        yield "\n".join(line for line in lines if line)
+
+
+def columns_module() -> str:
+    """Return the text of `ledger/columns.py`, which programs read without loading SQLAlchemy."""
+    numbers = {
+        column.name
+        for table in metadata.tables.values()
+        for column in table.c
+        if isinstance(column.type, sa.Integer)
+    }
+    lines = [
+        '"""The tables of a ledger, generated from ledger/tables.py by `make docs`."""',
+        "",
+        "#: All but the first two are filled again by a rebuild.",
+        "LEDGER_TABLES = (",
+        *(f'    "{name}",' for name in metadata.tables),
+        ")",
+        "#: The columns that hold numbers; every other one holds text.",
+        "NUMBER_COLUMNS = frozenset(",
+        "    {",
+        *(f'        "{name}",' for name in sorted(numbers)),
+        "    }",
+        ")",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def with_version_of_rules() -> dict[Path, str]:

@@ -12,7 +12,7 @@ CHANGED = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "changed.py"), 
     ("file", "test"),
     [
         ("migrations/views/bullets.sql", "tests/ledger/test_migrations.py"),
-        ("migrations/schema.sql", "tests/ledger/test_older_versions.py"),
+        ("migrations/schema.sqlite.sql", "tests/ledger/test_older_versions.py"),
         ("reflector/judges/reading/wordings.tsv", "tests/judges/rules"),
         ("prompts/turn.txt", "tests/judges/test_prompts.py"),
         ("docs/counting.md", "tests/test_docs.py"),

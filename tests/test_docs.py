@@ -196,6 +196,7 @@ def with_sessions(you: Agent) -> Path:
 
 MOVING = section("team.md", "Moving a ledger")
 GATED = section("embedding.md", "Gated reflection")
+HOSTED = section("embedding.md", "In your own transaction").partition("In a notebook")[0]
 QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("\n## ")[0]
 PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "readme": (PAGES["README.md"].partition("\n## Install\n")[0], demo, 3),
@@ -240,6 +241,7 @@ NOT_PLAYED = (
     "run_reflector(",
     "claude mcp add",
     "3f9c2a71",
+    "import pandas",
 )
 
 
@@ -249,6 +251,7 @@ def test_every_local_block_of_commands_is_played() -> None:
         PAGES["first-ten-minutes.md"],
         PAGES["git.md"],
         GATED,
+        HOSTED,
         section("embedding.md", "Loops and graphs"),
     ]
     left = [
@@ -266,6 +269,10 @@ def test_every_local_block_of_commands_is_played() -> None:
 def test_a_page_does_what_it_says(you: Agent, name: str) -> None:
     page, setup, least = PLAYED[name]
     assert Reader(you, setup(you)).play(page) >= least
+
+
+def test_a_host_program_prints_what_is_shown(you: Agent) -> None:
+    assert Reader(you, empty(you)).play(HOSTED) >= 1
 
 
 @pytest.mark.slow

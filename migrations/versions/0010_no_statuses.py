@@ -1,10 +1,11 @@
 """The table of statuses goes: an index on events answers the one question that read it."""
 
-from alembic import op
+from reflector.ledger import revisions
 
 revision = "0010"
 down_revision = "0009"
 
 
 def upgrade() -> None:
-    op.execute("DROP TABLE IF EXISTS bullet_status")
+    with revisions.revision(revision) as step:
+        step.run("DROP TABLE IF EXISTS bullet_status")

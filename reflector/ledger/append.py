@@ -11,7 +11,7 @@ and an error inside leaves neither an open transaction nor the lock behind.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -37,7 +37,6 @@ from reflector.ledger.projection import Projector
 from reflector.ledger.reader import redaction_line
 from reflector.ledger.redaction import Takes, everything, redaction_of
 from reflector.ledger.rows import Stored
-from reflector.ledger.sqlite_file import file_lock
 from reflector.ledger.statements import COPIED, TABLES, Statements
 
 _MAX_FIELD = 1024
@@ -184,17 +183,13 @@ def transaction(
     """A write transaction with the head locked, in which these ids are looked up; commits when the
     body ends well, else leaves nothing behind. Raises the driver's errors and LedgerLocked.
     """
-    with engine.turn, file_lock(engine.url), engine.connection() as connection:
-        sql = Statements(connection.cursor(), engine.dialect, playbook_id)
-        # Statements are sent without waiting for the answer of the one before; not where the rows
-        # are so many that COPY, which a pipeline refuses, gains more.
-        with connection.pipeline() if sql.postgres and len(event_ids) < COPIED else nullcontext():
-            yield _begun(sql, event_ids)
-            connection.commit()
+    # COPY, which gains more for many rows, is refused in a pipeline.
+    with engine.appending(pipelined=len(event_ids) < COPIED) as connection:
+        yield _begun(Statements(connection.cursor(), engine.dialect, playbook_id), event_ids)
 
 
 def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
-    """Begin a transaction, lock the playbook's head, and look the ids up."""
+    """Lock the playbook's head, and look the ids up."""
     head: Sequence[Any]
     if sql.postgres:
         # All are sent at once. The first waits; what the others see was committed before they ran.
@@ -203,7 +198,6 @@ def _begun(sql: Statements, event_ids: Sequence[str]) -> Writing:
         in_force = sql.run(IN_FORCE, TABLES).fetchone()
         (head,) = locked.fetchall()
     else:
-        sql.cursor.execute("BEGIN IMMEDIATE")
         (head,) = sql.execute(_HEAD_AND_IN_FORCE, TABLES, sql.id).fetchall()
         in_force = head[3:] if head[3] is not None else None
         known_ids = sql.run(_KNOWN, event_ids) if event_ids else None

@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from reflector.ledger import sqlite_file
 from reflector.ledger.errors import LedgerCorrupt, LedgerLocked, LedgerUnavailable
 from reflector.ledger.sqlite_file import connect_file, file_lock, sqlite_module
-from reflector.ledger.url import Url, url_of
+from reflector.ledger.url import Url, url_of, url_of_engine
 from reflector.resources import install_command
 
 if TYPE_CHECKING:
@@ -50,11 +50,27 @@ class Engine:
         self.turn = threading.Lock()
         self._idle: list[Any] = []
         self._alchemy: sa.Engine | None = None
+        #: Whether the database is that of a program, which has its own tables there.
+        self.is_hosts = False
 
     @property
     def dialect(self) -> str:
         """The engine's name: "sqlite" or "postgresql"."""
         return self.url.dialect
+
+    @property
+    def snapshot_statement(self) -> str | None:
+        """The statement after which all questions of a transaction see one state; None if the
+        transaction is another program's.
+        """
+        # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has
+        # one.
+        if self.dialect == "postgresql":
+            return "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+        return "BEGIN"
+
+    def needs_own_transaction(self, act: str) -> None:
+        """Do nothing: each transaction is the ledger's own. A `HostEngine` raises LedgerMisused."""
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
@@ -88,6 +104,21 @@ class Engine:
             except Exception:  # noqa: BLE001  it is lost; the error before says why
                 driver.close()
 
+    @contextmanager
+    def appending(self, *, pipelined: bool) -> Iterator[Any]:
+        """A driver's connection for an append, the file's lock held; commits when the body ends
+        well. Raises the driver's errors and LedgerLocked.
+
+        pipelined  on PostgreSQL, send statements without waiting for the answer of the one before
+        """
+        with self.turn, file_lock(self.url), self.connection() as connection:
+            is_pipelined = pipelined and self.dialect == "postgresql"
+            with connection.pipeline() if is_pipelined else nullcontext():
+                if self.dialect == "sqlite":
+                    connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+
     def _free(self) -> Any:
         try:
             return self._idle.pop()
@@ -112,9 +143,16 @@ class Engine:
                 )
         return self._alchemy
 
+    def share(self, pool: sa.Engine) -> None:
+        """Share the database of another program; of PostgreSQL its pool too, which stays open."""
+        self.is_hosts = True
+        if self.dialect == "postgresql":
+            self._alchemy = pool
+
     def close(self) -> None:
         """Close every connection that is not in use."""
-        if self._alchemy is not None:
+        is_lent = self.is_hosts and self.dialect == "postgresql"
+        if self._alchemy is not None and not is_lent:
             self._alchemy.dispose()
         while self._idle:
             self._idle.pop().close()
@@ -143,18 +181,25 @@ class Engine:
         else:
             connection = sqlite_module().connect(name, **options)
         try:
-            _prepare(connection, self.url.shown)
+            _prepare(connection)
+            if not self.is_hosts:  # a program chooses the journal mode of its own database
+                _make_write_ahead(connection, self.url.shown)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def open_engine(url: str) -> Engine:
-    """Return an engine for a ledger's URL. Raises LedgerUnavailable for a URL that no installed
-    driver takes.
+def open_engine(source: str | sa.Engine) -> Engine:
+    """Return an engine for a ledger's URL, or for the database of an engine of SQLAlchemy, whose
+    pool a ledger on PostgreSQL uses and never closes. Raises LedgerUnavailable for a database that
+    no installed driver opens.
     """
-    return Engine(url_of(url))
+    if isinstance(source, str):
+        return Engine(url_of(source))
+    engine = Engine(url_of_engine(source))
+    engine.share(source)
+    return engine
 
 
 def _write_ahead(cursor: Any) -> str:
@@ -171,14 +216,11 @@ def _write_ahead(cursor: Any) -> str:
             time.sleep(0.01)
 
 
-def _prepare(connection: Any, where: str) -> None:
-    """Set everything that a connection to a SQLite ledger needs. Raises LedgerUnavailable."""
+def _prepare(connection: Any) -> None:
+    """Set what each connection to a SQLite ledger needs."""
     # The driver must not begin transactions by itself: BEGIN IMMEDIATE is ours.
     connection.isolation_level = None
     cursor = connection.cursor()
-    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        _make_write_ahead(cursor, where)
     # NORMAL lost acknowledged commits in a power-loss model.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
@@ -186,10 +228,14 @@ def _prepare(connection: Any, where: str) -> None:
     cursor.close()
 
 
-def _make_write_ahead(cursor: Any, where: str) -> None:
+def _make_write_ahead(connection: Any, where: str) -> None:
     """Let a new database, or a ledger that lost it, use a write-ahead log. Raises
     LedgerUnavailable.
     """
+    cursor = connection.cursor()
+    (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()
+    if mode == "wal":
+        return
     rows = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {name for (name,) in rows}
     if tables and not {"playbook", "event"} <= tables:
@@ -306,6 +352,7 @@ def write_transaction(engine: Engine, *, wait: bool = True) -> Iterator[Any]:
 
     Who does not `wait` for the lock gets LedgerLocked where another process has it.
     """
+    engine.needs_own_transaction("a change of the schema")
     with file_lock(engine.url, wait=wait), engine.connection() as connection:
         connection.execute(
             "BEGIN IMMEDIATE" if engine.dialect == "sqlite" else f"SELECT {patience()}"

@@ -51,6 +51,10 @@ class LedgerUnavailable(LedgerError):
     """
 
 
+class LedgerMisused(LedgerError):
+    """A connection on which nothing can be appended in its program's own transaction."""
+
+
 class LedgerStrange(LedgerUnavailable):
     """A file in a ledger's place that this person's home has not noted, so nothing is answered
     from it.

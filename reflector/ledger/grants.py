@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.counters import ENTRY_COLUMNS
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerUnavailable, translated
 from reflector.ledger.migration import VIEWS, triggers
-from reflector.ledger.statements import LEDGER_TABLES
 
 _TABLES = (*LEDGER_TABLES, "alembic_version")
 _HEAD = ("origin", "position", "chain", "recorded_at")

@@ -380,11 +380,9 @@ class Reader:
             yield self._again(self._held)
             return
         with self._reading() as sql:
-            # By default, PostgreSQL gives each statement its own state; a transaction of SQLite has
-            # one.
-            sql.execute(
-                ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ") if sql.postgres else "BEGIN"
-            )
+            begins = self.engine.snapshot_statement
+            if begins is not None:
+                sql.execute(begins)
             yield sql
 
     @contextmanager

@@ -9,38 +9,16 @@ takes come through here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from reflector.resources import resource_dir
-
-#: The tables of a ledger, which migrations/schema.sql makes. All but the first two are filled again
-#: by a rebuild.
-LEDGER_TABLES = (
-    "playbook",
-    "event",
-    "bullet",
-    "tag",
-    "session_window",
-    "retraction",
-    "record",
-    "projection",
-    "cached_usage",
-)
-
-
-@lru_cache(maxsize=1)
-def _numbers() -> frozenset[str]:
-    """Return the columns that are numbers; every other one is text."""
-    text = (resource_dir("migrations") / "schema.sql").read_text(encoding="utf-8")
-    return frozenset(re.findall(r'^ +"?(\w+)"? (?:\{bigint\}|INTEGER)', text, re.MULTILINE))
+from reflector.ledger.columns import NUMBER_COLUMNS
 
 
 def _arrays(columns: Sequence[str]) -> str:
     """Return the placeholders for one array a column."""
-    return ", ".join("%b::bigint[]" if column in _numbers() else "%b::text[]" for column in columns)
+    types = ("bigint" if column in NUMBER_COLUMNS else "text" for column in columns)
+    return ", ".join(f"%b::{type_}[]" for type_ in types)
 
 
 #: A row where a table has rows of a playbook whose own row is gone: one look-up for each playbook.

@@ -26,10 +26,10 @@ from reflector.ledger.migration import (
     EARLIER,
     HEAD_REVISION,
     copied_before,
-    create_triggers,
-    create_views,
     ensure_current,
     made_digest,
+    make_triggers_and_views,
+    revision_of,
 )
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import BulletRow, Head, WindowRow
@@ -40,6 +40,8 @@ from reflector.ledger.url import sqlite_url
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
+    import sqlalchemy as sa
+
     from reflector.events.event import Appended, NewEvent
     from reflector.ledger.append import Writing
     from reflector.ledger.migration import Upgraded
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BulletRow", "Head", "Ledger", "WindowRow"]
 
+_NOT_READY = (
+    "{where} holds no ledger of this version; make or upgrade it with `Ledger.open(engine)`, in a "
+    "transaction of its own"
+)
 _FIND = (
     "SELECT playbook.id, projection.code_version, projection.state_hash FROM playbook LEFT JOIN "
     "projection"
@@ -70,16 +76,22 @@ class Ledger(Reader):
 
     @classmethod
     def open(
-        cls, url: str, playbook: str = "default", *, mends: bool = False, keeps_copy: bool = True
+        cls,
+        database: str | sa.Engine,
+        playbook: str = "default",
+        *,
+        mends: bool = False,
+        keeps_copy: bool = True,
     ) -> Self:
-        """Open a ledger by its SQLAlchemy URL; create or upgrade it on first use.
+        """Open a ledger by its SQLAlchemy URL, or in the database of an engine of SQLAlchemy;
+        create or upgrade it on first use.
 
         A new SQLite file is readable by its owner only, and an older one is copied beside itself
         before its upgrade, unless it is a copy itself (`keeps_copy`). With `mends`, tables that say
         that a newer version filled them keep nobody out, until `mend_triggers` has them filled
         again. Raises LedgerUnavailable, LedgerTooNew, LedgerCorrupt or LedgerLocked.
         """
-        engine = open_engine(url)
+        engine = open_engine(database)
         try:
             with translated(engine.url.shown):
                 if engine.url.is_file:
@@ -150,6 +162,35 @@ class Ledger(Reader):
             if before is not None and has_head(before.file, self.name, end):
                 return None
             return copied_before(self.engine)
+
+    @classmethod
+    def on(cls, connection: sa.Connection, playbook: str = "default") -> Self:
+        """Return the ledger in the database of a connection of SQLAlchemy. What is appended is part
+        of the connection's transaction: commit and rollback are the host program's, and other
+        writers wait until then. `Ledger.open` makes the ledger before.
+
+        Raises:
+            LedgerMisused: The connection commits each statement by itself, may only read, has
+                another isolation level, or does not check foreign keys (SQLite).
+            LedgerUnavailable: There is no ledger, no such playbook, or an older or newer ledger.
+        """
+        from reflector.ledger.hosts import HostEngine
+
+        engine = HostEngine(connection)
+        with translated(engine.url.shown), engine.connection() as driver:
+            if revision_of(engine, driver) != HEAD_REVISION:
+                raise LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
+            statements = Statements(driver.cursor(), engine.dialect, 0)
+            known = _find_playbook(statements, playbook)
+        if known is None:
+            raise LedgerUnavailable(
+                f"{engine.url.shown} has no playbook {playbook!r}; make it with "
+                f"`Ledger.open(engine, {playbook!r})`"
+            )
+        _refuse_newer_tables(playbook, known.code_version)
+        if known.code_version != CODE_VERSION or known.digest in EARLIER:
+            raise LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
+        return cls(engine, known.playbook_id, playbook)
 
     @classmethod
     def open_file(
@@ -242,6 +283,7 @@ class Ledger(Reader):
         it; a server's own copies (write-ahead log, dead rows) end with its vacuum. Raises
         NoSuchTarget, LedgerError for an event without text.
         """
+        self.engine.needs_own_transaction("redact")
         from reflector.ledger.append import redact
         from reflector.ledger.projection import fill_tables
 
@@ -315,8 +357,7 @@ class Ledger(Reader):
         if self.only_reads:
             raise LedgerUnavailable(self.only_reads)
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
-            create_triggers(driver, self.engine.dialect)
-            create_views(driver, self.engine.dialect)
+            make_triggers_and_views(driver, self.engine.dialect)
             sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
             sql.execute(
                 "UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES

@@ -145,6 +145,22 @@ def url_of(text: str) -> Url:
     return Url(text, dialect, parsed.database or "")
 
 
+def url_of_engine(engine: Any) -> Url:
+    """Return the ledger's URL for the database of an engine of SQLAlchemy. Raises LedgerUnavailable
+    for a database in memory, which no second connection reaches, and for a driver that is not ours.
+    """
+    url = engine.url
+    if url.get_backend_name() == "sqlite":
+        url = url.set(drivername="sqlite")
+    found = url_of(url.render_as_string(hide_password=False))
+    if found.in_memory:
+        raise LedgerUnavailable(
+            "the engine's database is in memory, where only its own connection reaches it; open a "
+            "file, or `Ledger.open('sqlite://')` for a ledger of its own"
+        )
+    return found
+
+
 def _one_spelling(text: str) -> str:
     """Return a URL with several servers as SQLAlchemy spells it,
     `?host=host:port&host=host:port`; others unchanged.

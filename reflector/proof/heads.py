@@ -21,7 +21,7 @@ from reflector.ledger.append import utc_now
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, translated
-from reflector.ledger.migration import create_triggers
+from reflector.ledger.migration import make_triggers_and_views
 from reflector.ledger.reader import Reader, events_where, retraction_line
 from reflector.ledger.rows import Anchor, Head
 from reflector.ledger.statements import Statements
@@ -237,7 +237,7 @@ def _set_head(ledger: Ledger) -> str:
             *last,
             sql.id,
         )
-        create_triggers(driver, ledger.engine.dialect)
+        make_triggers_and_views(driver, ledger.engine.dialect)
     ledger.rebuild()
     return (
         f"the head stood at {moved_head.position:,} ({moved_head.recorded_at}) and stands at the "

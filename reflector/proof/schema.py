@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from typing import NamedTuple
 
 from reflector.ledger import migration
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.migration import VIEWS, view_sql
-from reflector.ledger.statements import LEDGER_TABLES, Statements
+from reflector.ledger.statements import Statements
 from reflector.mistakes import Finding
 from reflector.proof.reading import savepoint
 
@@ -37,13 +39,28 @@ def schema_findings(sql: Statements) -> Iterator[Finding]:
             refused = "so the database itself no longer refuses changes"
             yield Finding("trigger", None, f"the trigger {name} {what}, {refused}", _MEND)
     yield from _server_findings(sql) if sql.postgres else _sqlite_findings(sql)
-    versions = [row[0] for row in sql.execute("SELECT version_num FROM alembic_version").fetchall()]
+    rows = sql.execute("SELECT version_num FROM alembic_version").fetchall()
+    versions = [name for (name,) in rows if migration.IS_REVISION.fullmatch(name)]
     if versions != [migration.HEAD_REVISION]:
         yield _changed(
             "table",
             "alembic_version",
             f"holds {versions!r}, not one row with {migration.HEAD_REVISION}",
         )
+
+
+def schema_digest(sql: Statements) -> str:
+    """Return the SHA-256 of the tables, indexes, CHECKs, triggers and views that a database has,
+    whatever made them.
+    """
+    standing = _standing_triggers(sql)
+    parts: list[object] = [(name, *standing[name]) for name in sorted(standing)]
+    if sql.postgres:
+        parts += sorted(_parts(sql, "current_schema()").items())
+    else:
+        rows = sorted(sql.execute(_OBJECTS).fetchall())
+        parts += [(*row[:3], _words(row[3] or "")) for row in rows]
+    return sha256(repr(parts).encode()).hexdigest()
 
 
 def _changed(kind: str, name: str, what: str) -> Finding:

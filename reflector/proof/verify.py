@@ -19,11 +19,12 @@ from typing import Any
 from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
 from reflector.ledger.canonical import CHAIN, PREFIX, digest, genesis, leaf, next_chain
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.engines import Engine
 from reflector.ledger.errors import LedgerCorrupt, LedgerGone
 from reflector.ledger.reader import events_where, kept_of, of_types
 from reflector.ledger.rows import Anchor, Head, Stored, event_of
-from reflector.ledger.statements import LEDGER_TABLES, OWNERLESS, Statements
+from reflector.ledger.statements import OWNERLESS, Statements
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Finding
 from reflector.proof.reading import (

@@ -17,7 +17,7 @@ from reflector.audit.session import session_story
 from reflector.audit.stats import ledger_stats
 from reflector.cli.output import json_of
 from reflector.events import event as ev
-from reflector.ledger.migration import VIEWS, create_views
+from reflector.ledger.migration import VIEWS, make_triggers_and_views
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, examples
@@ -156,7 +156,7 @@ def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledg
     sql.run(ledger, "DROP VIEW tags", "DROP VIEW bullets", f"CREATE VIEW bullets AS {other}")
     assert told() == ["the view bullets was changed", "the view tags is missing"]
     with ledger.engine.alchemy().begin() as connection:
-        create_views(connection.connection.driver_connection, connection.dialect.name)
+        make_triggers_and_views(connection.connection.driver_connection, connection.dialect.name)
     assert told() == []
     agree(ledger)
 

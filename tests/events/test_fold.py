@@ -228,7 +228,7 @@ def test_every_field_of_a_bullets_entry_is_a_column_of_its_table() -> None:
     columns = {*sql.tables()["bullet"][0]}
     held = {one.name for one in fields(Entry)} | {"playbook_id", "helpful", "harmful"}
     assert held <= columns, (
-        f"migrations/schema.sql and a migration lack {', '.join(held - columns)}"
+        f"migrations/schema.sqlite.sql and a migration lack {', '.join(held - columns)}"
     )
     assert columns <= held, f"Entry in reflector/events/state.py lacks {', '.join(columns - held)}"
 

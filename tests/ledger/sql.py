@@ -6,8 +6,8 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from reflector.ledger.migration import create_triggers
-from reflector.ledger.statements import LEDGER_TABLES
+from reflector.ledger.columns import LEDGER_TABLES
+from reflector.ledger.migration import make_triggers_and_views
 from reflector.ledger.store import Ledger
 
 
@@ -66,7 +66,7 @@ def triggers_off(ledger: Ledger) -> Iterator[sa.Connection]:
             else:
                 connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER {name}")
         yield connection
-        create_triggers(connection.connection.driver_connection, connection.dialect.name)
+        make_triggers_and_views(connection.connection.driver_connection, connection.dialect.name)
 
 
 def forge(ledger: Ledger, *statements: str) -> None:

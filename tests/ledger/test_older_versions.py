@@ -17,6 +17,7 @@ from reflector.proof.verify import verify
 from tests.conftest import Postgres
 
 from . import sql
+from .clients import digest_of, printed_upgrade, run_client
 from .events import added
 
 _MADE = Path(__file__).parent / "made_by_older_versions"
@@ -73,3 +74,22 @@ def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres
         with psycopg.connect(url) as older:
             events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
         _says_the_same(url, "every-type-postgresql", events)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_printed_sql_upgrades_an_older_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.db"
+    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+    run_client(f"sqlite:///{path}", printed_upgrade(f"sqlite:///{path}"))
+    with Ledger.open(f"sqlite:///{path}") as upgraded, Ledger.open("sqlite://") as new:
+        assert digest_of(upgraded) == digest_of(new)
+
+
+@pytest.mark.postgres
+def test_printed_sql_upgrades_an_older_server(postgres: Postgres) -> None:
+    with postgres.database(empty=True) as url, postgres.database() as new_url:
+        with psycopg.connect(url, autocommit=True) as older:
+            older.execute(gzip.decompress((_MADE / "every-type-postgresql.sql.gz").read_bytes()))
+        run_client(url, printed_upgrade(url))
+        with Ledger.open(url) as upgraded, Ledger.open(new_url) as new:
+            assert digest_of(upgraded) == digest_of(new)

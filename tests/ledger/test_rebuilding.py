@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from reflector.ledger import reader
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.projection import REBUILDABLE
-from reflector.ledger.statements import LEDGER_TABLES
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger

@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.sqlite_file import sqlite_module
-from reflector.ledger.statements import LEDGER_TABLES
 
 #: The planner's figures: no answer depends on them, and ANALYZE writes them anew.
 FIGURES = "sqlite_stat"

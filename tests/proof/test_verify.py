@@ -12,9 +12,9 @@ from reflector.events import event as ev
 from reflector.events.registry import EVENT_TYPES
 from reflector.exchange.transfer import exported
 from reflector.ledger.canonical import digest, genesis, leaf
+from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.errors import LedgerCorrupt, LedgerError
-from reflector.ledger.migration import create_triggers, triggers
-from reflector.ledger.statements import LEDGER_TABLES
+from reflector.ledger.migration import make_triggers_and_views, triggers
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.heads import mend_head
@@ -345,7 +345,7 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
         for name in triggers("sqlite"):
             connection.exec_driver_sql(f"DROP TRIGGER {name}")
         connection.exec_driver_sql("DELETE FROM event WHERE position = 3")
-        create_triggers(connection.connection.driver_connection, "sqlite")
+        make_triggers_and_views(connection.connection.driver_connection, "sqlite")
         connection.commit()
     assert "reference" in {finding.code for finding in verify(told)}
 

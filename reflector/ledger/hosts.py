@@ -1,0 +1,104 @@
+"""A ledger in another program's transaction, on a connection of SQLAlchemy.
+
+Invariant: nothing here commits or rolls back what is not its own. An append is a savepoint in the
+host's transaction: it is there as a whole or not at all, and the host decides when it is committed.
+The head is read after the lock is held, so two hosts never give the same position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from reflector.ledger.engines import Engine
+from reflector.ledger.errors import LedgerMisused
+from reflector.ledger.url import url_of_engine
+
+#: Changes nothing. SQLite takes the writers' lock for it, so that the head is read behind it.
+_TAKE_LOCK = "DELETE FROM retraction WHERE 0"
+_SERVER_SETTINGS = (
+    "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+)
+
+
+class HostEngine(Engine):
+    """The connection of a program in whose transaction a ledger is asked and appended to."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Raise LedgerMisused for a closed connection, LedgerUnavailable for another database."""
+        if connection.closed:
+            raise LedgerMisused("the connection is closed; open one, and append before it closes")
+        super().__init__(url_of_engine(connection.engine))
+        self._host = connection
+
+    @property
+    def snapshot_statement(self) -> None:
+        """None: the host's transaction decides which state a question sees."""
+        return
+
+    def needs_own_transaction(self, act: str) -> None:
+        """Raise LedgerMisused for an act that cannot be part of the host's transaction."""
+        raise LedgerMisused(
+            f"{act} needs a transaction of its own; use a ledger from `Ledger.open(engine)`"
+        )
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """The host's connection of the driver, inside its transaction."""
+        if not self._host.in_transaction():
+            self._host.begin()
+        yield self._driver
+
+    @property
+    def _driver(self) -> Any:
+        return self._host.connection.driver_connection
+
+    @contextmanager
+    def appending(self, *, pipelined: bool) -> Iterator[Any]:
+        """The host's connection of the driver, inside a savepoint of its transaction. Raises
+        LedgerMisused, and the driver's errors.
+        """
+        if self.dialect == "sqlite":
+            self._take_lock()
+        else:
+            self._check_server()
+        with self._host.begin_nested():
+            yield self._driver
+
+    def _take_lock(self) -> None:
+        """Take SQLite's lock of writers in the host's transaction. Raises LedgerMisused."""
+        checks_keys = self._host.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
+        if not checks_keys:
+            raise LedgerMisused(
+                "the connection does not check foreign keys, so a retraction could name an event "
+                "that is not there; run PRAGMA foreign_keys=ON on each new connection "
+                "(docs/embedding.md has the listener)"
+            )
+        self._host.exec_driver_sql(_TAKE_LOCK)
+        if not self._driver.in_transaction:
+            raise LedgerMisused(
+                "the connection commits each statement by itself (AUTOCOMMIT), so an append could "
+                "not be rolled back with the rest; open it without that isolation level"
+            )
+
+    def _check_server(self) -> None:
+        """Raise LedgerMisused if PostgreSQL's transaction is not fit for an append."""
+        if self._driver.autocommit:
+            raise LedgerMisused(
+                "the connection commits each statement by itself (AUTOCOMMIT), so an append could "
+                "not be rolled back with the rest; open it with READ COMMITTED"
+            )
+        isolation, reads_only = self._host.exec_driver_sql(_SERVER_SETTINGS).one()
+        if reads_only == "on":
+            raise LedgerMisused(
+                "the connection's transaction may only read (transaction_read_only); append on one "
+                "that may write"
+            )
+        if isolation != "read committed":
+            raise LedgerMisused(
+                f"the connection's isolation level is {isolation.upper()}, which fails as soon as "
+                "two programs append at once; open it with READ COMMITTED"
+            )

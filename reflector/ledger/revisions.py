@@ -1,0 +1,90 @@
+"""What the scripts in migrations/versions share: each runs on a connection, or is printed as SQL
+for a database administrator.
+
+Invariant: triggers and views are dropped before a revision, because they stand in the way of
+changes to the tables that they read, and the last revision makes those of this code. So the scripts
+also run in another program's Alembic environment. A step asks first, or may be done again: the
+first script makes a new ledger as the newest revision has it, and the others find nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+from reflector.ledger import migration
+
+
+class Step:
+    """A revision that runs, or whose SQL is printed."""
+
+    def __init__(self) -> None:
+        self._context = op.get_context()
+
+    @property
+    def dialect(self) -> str:
+        """The engine's name: "sqlite" or "postgresql"."""
+        return self._context.dialect.name
+
+    @cached_property
+    def _readable(self) -> sa.Connection | None:
+        """The connection to the ledger; None if the SQL is printed for a ledger that is not at
+        hand.
+        """
+        if not self._context.as_sql:
+            return op.get_bind()
+        config = self._context.config
+        return config.attributes.get("connection") if config is not None else None
+
+    def run(self, statements: str) -> None:
+        """Run SQL text as it is, or print it."""
+        if self._context.as_sql:
+            self._context.impl.static_output(f"{statements.rstrip().rstrip(';')};\n")
+            return
+        driver: Any = op.get_bind().connection.driver_connection
+        driver.execute(statements)
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; none of a table that is missing."""
+        if self._readable is None:
+            return set()
+        inspector = sa.inspect(self._readable)
+        if not inspector.has_table(table):
+            return set()
+        return {column["name"] for column in inspector.get_columns(table)}
+
+    def create_ledger(self) -> None:
+        """Make the tables and indexes of a new ledger."""
+        for statement in migration.creating_statements(self.dialect):
+            self.run(statement)
+
+    def drop_made(self) -> None:
+        """Drop the triggers and the views."""
+        for statement in migration.dropping_statements(self.dialect):
+            self.run(statement)
+
+    def make(self) -> None:
+        """Make the triggers and the views of this code."""
+        for statement in migration.making_statements(self.dialect, self._schema()):
+            self.run(statement)
+
+    def _schema(self) -> str:
+        """Return the name of the schema, in which a trigger of PostgreSQL finds its tables."""
+        if self.dialect != "postgresql" or self._readable is None:
+            return "public"
+        return migration.current_schema(self._readable.connection.driver_connection)
+
+
+@contextmanager
+def revision(number: str) -> Iterator[Step]:
+    """The step of a revision, without triggers and views, which the last one makes."""
+    step = Step()
+    step.drop_made()
+    yield step
+    if number == migration.HEAD_REVISION:
+        step.make()

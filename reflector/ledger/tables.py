@@ -1,0 +1,324 @@
+"""A ledger's tables and views, as SQLAlchemy knows them.
+
+This is the one source of the schema. `make docs` writes `migrations/schema.sqlite.sql`,
+`migrations/schema.postgresql.sql` and `ledger/columns.py` from it: a new ledger is made from the
+first two, so that no everyday command loads SQLAlchemy. Triggers and views have files of their own
+(`migrations/triggers`, `migrations/views`).
+
+A program queries with it in Core:
+
+    select(bullet.c.name, bullet.c.helpful).join(playbook)
+
+`playbook` and `event` are the ledger. The other tables are filled from the events and may be filled
+again at any time. A program reads all of them, and writes to none: it appends with
+`Ledger.append`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Named, TypedColumns
+
+from reflector.events.registry import ONCE_PER_TARGET
+
+metadata = sa.MetaData()
+views = sa.MetaData()
+
+#: A whole number of 64 bits; each of SQLite's is.
+_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+#: SQLite keeps these tables in the order of their key.
+_KEYED: dict[str, Any] = {"sqlite_with_rowid": False, "sqlite_strict": True}
+
+
+def _whole(doc: str = "") -> Column[int]:
+    return Column(_BIG, nullable=False, doc=doc)
+
+
+def _text(doc: str = "") -> Column[str]:
+    return Column(sa.Text, nullable=False, doc=doc)
+
+
+def _text_or_null(doc: str = "") -> Column[str | None]:
+    return Column(sa.Text, doc=doc)
+
+
+def _of_playbook() -> Column[int]:
+    return Column(sa.Integer, primary_key=True, autoincrement=False)
+
+
+def _belongs() -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(["playbook_id"], ["playbook.id"])
+
+
+class PlaybookColumns(TypedColumns):
+    id = Column(sa.Integer, sa.Identity(), primary_key=True)
+    name = _text()
+    origin = _text("random; two ledgers of one name differ in it")
+    position = _whole("of the last event")
+    chain = _text("hash of the last event and of all before it")
+    recorded_at = _text("time of the last event")
+
+
+class EventColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    position = Column(_BIG, primary_key=True, autoincrement=False, doc="1, 2, 3 … of the playbook")
+    event_id = _text("the same on every machine that has the event")
+    type = _text("such as bullet.tagged; docs/events.md lists them")
+    schema_version = Column(sa.Integer, nullable=False, doc="of the event's data")
+    occurred_at = _text("when it happened, ISO 8601 in UTC")
+    recorded_at = _text("when it was appended, later than the event before")
+    actor = _text("who caused it: human, agent, a judge")
+    session_id = _text_or_null("the agent's session")
+    reflection_id = _text_or_null("the judgement that it belongs to")
+    target_id = _text_or_null("the event that it is about")
+    data = _text_or_null("JSON; null if it was redacted")
+    data_hash = _text("SHA-256 of `data`, kept when `data` is redacted")
+    meta = _text("JSON: tokens, cost, transaction")
+    chain = _text("hash of this event and of all before it")
+    recorded_by = _text_or_null("the login on a server; not covered by the chain")
+
+
+class BulletColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    name = Column(sa.Text, primary_key=True, doc="such as pat-001; never given twice")
+    ordinal = _whole("1, 2, 3 … in order of creation")
+    section = _text("pat, mis, pref, ctx or oth")
+    text = _text()
+    status = _text("live, removed, merged or watched")
+    reason = _text_or_null("why it was removed")
+    removed_into = _text_or_null("the bullet that it was merged into")
+    position = _whole("of the event that added it")
+    recounted_at = _whole("earlier tags do not count")
+    baseline_helpful = _whole("the count that it came with, or that was set by hand")
+    baseline_harmful = _whole("the count that it came with, or that was set by hand")
+    helpful = Column(
+        _BIG,
+        sa.CheckConstraint("helpful >= 0", name="helpful_not_negative"),
+        nullable=False,
+        doc="the baseline and the helpful tags that count",
+    )
+    harmful = Column(
+        _BIG,
+        sa.CheckConstraint("harmful >= 0", name="harmful_not_negative"),
+        nullable=False,
+        doc="the baseline and the harmful tags that count",
+    )
+
+
+class TagColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    position = Column(_BIG, primary_key=True, autoincrement=False, doc="of the tag's event")
+    name = _text("of the bullet")
+    tag = Column(sa.Integer, nullable=False, doc="1 helpful, -1 harmful, 0 if it can never count")
+    active = Column(sa.Integer, nullable=False, doc="1 while it counts")
+    session_id = _text_or_null()
+    reflection_id = _text_or_null()
+
+
+class SessionWindowColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    position = Column(_BIG, primary_key=True, autoincrement=False, doc="of the recording event")
+    event_id = _text()
+    session_id = _text_or_null()
+    state = _text("pending, answered, failed, completed, skipped or given_up")
+    attempts = Column(sa.Integer, nullable=False)
+    changed_at = _text("time of the last event about it")
+
+
+class RetractionColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    event_id = Column(sa.Text, primary_key=True)
+    target_id = _text("the retracted event")
+    active = Column(sa.Integer, nullable=False, doc="0 if it was retracted itself")
+
+
+class RecordColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    key: Named[int] = Column(
+        sa.quoted_name("key", quote=True),
+        _BIG,
+        primary_key=True,
+        autoincrement=False,
+        doc="of a transcript's record; a resumed session adds only records with new keys",
+    )
+
+
+class ProjectionColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    name = Column(sa.Text, primary_key=True, doc="`tables`, or a file such as playbook.json")
+    code_version = Column(sa.Integer, nullable=False, doc="of the program that filled it")
+    policy_id = _text("the counting policy")
+    position = _whole("of the last event in it")
+    state_hash = _text("of tables: digest of triggers and views; of a file: its SHA-256")
+    updated_at = _text_or_null("when a bullet or a count last changed")
+
+
+class CachedUsageColumns(TypedColumns):
+    playbook_id = _of_playbook()
+    code_version = Column(sa.Integer, nullable=False)
+    position = _whole("of the last event in it")
+    state = _text("JSON: the state of ledger/usage.py")
+
+
+playbook = sa.Table(
+    "playbook", metadata, PlaybookColumns, sa.UniqueConstraint("name"), sqlite_strict=True
+)
+
+event = sa.Table(
+    "event",
+    metadata,
+    EventColumns,
+    sa.UniqueConstraint("playbook_id", "event_id", name="event_id_once"),
+    sa.ForeignKeyConstraint(
+        ["playbook_id", "target_id"],
+        ["event.playbook_id", "event.event_id"],
+        name="event_target_exists",
+    ),
+    _belongs(),
+    **_KEYED,
+)
+
+bullet = sa.Table("bullet", metadata, BulletColumns, _belongs(), **_KEYED)
+tag = sa.Table("tag", metadata, TagColumns, _belongs(), **_KEYED)
+session_window = sa.Table("session_window", metadata, SessionWindowColumns, _belongs(), **_KEYED)
+retraction = sa.Table("retraction", metadata, RetractionColumns, _belongs(), **_KEYED)
+record = sa.Table("record", metadata, RecordColumns, _belongs(), **_KEYED)
+projection = sa.Table("projection", metadata, ProjectionColumns, _belongs(), **_KEYED)
+cached_usage = sa.Table("cached_usage", metadata, CachedUsageColumns, _belongs(), **_KEYED)
+
+
+def _index(name: str, *columns: Column[Any], where: str = "", unique: bool = False) -> None:
+    """Give a table an index, of the rows that a condition is true of."""
+    condition = sa.text(where) if where else None
+    sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+_OPEN_STATES = "state IN ('pending', 'answered', 'failed')"
+_ONCE = ", ".join(f"'{name}'" for name in ONCE_PER_TARGET)
+
+_index(
+    "event_by_session",
+    *(event.c.playbook_id, event.c.session_id, event.c.position),
+    where="session_id IS NOT NULL",
+)
+_index(
+    "event_by_target",
+    *(event.c.playbook_id, event.c.target_id, event.c.position),
+    where="target_id IS NOT NULL",
+)
+# Tags are most events and have a table of their own; without them the rest is found by its type.
+_index(
+    "event_by_type",
+    *(event.c.playbook_id, event.c.type, event.c.position),
+    where="type <> 'bullet.tagged'",
+)
+_index(
+    "event_target_once",
+    *(event.c.playbook_id, event.c.type, event.c.target_id),
+    where=f"type IN ({_ONCE})",
+    unique=True,
+)
+# Of most playbooks empty: every append asks whether any bullet was merged.
+_index("bullet_merged", bullet.c.playbook_id, bullet.c.removed_into, where="status = 'merged'")
+# In this order GROUP BY name, active, tag reads the index alone.
+_index("tag_count", tag.c.playbook_id, tag.c.name, tag.c.active, tag.c.tag)
+_index(
+    "window_open",
+    *(session_window.c.playbook_id, session_window.c.position),
+    where=_OPEN_STATES,
+)
+_index("retraction_by_target", retraction.c.playbook_id, retraction.c.target_id, unique=True)
+
+
+class BulletsView(TypedColumns):
+    playbook: Named[str]
+    name: Named[str]
+    section: Named[str]
+    text: Named[str]
+    helpful: Named[int]
+    harmful: Named[int]
+    status: Named[str]
+    reason: Named[str | None]
+    removed_into: Named[str | None]
+    position: Named[int]
+    added_at: Named[str | None]
+    ordinal: Named[int]
+    baseline_helpful: Named[int]
+    baseline_harmful: Named[int]
+    counting: Named[str | None]
+
+
+class TagsView(TypedColumns):
+    playbook: Named[str]
+    position: Named[int]
+    recorded_at: Named[str]
+    name: Named[str]
+    tag: Named[str | None]
+    disposition: Named[str]
+    counts: Named[int]
+    rationale: Named[str | None]
+    backend: Named[str]
+    model: Named[str | None]
+    session_id: Named[str | None]
+    reflection_id: Named[str | None]
+    event_id: Named[str]
+
+
+class ReflectionsView(TypedColumns):
+    playbook: Named[str]
+    reflection_id: Named[str]
+    session_id: Named[str | None]
+    window_position: Named[int | None]
+    backend: Named[str]
+    model: Named[str | None]
+    mode: Named[str | None]
+    answers: Named[int]
+    answered_at: Named[str]
+    completed_at: Named[str | None]
+    position: Named[int | None]
+    analysis: Named[str | None]
+    tags: Named[int]
+    helpful: Named[int]
+    harmful: Named[int]
+    input_tokens: Named[int]
+    output_tokens: Named[int]
+    cache_read_tokens: Named[int]
+    cache_write_tokens: Named[int]
+    tokens: Named[int]
+    cost_usd: Named[float | None]
+    prompt_sha256: Named[str | None]
+    template_sha256: Named[str | None]
+    retracted: Named[int]
+
+
+class SessionsView(TypedColumns):
+    playbook: Named[str]
+    session_id: Named[str | None]
+    agent: Named[str | None]
+    transcript: Named[str | None]
+    first_recorded_at: Named[str]
+    last_recorded_at: Named[str]
+    ended_at: Named[str]
+    windows: Named[int]
+    judged: Named[int]
+    skipped: Named[int]
+    waiting: Named[int]
+    given_up: Named[int]
+    retracted: Named[int]
+    records: Named[int]
+    cited: Named[int]
+    answers: Named[int]
+    tokens: Named[int]
+    cost_usd: Named[float | None]
+    tags: Named[int]
+    helpful: Named[int]
+    harmful: Named[int]
+    position: Named[int]
+
+
+bullets = sa.Table("bullets", views, BulletsView)
+tags = sa.Table("tags", views, TagsView)
+reflections = sa.Table("reflections", views, ReflectionsView)
+sessions = sa.Table("sessions", views, SessionsView)

