@@ -59,14 +59,14 @@ COMMANDS = (
     *(
         "ingest /nonexistent",
         "ingest {}/note.md",
-        "import {}/note.md",
+        "adopt {}/note.md",
         "uninstall --mirror AGENTS.md",
         "doctor",
     ),
     *(
         "install --mirror note.txt",
         "check --dry-run",
-        "import-history --yes",
+        "history --yes",
         "list",
         "log",
         "stats",

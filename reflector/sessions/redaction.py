@@ -1,0 +1,212 @@
+"""Text erased from a project: from its ledger, from the files that reflector wrote, and named where
+it stays.
+
+Invariant: a plan erases nothing. The ledger erases first, and each file that still holds the text
+afterwards is named. A waiting session loses the text and is still recorded; a file that reflector
+did not write is left alone. `reflector redact` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector import entries
+from reflector.changes.erase import Erasure, copies, echoes, erase
+from reflector.events.event import Event
+from reflector.files import error_words
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.sqlite_copy import before_upgrade
+from reflector.ledger.store import Ledger
+from reflector.locate import AGENT_FILES, own_folder
+from reflector.playbook_files.mirrors import mirrors
+from reflector.project import Project
+from reflector.sessions.drain import Pipeline
+from reflector.sessions.spool import drop_words, pending_for
+
+
+class Places(NamedTuple):
+    """The places of a ledger's texts besides the ledger.
+
+    folders         the project's and the user's own of it, whose files are looked at
+    read            the files of the project that agents read, which may hold the playbook
+    mirrors         those that do, and are written again
+    deliveries      of hooks, which wait to be recorded
+    rewritten       the files that the ledger writes again when something is erased
+    kept            the copies of files that were adopted or replaced
+    before_upgrade  the copy of the ledger that the last upgrade left, if there is one
+    """
+
+    root: Path
+    folders: Sequence[Path]
+    read: Sequence[Path]
+    mirrors: Sequence[Path]
+    deliveries: Sequence[Path]
+    rewritten: Sequence[Path]
+    kept: Path
+    before_upgrade: Path | None
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """Return the files that hold a text that goes, or went."""
+        more = [*self.read, *self.deliveries]
+        if self.before_upgrade is not None:
+            more.append(self.before_upgrade)
+        return list(dict.fromkeys(copies(self.folders, erasure, more)))
+
+    def is_ours(self, path: Path) -> bool:
+        """Return whether reflector wrote a file, so that a text that stays there was not erased."""
+        own_folders = (self.root / ".claude" / "reflector", *self.folders[1:])
+        own_files = (
+            self.root / ".claude" / "playbook.json",
+            *self.mirrors,
+            *self.deliveries,
+            self.before_upgrade,
+        )
+        return path in own_files or any(map(path.is_relative_to, own_folders))
+
+
+class RedactionPlan(NamedTuple):
+    """The texts to erase, and the files that hold them.
+
+    waiting    deliveries of hooks that lose the text
+    removable  files of reflector that are removed if they still hold the text
+    """
+
+    erasure: Erasure
+    places: Places
+    files: Sequence[Path]
+    waiting: Sequence[Path]
+    removable: Sequence[Path]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything holds the text."""
+        return bool(self.erasure.events or self.files or self.erasure.stays)
+
+    @property
+    def lasting(self) -> list[Path]:
+        """The files that the ledger does not write again by itself."""
+        rewritten = self.places.rewritten if self.erasure.events else ()
+        return [path for path in self.files if path not in rewritten]
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """The result of a redaction.
+
+    events      the number of events that lost their text now
+    earlier     the position of the event that erased it before, if nothing was left to erase
+    removed     the files that were removed
+    kept        the number of waiting deliveries that were kept without the text
+    is_changed  whether an event or a file of reflector had the text
+    left        the files that still hold it
+    echoes      the events that say the same or belong to it
+    trouble     the reason why the copy of the ledger could not be written again, "" if it was
+    """
+
+    events: int
+    earlier: int | None
+    removed: list[Path]
+    kept: int
+    is_changed: bool
+    left: list[Path]
+    echoes: list[Event]
+    trouble: str
+
+
+def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> RedactionPlan:
+    """Return the places that hold the texts of an erasure.
+
+    Raises: LedgerError.
+    """
+    places = _places_of(ledger, project)
+    files = places.holding(erasure)
+    is_everywhere = erasure.wanted is not None
+    waiting = [path for path in files if is_everywhere and path in places.deliveries]
+    copied = [
+        path for path in files if path.is_relative_to(places.kept) or path == places.before_upgrade
+    ]
+    return RedactionPlan(erasure, places, files, waiting, [*waiting, *copied])
+
+
+def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
+    """Erase the texts of a plan.
+
+    Raises: ErasureRefused, LedgerError; LedgerLocked if others kept the file from being swept: the
+        same call again does it then.
+    """
+    ledger = pipeline.ledger
+    places = plan.places
+    erasure = plan.erasure
+    appended = erase(ledger, erasure, why)
+    pipeline.write()
+    trouble = _copy_trouble(ledger, pipeline.project)
+    _each(plan.waiting, drop_words)
+    held = [path for path in places.holding(erasure) if path in plan.removable]
+    removed = _each(held, Path.unlink)
+    left = places.holding(erasure)
+    echoing: list[Event] = []
+    if erasure.wanted is None:  # other events may say the same, and so do the ledger's own copies
+        left = [path for path in left if not places.is_ours(path)]
+        echoing = echoes(ledger, erasure)
+    new = sum(event.added for event in appended)
+    return Redacted(
+        events=new,
+        earlier=appended[0].position if appended and not new else None,
+        removed=removed,
+        kept=sum(path not in removed for path in plan.waiting),
+        is_changed=bool(new or plan.removable),
+        left=left,
+        echoes=echoing,
+        trouble=trouble,
+    )
+
+
+def _places_of(ledger: Ledger, project: Project) -> Places:
+    """Return the places of the texts of a project's ledger.
+
+    Raises: LedgerError.
+    """
+    root = project.root
+    own = [Path(folder) for folder in [own_folder(str(root))] if folder]
+    waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
+    spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
+    lost_exports = entries.lost_exports(root)
+    own_files = [path for folder in own for path in folder.rglob("*")]
+    url = ledger.engine.url
+    upgrade = before_upgrade(Path(url.database)) if url.is_file else None
+    return Places(
+        root=root,
+        folders=[root / ".claude", *own],
+        read=[root / name for name in AGENT_FILES],
+        mirrors=[root / mirror.name for mirror in mirrors(ledger, project)],
+        deliveries=[*waiting, *spooled],
+        rewritten=[path for path in own_files if path not in lost_exports],
+        kept=project.state_dir / "kept",
+        before_upgrade=upgrade.file if upgrade is not None else None,
+    )
+
+
+def _copy_trouble(ledger: Ledger, project: Project) -> str:
+    """Bring the copy in the user's own folder up to date, and return the reason if that fails."""
+    try:
+        entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
+    except (OSError, LedgerError) as error:
+        return error_words(error)
+    is_behind = 0 < entries.copy_end(project.root).position < ledger.head().position
+    return "another process keeps it locked" if is_behind else ""
+
+
+def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
+    """Do something to each file, and return the files with which it succeeded. The others are named
+    later, because they still hold the text.
+    """
+    done: list[Path] = []
+    for path in paths:
+        with suppress(OSError):
+            act(path)
+            done.append(path)
+    return done
