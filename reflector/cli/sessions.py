@@ -352,7 +352,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
     note(f"{root.name}: {len(new)} of {files} had something new; {', '.join(counts)}")
     if new:
         step = first_step(root) if recorded.is_empty else place.command("list")
-        note(f"Next: {place.command('proposals') if recorded.wishes else step}")
+        note(f"Next: {place.command('review') if recorded.wishes else step}")
     return recorded
 
 

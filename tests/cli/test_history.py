@@ -127,7 +127,7 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
         None,
         Session("wish").user("Always run the linter before you push.").agent("Done."),
     )
-    assert "1 change asked for\nNext: reflector proposals\n" in bare.call("history").err
+    assert "1 change asked for\nNext: reflector review\n" in bare.call("history").err
 
 
 def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:
