@@ -881,7 +881,16 @@ MUTATIONS = [
         "if event.event_id in undone_at:",
         UNDO,
     ),
-    Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
+    Mutation(
+        ACTS, "if last.type in _FINAL or acts.is_import(last):", "if last.type in _FINAL:", UNDO
+    ),
+    Mutation(
+        ACTS,
+        "return _command(event) in self.imports",
+        "return event.type in _IMPORTS or event.actor == IMPORT",
+        UNDO,
+    ),
+    Mutation(ACTS, "first = (merges or command)[0].position", "first = act.position", UNDO),
     Mutation(ACTS, "if _command(event) != _command(last):", "if event is not last:", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from reflector.prices import Usage, cost
 from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import checks, history
-from reflector.sessions.history import FoundTranscript as Found, is_in_project
+from reflector.sessions.history import FoundTranscript as Found
 from reflector.text.words import context_tokens
 from reflector.transcripts.readers import Reader, option_of, stores
 
@@ -270,7 +269,7 @@ def _sessions(
         partial(counting, what="looking at your agents' sessions"),
     )
     found = checks.sessions_of(project.root, folders, at_home, begin, each)
-    return [*islice((one for one in found if is_in_project(project.root, one)), most)]
+    return found[:most]
 
 
 @dataclass(frozen=True, slots=True)

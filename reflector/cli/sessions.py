@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,24 +37,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FileJson:
-    """A recorded file; `window_id` is null if nothing in it is new, and `outcome` if it is not
-    judged yet.
-    """
-
-    file: Path
-    session_id: str
-    window_id: str | None
-    records: int
-    cited: list[str]
-    outcome: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class IngestedJson:
     """The files that `ingest` recorded; `failed` has a line for each other file."""
 
-    files: list[FileJson]
+    files: list[RecordedFile]
     failed: list[str]
 
 
@@ -115,20 +101,19 @@ def _unreadable(files: Sequence[Path]) -> list[str]:
     return lines
 
 
-def _judged_file(file: RecordedFile, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
-    """Return a file for JSON, and its verdicts in words."""
+def _judged_file(file: RecordedFile, judged: Mapping[str, Reflected]) -> tuple[RecordedFile, str]:
+    """Return a file with the outcome of its reflection, and its verdicts in words."""
     reflection = judged.get(file.window_id or "")
-    outcome = reflection.outcome if reflection is not None else None
-    row = FileJson(file.file, file.session_id, file.window_id, file.records, [*file.cited], outcome)
     if reflection is None:
-        return row, "" if file.window_id else "nothing new"
+        return file, "" if file.window_id else "nothing new"
+    file = replace(file, outcome=reflection.outcome)
     if reflection.outcome == "completed":
-        return row, reflection.words or "neutral"
-    return row, f"{reflection.outcome}: {reflection.detail}"
+        return file, reflection.words or "neutral"
+    return file, f"{reflection.outcome}: {reflection.detail}"
 
 
 def _print_ingested(
-    files: Sequence[tuple[FileJson, str]], failed: Sequence[str], *, as_json: bool
+    files: Sequence[tuple[RecordedFile, str]], failed: Sequence[str], *, as_json: bool
 ) -> None:
     if as_json:
         print_json(IngestedJson([file for file, _ in files], [*failed]))

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,7 +38,6 @@ from reflector.cli.output import (
 )
 from reflector.exchange.merge import Merged
 from reflector.exchange.transfer import checked_lines, exported, lines_of
-from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import dump
@@ -71,19 +70,9 @@ class AdoptedJson:
     notes: list[str]
     dry_run: bool
     lines: list[str]
-    undo: str | None
-    tokens_before: int | None
-    tokens_after: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedJson:
-    """The head of a ledger that an export filled, and the copy of a playbook.json of another
-    history.
-    """
-
-    head: Head
-    kept: Path | None
+    undo: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
 
 
 @click.command()
@@ -108,17 +97,10 @@ def adopt(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool) 
         )
     with place.reading() as ledger:
         adoption = plan_adoption(ledger, place.project(), file, rename=rename)
-    result = AdoptedJson(
-        len(adoption.bullets),
-        [*adoption.omitted, *adoption.known],
-        dry_run,
-        [bullet.line for bullet in adoption.bullets],
-        None,
-        None,
-        None,
-    )
     if adoption.bullets and not dry_run:  # a file without a rule begins no playbook
         result = _adopt(place, file, rename=rename)
+    else:
+        result = _result_of(adoption, dry_run=dry_run)
     if as_json:
         print_json(result)
     else:
@@ -136,16 +118,19 @@ def _adopt(place: Place, file: Path, *, rename: bool) -> AdoptedJson:
         # Another command may have changed the playbook since it was planned.
         adoption = plan_adoption(ledger, project, file, rename=rename)
         positions = carry_out(ledger, project, adoption)
+    tokens_after = context_tokens(told_text(project.root))
     undo = place.command("undo", span(positions[0], positions[-1])) if positions else None
-    return AdoptedJson(
-        len(adoption.bullets),
-        [*adoption.omitted, *adoption.known],
-        False,
-        [bullet.line for bullet in adoption.bullets],
-        undo,
-        tokens_before,
-        context_tokens(told_text(project.root)),
+    return replace(
+        _result_of(adoption),
+        undo=undo,
+        tokens_before=tokens_before,
+        tokens_after=tokens_after,
     )
+
+
+def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
+    lines = [bullet.line for bullet in adoption.bullets]
+    return AdoptedJson(len(lines), [*adoption.omitted, *adoption.known], dry_run, lines)
 
 
 def _print_adopted(place: Place, adoption: Adoption, result: AdoptedJson) -> None:
@@ -223,13 +208,13 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
     with _lines(file, "loading") as lines:
         loaded = machines.load_export(project, lines())
     place.write(project)
-    if loaded.aside is not None:
+    if loaded.kept is not None:
         note(
             "playbook.json belonged to another history and was written again; the old file is "
-            f"kept as {loaded.aside}"
+            f"kept as {loaded.kept}"
         )
     if as_json:
-        print_json(LoadedJson(loaded.head, loaded.aside))
+        print_json(loaded)
     else:
         click.echo(loaded.head)
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)
@@ -414,27 +399,23 @@ def _redaction_target(
 ) -> _Target:
     if text is not None:
         return _Target(text_erasure(ledger, _typed(text)), "wherever it is")
-    if session is not None:
-        return _session_target(ledger, session)
-    named = target_named(ledger, event or "")
-    if named.kind == "session":
-        raise click.UsageError(
-            f"session {named.id} has many events; erase all with `redact --session {event}`"
-        )
-    first = named.events[0]
-    return _Target(event_erasure(first), f"from the {first.type} at position {first.position}")
-
-
-def _session_target(ledger: Ledger, session: str) -> _Target:
-    named = target_named(ledger, session)
-    if named.kind != "session":
+    named = target_named(ledger, session or event or "")
+    is_session = named.kind == "session"
+    if session is not None and not is_session:
         raise click.UsageError(
             f"{session} is not a session; `reflector redact {session}` erases one event"
         )
-    recorded = [event.data for event in named.events if event.data]
-    transcripts = dict.fromkeys(window["transcript"]["path"] for window in recorded)
-    erasure = session_erasure(ledger.events(session_id=named.id))
-    return _Target(erasure, f"from session {named.id}", [*transcripts])
+    if session is None and is_session:
+        raise click.UsageError(
+            f"session {named.id} has many events; erase all with `redact --session {event}`"
+        )
+    if is_session:
+        recorded = [window.data for window in named.events if window.data]
+        transcripts = dict.fromkeys(data["transcript"]["path"] for data in recorded)
+        erasure = session_erasure(ledger.events(session_id=named.id))
+        return _Target(erasure, f"from session {named.id}", [*transcripts])
+    first = named.events[0]
+    return _Target(event_erasure(first), f"from the {first.type} at position {first.position}")
 
 
 def _typed(text: str) -> str:

@@ -184,8 +184,7 @@ class AgentSessions(NamedTuple):
         return sum(file.bytes for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPlan:
+class HistoryPlan(NamedTuple):
     """The sessions to record, by the agents that keep them."""
 
     project: Project
@@ -227,14 +226,20 @@ def _age(file: FoundTranscript) -> tuple[str, str]:
     return file.started_at, str(file.path)
 
 
-class RecordedFile(NamedTuple):
-    """A file that was read; `window_id` is None if no record of it was new."""
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """A file that was read.
+
+    window_id  the event that records it; null if no record was new
+    outcome    of the reflection; null if it is not judged yet
+    """
 
     file: Path
     session_id: str
     window_id: str | None
     records: int
     cited: tuple[str, ...]
+    outcome: str | None = None
 
 
 @dataclass(slots=True)

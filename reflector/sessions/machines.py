@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from reflector import entries
 from reflector.events.event import TRIAL_OPENED
@@ -28,16 +28,17 @@ from reflector.trials.trial import Trial, elsewhere, trial_place
 _MAX_HEADER_BYTES = 1 << 20
 
 
-class LoadedLedger(NamedTuple):
-    """An empty ledger that a file filled.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The head of a ledger that an export filled.
 
-    aside   the copy of a playbook.json of another history
-    trials  the open trials that were opened in another place
+    kept  the copy of a playbook.json of another history
     """
 
     head: Head
-    aside: Path | None
-    trials: list[Trial]
+    kept: Path | None
+    #: The open trials that were opened in another place.
+    trials: list[Trial] = field(repr=False)
 
 
 def is_export(file: Path) -> bool:
@@ -64,7 +65,7 @@ def has_events(project: Project) -> bool:
         return ledger.head().position > 0
 
 
-def load_export(project: Project, lines: Iterable[bytes]) -> LoadedLedger:
+def load_export(project: Project, lines: Iterable[bytes]) -> Loaded:
     """Make a project's empty ledger the one of an export. The next command writes playbook.json.
 
     Raises: WrongLine, LedgerError, OSError.
@@ -76,8 +77,8 @@ def load_export(project: Project, lines: Iterable[bytes]) -> LoadedLedger:
         project.open_ledger() as ledger,
     ):
         head = load_ledger(ledger, lines)
-        aside = settle_file(ledger, project)
-        return LoadedLedger(head, aside, _trials_from(ledger, project, 0))
+        kept = settle_file(ledger, project)
+        return Loaded(head, kept, _trials_from(ledger, project, 0))
 
 
 def merge_export(
