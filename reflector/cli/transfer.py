@@ -206,7 +206,7 @@ def _merge(place: Place, file: Path, *, rename: bool, as_json: bool) -> None:
 def _load(place: Place, file: Path, *, as_json: bool) -> None:
     project = place.project()
     with _lines(file, "loading") as lines:
-        loaded = machines.load_export(project, lines())
+        loaded = machines.load_export(project, lines)
     place.write(project)
     if loaded.kept is not None:
         note(

@@ -8,14 +8,14 @@ session is recorded meanwhile. `reflector import` uses it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflector import entries
 from reflector.events.event import TRIAL_OPENED
 from reflector.exchange.merge import Lines, Merged, merge_ledger
-from reflector.exchange.transfer import load_ledger
+from reflector.exchange.transfer import checked_lines, load_ledger
 from reflector.ledger.rows import Head
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.kept_copies import drop_known
@@ -23,6 +23,7 @@ from reflector.playbook_files.playbook_json import settle_file
 from reflector.project import Project
 from reflector.sessions import locks
 from reflector.sessions.drain import Pipeline
+from reflector.sessions.spool import is_untouched
 from reflector.trials.trial import Trial, elsewhere, trial_place
 
 _MAX_HEADER_BYTES = 1 << 20
@@ -65,18 +66,22 @@ def has_events(project: Project) -> bool:
         return ledger.head().position > 0
 
 
-def load_export(project: Project, lines: Iterable[bytes]) -> Loaded:
+def load_export(project: Project, lines: Lines) -> Loaded:
     """Make a project's empty ledger the one of an export. The next command writes playbook.json.
+    `lines` returns the file's lines, each time it is called.
 
     Raises: WrongLine, LedgerError, OSError.
     """
+    if is_untouched(project):  # a wrong file begins no ledger
+        _, checked = checked_lines(lines())
+        deque(checked, maxlen=0)
     state = project.make_state_dir()
     with (
         locks.held(state, "model.lock", wait=True),
         locks.held(state, "drain.lock", wait=True),
         project.open_ledger() as ledger,
     ):
-        head = load_ledger(ledger, lines)
+        head = load_ledger(ledger, lines())
         kept = settle_file(ledger, project)
         return Loaded(head, kept, _trials_from(ledger, project, 0))
 

@@ -74,3 +74,13 @@ def test_refused_adoption_prints_rename(bare: Agent) -> None:
     refused = bare.call("adopt", file, code=1).err
     assert "adopt --rename" in refused
     assert bare.call("adopt", "--rename", file).out == "1 rule adopted\n"
+
+
+def test_cut_ledger_begins_no_ledger(bare: Agent, tmp_path: Path) -> None:
+    other = Agent.in_folder(tmp_path / "other")
+    other.call("add", "pat", "Read the log.")
+    lines = other.call("export", "--format", "ndjson").out.splitlines(keepends=True)
+    file = tmp_path / "cut.ndjson"
+    file.write_text("".join(lines[:-1]))
+    assert "it was cut off" in bare.call("import", file, code=1).err
+    assert not bare.claude.exists()

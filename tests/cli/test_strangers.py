@@ -60,6 +60,7 @@ COMMANDS = (
         "ingest /nonexistent",
         "ingest {}/note.md",
         "adopt {}/note.md",
+        "import {}/note.md",
         "uninstall --mirror AGENTS.md",
         "doctor",
     ),
