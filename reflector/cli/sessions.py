@@ -64,24 +64,13 @@ def ingest(
     It names each file that cannot be recorded, with the reason, and records the others. The exit
     code is 1 if a file or a reflection failed.
     """
-    from reflector.sessions.history import Recorded, record_file
+    from reflector.sessions.history import Recorded
 
-    project = place.project(backend=backend)
     recorded = Recorded()
-    unreadable = _unreadable(files) if place.is_untouched else []
-    if len(unreadable) == len(files):  # they begin no playbook
-        _print_ingested([], unreadable, as_json=as_json)
-        raise click.exceptions.Exit(1)
-    with place.pipeline(project) as pipeline:
-        with progress(len(files), "recording") as bar:
-            for path in files:
-                record_file(pipeline, recorded, path, window=window)
-                bar.update(1)
-        pipeline.write()
-        reflected = pipeline.reflected
-        is_model = pipeline.runner.backend.is_model
-    if is_model:
-        reflected += drains.ask_model(project, retry="left", confirmed=len(files)).reflected
+    readable = _readable(files, recorded) if place.is_untouched else files
+    reflected: list[Reflected] = []
+    if readable:  # a file that is not a transcript begins no playbook
+        reflected = _ingest(place, place.project(backend=backend), readable, window, recorded)
     judged = {reflection.window_id: reflection for reflection in reflected}
     rows = [_judged_file(file, judged) for file in recorded.files]
     failed = [_error_words(path, error) for path, error in recorded.failed]
@@ -90,15 +79,34 @@ def ingest(
         raise click.exceptions.Exit(1)
 
 
-def _unreadable(files: Sequence[Path]) -> list[str]:
-    """Return a line for each file that is not a transcript."""
-    lines: list[str] = []
+def _readable(files: Sequence[Path], recorded: Recorded) -> list[Path]:
+    """Return the files that are transcripts, and add the others to those that failed."""
+    readable: list[Path] = []
     for path in files:
         try:
             recognise(path)
+            readable.append(path)
         except (OSError, ValueError) as error:
-            lines.append(_error_words(path, error))
-    return lines
+            recorded.failed.append((path, error))
+    return readable
+
+
+def _ingest(
+    place: Place, project: Project, files: Sequence[Path], window: WindowMode, recorded: Recorded
+) -> list[Reflected]:
+    """Record files, add the results, and return the reflections on them."""
+    from reflector.sessions.history import record_file
+
+    with place.pipeline(project) as pipeline:
+        with progress(len(files), "recording") as bar:
+            for path in files:
+                record_file(pipeline, recorded, path, window=window)
+                bar.update(1)
+        pipeline.write()
+    if not pipeline.runner.backend.is_model:
+        return pipeline.reflected
+    asked = drains.ask_model(project, retry="left", confirmed=len(files))
+    return [*pipeline.reflected, *asked.reflected]
 
 
 def _judged_file(file: RecordedFile, judged: Mapping[str, Reflected]) -> tuple[RecordedFile, str]:

@@ -31,41 +31,28 @@ from reflector.sessions.spool import drop_words, pending_for
 class Places(NamedTuple):
     """The places of a ledger's texts besides the ledger.
 
-    folders         the project's and the user's own of it, whose files are looked at
-    read            the files of the project that agents read, which may hold the playbook
-    mirrors         those that do, and are written again
-    deliveries      of hooks, which wait to be recorded
-    rewritten       the files that the ledger writes again when something is erased
-    kept            the copies of files that were adopted or replaced
-    before_upgrade  the copy of the ledger that the last upgrade left, if there is one
+    folders     the project's and the user's own of it, whose files are looked at
+    files       other files that are looked at
+    own         the files and folders that reflector writes
+    deliveries  of hooks, which wait to be recorded
+    copies      files and folders of reflector that are only copies, and may be removed
+    rewritten   the files that the ledger writes again when something is erased
     """
 
-    root: Path
     folders: Sequence[Path]
-    read: Sequence[Path]
-    mirrors: Sequence[Path]
+    files: Sequence[Path]
+    own: Sequence[Path]
     deliveries: Sequence[Path]
+    copies: Sequence[Path]
     rewritten: Sequence[Path]
-    kept: Path
-    before_upgrade: Path | None
 
     def holding(self, erasure: Erasure) -> list[Path]:
         """Return the files that hold a text that goes, or went."""
-        more = [*self.read, *self.deliveries]
-        if self.before_upgrade is not None:
-            more.append(self.before_upgrade)
-        return list(dict.fromkeys(copies(self.folders, erasure, more)))
+        return copies(self.folders, erasure, self.files)
 
     def is_ours(self, path: Path) -> bool:
         """Return whether reflector wrote a file, so that a text that stays there was not erased."""
-        own_folders = (self.root / ".claude" / "reflector", *self.folders[1:])
-        own_files = (
-            self.root / ".claude" / "playbook.json",
-            *self.mirrors,
-            *self.deliveries,
-            self.before_upgrade,
-        )
-        return path in own_files or any(map(path.is_relative_to, own_folders))
+        return any(map(path.is_relative_to, self.own))
 
 
 class RedactionPlan(NamedTuple):
@@ -126,9 +113,7 @@ def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> Redact
     files = places.holding(erasure)
     is_everywhere = erasure.wanted is not None
     waiting = [path for path in files if is_everywhere and path in places.deliveries]
-    copied = [
-        path for path in files if path.is_relative_to(places.kept) or path == places.before_upgrade
-    ]
+    copied = [path for path in files if any(map(path.is_relative_to, places.copies))]
     return RedactionPlan(erasure, places, files, waiting, [*waiting, *copied])
 
 
@@ -171,22 +156,24 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
     Raises: LedgerError.
     """
     root = project.root
-    own = [Path(folder) for folder in [own_folder(str(root))] if folder]
+    users = [Path(folder) for folder in [own_folder(str(root))] if folder]
     waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
     spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
     lost_exports = entries.lost_exports(root)
-    own_files = [path for folder in own for path in folder.rglob("*")]
+    users_files = [path for folder in users for path in folder.rglob("*")]
+    held = [root / mirror.name for mirror in mirrors(ledger, project)]
     url = ledger.engine.url
     upgrade = before_upgrade(Path(url.database)) if url.is_file else None
+    kept = [upgrade.file] if upgrade is not None else []
+    others = [*waiting, *spooled, *kept]
+    claude = root / ".claude"
     return Places(
-        root=root,
-        folders=[root / ".claude", *own],
-        read=[root / name for name in AGENT_FILES],
-        mirrors=[root / mirror.name for mirror in mirrors(ledger, project)],
+        folders=[claude, *users],
+        files=[*(root / name for name in AGENT_FILES), *others],
+        own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
         deliveries=[*waiting, *spooled],
-        rewritten=[path for path in own_files if path not in lost_exports],
-        kept=project.state_dir / "kept",
-        before_upgrade=upgrade.file if upgrade is not None else None,
+        copies=[project.state_dir / "kept", *kept],
+        rewritten=[path for path in users_files if path not in lost_exports],
     )
 
 
