@@ -196,6 +196,7 @@ COMMANDS: Final = {
 
 #: What is typed now instead of a command or an option of the time before the first release.
 FORMER: Final[dict[str, str]] = {
+    "import --dry-run": "adopt --dry-run",
     "import-history": "history",
 }
 
