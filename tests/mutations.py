@@ -101,6 +101,9 @@ KEPT_FILE = tuple(
 )
 LESSONS = ("tests/embed/lessons/test_book.py",)
 JUDGED = ("tests/judges/test_agent.py",)
+KEPT_SESSIONS = ("tests/cli/test_history.py",)
+ERASING = ("tests/cli/test_redact.py",)
+ADOPTING = ("tests/cli/test_adopt.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
@@ -138,7 +141,9 @@ STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
-ENDS, STORED = of("sessions", "ends opencode_store")
+ENDS, STORED, HISTORY, ERASED, MACHINES = of(
+    "sessions", "ends opencode_store history redaction machines"
+)
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
     "exchange", "agreement verdicts matching survey merge bullets"
@@ -881,7 +886,37 @@ MUTATIONS = [
         "if event.event_id in undone_at:",
         UNDO,
     ),
-    Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
+    Mutation(
+        ACTS, "if last.type in _FINAL or acts.is_import(last):", "if last.type in _FINAL:", UNDO
+    ),
+    Mutation(
+        ACTS,
+        "return _command(event) in self.imports",
+        "return event.type in _IMPORTS or event.actor == IMPORT",
+        UNDO,
+    ),
+    Mutation(ACTS, "first = (merges or command)[0].position", "first = act.position", UNDO),
+    Mutation(
+        HISTORY,
+        "if file.started_at >= since and is_in_project(project.root, file)",
+        "if file.started_at >= since",
+        KEPT_SESSIONS,
+    ),
+    Mutation(
+        HISTORY,
+        "return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)",
+        "return _is_folder_of(transcript.cwd, root)",
+        KEPT_SESSIONS,
+    ),
+    Mutation(
+        HISTORY,
+        "            yield fresh\n",
+        "            if fresh:\n                yield fresh\n",
+        KEPT_SESSIONS,
+    ),
+    Mutation(ERASED, "if path in plan.removable]", "]", ERASING),
+    Mutation(ERASED, "    _each(plan.waiting, drop_words)\n", "", ERASING),
+    Mutation(MACHINES, "        deque(checked, maxlen=0)\n", "", ADOPTING),
     Mutation(ACTS, "if _command(event) != _command(last):", "if event is not last:", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),

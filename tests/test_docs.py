@@ -287,8 +287,7 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
     steps = (
-        "demo|install "
-        "--dry-run|install|doctor|import|hook|list|blame|log|import-history|verify|uninstall"
+        "demo|install --dry-run|install|doctor|adopt|hook|list|blame|log|history|verify|uninstall"
     )
     assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
 

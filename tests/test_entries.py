@@ -100,7 +100,7 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
 ) -> None:
     before = said(agent)
     SWEPT[how](agent)
-    told = agent.call("import-history").err
+    told = agent.call("history").err
     assert "events are back from the copy" in told
     assert said(agent) == before
     assert "are back" not in agent.call("list").err

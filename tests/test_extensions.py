@@ -419,7 +419,7 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     run("install", "--judge", "--agent", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
     assert "1 of Qwen Code" in run("check", "--dry-run").err
-    run("import-history", "--agent", "qwen-code", "--yes")
+    run("history", "--agent", "qwen-code", "--yes")
     run("reflect")
     (answered,) = agent.events("reflection.answered")
     assert answered["meta"]["extension"]["distribution"] == "reflector-qwen"

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.cli.app import Place
 from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
-from reflector.cli.sessions import compressed_words, in_project
+from reflector.cli.sessions import compressed_words
 from reflector.config import BACKENDS, CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -182,7 +181,7 @@ def check(
     left.
 
     No file of the project is changed. The lines are watched: not in playbook.json and not told,
-    until `reflector import FILE` makes them the playbook's. Their verdicts count for nothing else
+    until `reflector adopt FILE` makes them the playbook's. Their verdicts count for nothing else
     unless you set `checked_counts`.
     """
     project = _with_judge(place, judge)
@@ -270,7 +269,7 @@ def _sessions(
         partial(counting, what="looking at your agents' sessions"),
     )
     found = checks.sessions_of(project.root, folders, at_home, begin, each)
-    return [*islice((one for one in found if in_project(project, one)), most)]
+    return found[:most]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ _REPORTS = (
 _NEXT = """
 Four commands to type next, in a project of yours:
   reflector check                         which lines of your CLAUDE.md mattered
-  reflector import-history --dry-run      what earlier sessions would count
+  reflector history --dry-run      what earlier sessions would count
   reflector add pat 'Run the tests first' a first bullet
   reflector install                       the hooks, until reflector uninstall"""
 

@@ -434,7 +434,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
         note(f"The replaced ledger is kept as {kept}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has
     # its counts with it.
-    again = "To record the sessions since that backup again, run `reflector import-history`"
+    again = "To record the sessions since that backup again, run `reflector history`"
     if aside is not None:
         note(f"playbook.json was written again; the old file is kept as {aside[0]}")
         shared = (
@@ -442,7 +442,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
             "git has"
         )
         own = (
-            f"; after that, `reflector import {shlex.quote(str(aside[0]))}` adds the advice "
+            f"; after that, `reflector adopt {shlex.quote(str(aside[0]))}` adds the advice "
             "that only that file has"
         )
         again += shared if is_shared(project.root) else own

@@ -85,9 +85,9 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         ),
     },
     "Sessions": {
-        "import-history": Entry(
+        "history": Entry(
             "sessions",
-            "import_history",
+            "history",
             "Record earlier sessions",
             ("--dry-run", "--since 2026-11-01", "--agent codex"),
         ),
@@ -124,12 +124,13 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         ),
     },
     "Keep": {
-        "import": Entry(
+        "adopt": Entry(
             "transfer",
-            "import_",
-            "Bring in a ledger",
-            ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson"),
+            "adopt",
+            "Take rules from a file",
+            ("CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
+        "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
         "export": Entry(
             "transfer",
             "export",
@@ -194,7 +195,10 @@ COMMANDS: Final = {
 }
 
 #: What is typed now instead of a command or an option of the time before the first release.
-FORMER: Final[dict[str, str]] = {}
+FORMER: Final[dict[str, str]] = {
+    "import --dry-run": "adopt --dry-run",
+    "import-history": "history",
+}
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {

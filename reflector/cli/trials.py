@@ -267,7 +267,7 @@ def _print_plan(found: Plan) -> None:
     if not found.sessions:
         note(
             "No session is recorded yet, so nothing is known of a trial here; begin with "
-            "`reflector import-history`."
+            "`reflector history`."
         )
         return
     sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"

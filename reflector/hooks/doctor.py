@@ -211,8 +211,7 @@ def _playbook(project: Project) -> Iterator[Check]:
             f"kept as {kept}"
         )
         back = (
-            "reflector ledger restore BACKUP, or reflector import-history; then reflector "
-            "import --rename"
+            "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
         yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
 

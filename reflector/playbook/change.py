@@ -131,7 +131,7 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
         return None
     if bullet.status == "watched":
         return (
-            f"{name} is only watched; `reflector import FILE` makes the lines of its file the "
+            f"{name} is only watched; `reflector adopt FILE` makes the lines of its file the "
             "playbook's"
         )
     heir = bullet.removed_into

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from itertools import chain
@@ -30,7 +30,7 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.history import FoundTranscript, find_transcripts, project_hash
+from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
 from reflector.transcripts.reading import UnknownTranscript
@@ -103,7 +103,7 @@ def sessions_of(
     since: float,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]] = iter,
 ) -> list[FoundTranscript]:
-    """Return the transcripts in the agents' folders, newest first.
+    """Return a project's transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
     since    a time: a file that was written before is left out
@@ -111,15 +111,13 @@ def sessions_of(
 
     The files of subagents are left out: their sessions show what they were for.
     """
-    hashes = {project_hash(root): str(root)}
     dated: list[tuple[float, str, FoundTranscript]] = []
     for file in each(_transcripts_in(folders, known)):
         is_subagents = file.path.name.startswith("agent-") or file.path.parent.name == "subagents"
         with suppress(OSError):
             written = file.path.stat().st_mtime
-            if written >= since and not is_subagents:
-                named = replace(file, cwd=hashes.get(file.cwd, file.cwd))
-                dated.append((-written, str(file.path), named))
+            if written >= since and not is_subagents and is_in_project(root, file):
+                dated.append((-written, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
 
 

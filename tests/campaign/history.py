@@ -517,7 +517,7 @@ class History:
         file = self.folder / f"{person.name}-{self.number}.md"
         file.write_text(f"# Rules\n\n- {self._text(person)}\n- {self._text(person)}\n")
         self.script.append(f"printf %s {json.dumps(file.read_text())} > {file}")
-        self._do(person, "import", str(file), kind="import")
+        self._do(person, "adopt", str(file), kind="import")
 
     def _policy(self, person: Person, chance: random.Random) -> None:
         self._do(person, "ledger", "policy", chance.choice(POLICIES), kind="policy")

@@ -84,7 +84,7 @@ def _imported(agent: Agent) -> None:
     file = agent.home / "more.json"
     bullets = [{"text": f"More {n}.", "helpful": n, "harmful": 0} for n in range(3)]
     file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": bullets}}))
-    agent.call("import", file)
+    agent.call("adopt", file)
 
 
 def _edited(agent: Agent) -> None:

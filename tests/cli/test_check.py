@@ -211,7 +211,7 @@ def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
 ) -> None:
     (fresh.project / ".claude").mkdir()
     fresh.call("check", "--yes")
-    assert "6 bullets imported" in fresh.call("import", fresh.project / "CLAUDE.md").out
+    assert "6 rules adopted" in fresh.call("adopt", fresh.project / "CLAUDE.md").out
     name = next(name for name, of in _texts(fresh).items() if of.startswith("Run the tests"))
     assert fresh.counters()[name] == (0, 0)
     for counts, then in (("true", (4, 0)), ("false", (0, 0)), ("true", (4, 0))):
@@ -229,7 +229,7 @@ def test_a_session_that_counted_by_a_citation_counts_no_second_time(fresh: Agent
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
     fresh.environ["REFLECTOR_CHECKED_COUNTS"] = "true"
-    fresh.call("import-history")
+    fresh.call("history")
     assert fresh.counters()["pat-001"] == (1, 0)
     fresh.call("check", "--yes")
     assert lines(fresh)["Run the tests before you commit"]["helped"]["yes"] == 5
@@ -431,4 +431,4 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
     for number in range(3):
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
     assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
-    assert "1 so far" in agent.call("import-history", "--dry-run").err
+    assert "1 so far" in agent.call("history", "--dry-run").err

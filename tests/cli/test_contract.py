@@ -313,9 +313,7 @@ def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address
 ) -> None:
     """An audit hook of the interpreter sees every connection, of whatever library."""
     agent.call("install")
-    others = ("add pat x|status|doctor --report|import-history --dry-run|drain|help anchor").split(
-        "|"
-    )
+    others = ("add pat x|status|doctor --report|history --dry-run|drain|help anchor").split("|")
     typed = [one.split() for one in (*others, *QUESTIONS)]
     program = (
         "import sys; from reflector.cli.app import run; seen = set(); sys.addaudithook(lambda "

@@ -398,5 +398,5 @@ def test_install_leads_to_what_a_project_says_to_agents_already(agent: Agent) ->
     )
     assert "Next: reflector check (2 lines in CLAUDE.md)" in agent.call("install").out
     agent.call("uninstall")
-    agent.call("import", agent.project / "CLAUDE.md")
+    agent.call("adopt", agent.project / "CLAUDE.md")
     assert "Next: reflector add pat" in agent.call("install").out

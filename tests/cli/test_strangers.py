@@ -59,6 +59,7 @@ COMMANDS = (
     *(
         "ingest /nonexistent",
         "ingest {}/note.md",
+        "adopt {}/note.md",
         "import {}/note.md",
         "uninstall --mirror AGENTS.md",
         "doctor",
@@ -66,7 +67,7 @@ COMMANDS = (
     *(
         "install --mirror note.txt",
         "check --dry-run",
-        "import-history --yes",
+        "history --yes",
         "list",
         "log",
         "stats",

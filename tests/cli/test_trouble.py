@@ -43,7 +43,7 @@ def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(
 ) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
-    assert_told(agent, "import", bad[1], about=bad[1])
+    assert_told(agent, "adopt", bad[1], about=bad[1])
     bad[2].write_text(
         '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}'
     )
@@ -347,7 +347,7 @@ def test_a_file_that_never_ends_is_told_and_never_waited_for(
     )
     for path in (theirs, ours):
         ENDLESS[what](path)
-    assert str(theirs) in told(agent, "import", theirs, code=1)
+    assert str(theirs) in told(agent, "adopt", theirs, code=1)
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{ours}"
     assert str(ours) in told(agent, "list", code=1)
     agent.environ = {}

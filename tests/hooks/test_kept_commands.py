@@ -90,8 +90,8 @@ def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path)
             "lessons",
             "list",
             "add pat Read-the-log.",
-            "import-history --dry-run",
-            "import-history --yes",
+            "history --dry-run",
+            "history --yes",
         ),
         *("blame pat-001", "session s-1", "show pat-001"),
     ):

@@ -85,7 +85,7 @@ QUESTIONS = {
 #: left ready.
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
-    "demo install uninstall config statusline completion hook ingest import-history drain edit mcp"
+    "demo install uninstall config statusline completion hook ingest history drain edit mcp"
     " session outcome head help lab import".split()
 )
 
