@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
+from reflector.cli.options import PATH, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -24,6 +24,7 @@ from reflector.cli.output import (
     short_id,
     table,
 )
+from reflector.judges.registry import judge_settings
 from reflector.project import Project, project_of
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
@@ -66,18 +67,18 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
+@judge_option
 @json_option
 @click.pass_obj
 def ingest(
-    place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool
+    place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None, as_json: bool
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
     A file that cannot be recorded is named with the reason, and the others are recorded. The exit
     code is 1 if a file or a reflection failed.
     """
-    project = place.project(backend=backend)
+    project = place.project(**judge_settings(judge))
     found: list[tuple[Path, Taken]] = []
     failed: list[str] = []
     if place.is_untouched and (unread := _unread(files)) and len(unread) == len(files):
@@ -349,7 +350,7 @@ def _record(project: Project, files: Sequence[Found]) -> Imported:
     note(f"{project.root.name}: {found}")
     if done.taken:
         step = first_step(project.root) if done.is_empty else "reflector list"
-        note(f"Next: {'reflector proposals' if done.wishes else step}")
+        note(f"Next: {'reflector review' if done.wishes else step}")
     return done
 
 
