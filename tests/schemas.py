@@ -47,8 +47,8 @@ ANSWERS = {
     "remove": "changes.ChangesJson",
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",
-    "proposals": "list[proposals.Proposal]",
-    "proposals find": "proposals.FoundJson",
+    "review": "review.WaitingJson",
+    "review find": "review.FoundJson",
     "status": "start.StatusJson",
     "status --all": "list[start.OwnJson]",
     "doctor": "list[reach.Check]",
@@ -57,8 +57,7 @@ ANSWERS = {
     "import-history": "list[sessions.HistoryJson]",
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
-    "reflect --reparse": "list[standing.Reparsed]",
-    "judge": "list[standing.OpenCitation]",
+    "lab reparse": "list[standing.Reparsed]",
     "import FILE": "transfer.ImportedJson",
     "import EXPORT": "transfer.LoadedJson | transfer.Merged",
     "verify": "ledger.VerifiedJson",
@@ -337,7 +336,7 @@ _CHEAT = """\
 `reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD`
 finds a word in help and pages. [Commands](commands.md) has more examples.
 
-**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a
+**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--json` (a
 stable form), `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only
 show).
 
