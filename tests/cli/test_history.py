@@ -132,7 +132,7 @@ def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next
         None,
         Session("wish").user("Always run the linter before you push.").agent("Done."),
     )
-    assert "1 change asked for\nNext: reflector proposals\n" in bare.call("import-history").err
+    assert "1 change asked for\nNext: reflector review\n" in bare.call("import-history").err
 
 
 def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent: Agent) -> None:

@@ -77,9 +77,7 @@ def pairs(agent: Agent, *options: str) -> list[dict[str, object]]:
 
 
 def due(agent: Agent, *options: str) -> list[str]:
-    return [
-        one["name"] for one in agent.json("review", "find", "--dry-run", *options)["removals"]
-    ]
+    return [one["name"] for one in agent.json("review", "find", "--dry-run", *options)["removals"]]
 
 
 def test_page_has_the_figures_of_the_benchmark() -> None:
@@ -221,9 +219,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     agent.call("review", "edit", ids[2], "Better advice.")
     agent.call("review", "reject", ids[3], "--why", "it is wrong")
     agent.call("review", "keep", ids[4])
-    states = [
-        "undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")
-    ]
+    states = ["undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")]
     assert states == ["undone", "approved", "approved", "rejected", "kept"]
     assert "undone    agent" in agent.call("review", "list").out
     assert "was approved already" in agent.call("review", "reject", ids[1], code=1).err

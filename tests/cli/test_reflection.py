@@ -68,7 +68,10 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
     assert agent.json("reflect")["reflected"] == []
     assert "Judged already" in agent.call("reflect", "s-1").err
-    assert "No judge is waited for in session s-1." in agent.call("review", "give-up", "s-1", "--why", "no").err
+    assert (
+        "No judge is waited for in session s-1."
+        in agent.call("review", "give-up", "s-1", "--why", "no").err
+    )
     assert agent.counters()["pat-001"] == (1, 0)
 
 

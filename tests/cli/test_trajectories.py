@@ -86,7 +86,12 @@ def test_rules_are_refused_before_anything_is_recorded(agent: Agent) -> None:
 def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agent) -> None:
     for dataset in ("../x", "", "bullet_evaluation"):
         refused = "cannot be the name of a dataset"
-        assert refused in agent.call("lab", "--dataset", dataset, "trajectory", write("t.json", GOOD), code=2).err
+        assert (
+            refused
+            in agent.call(
+                "lab", "--dataset", dataset, "trajectory", write("t.json", GOOD), code=2
+            ).err
+        )
         assert refused in agent.call("lab", "--dataset", dataset, "list", code=2).err
         assert (
             "t.jsonl, line 1"
@@ -127,7 +132,10 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     assert "pat-001 harmful" in lab(agent, "--record", "answers.jsonl", path).out
     assert log(agent).count("trajectory.recorded") == 1
     agent.call("lab", "--dataset", "other", "add", "pat", "Subtract b.")
-    assert "pat-001 harmful" in agent.call("lab", "--dataset", "other", "trajectory", "--judge", "fixtures", path).out
+    assert (
+        "pat-001 harmful"
+        in agent.call("lab", "--dataset", "other", "trajectory", "--judge", "fixtures", path).out
+    )
 
 
 def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:

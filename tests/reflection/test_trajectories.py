@@ -285,5 +285,5 @@ def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
     assert run(store, Model(insights("later"), verdict()), trajectory).insights == [
         insight("later")
     ]
-    with pytest.raises(ConfigError, match="name anthropic, agent or fixtures with --backend"):
+    with pytest.raises(ConfigError, match="a model, such as --judge anthropic"):
         llm_client("rules")
