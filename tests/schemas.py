@@ -48,6 +48,7 @@ ANSWERS = {
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",
     "review": "review.WaitingJson",
+    "review list": "review.WaitingJson",
     "review find": "review.FoundJson",
     "status": "start.StatusJson",
     "status --all": "list[start.OwnJson]",

@@ -156,13 +156,12 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         )
         for citation in waiting.citations
     ]
-    table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
-    if cited and waiting.proposals:
-        click.echo()
-    _print_proposals(place, waiting.proposals)
     if cited:
+        table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
         verdict = "NAME helpful|harmful|neutral --session SESSION"
         note(f"Decide: {place.command('review', verdict)}")
+    if waiting.proposals:
+        _print_proposals(place, waiting.proposals)
     if any(proposal.state == "waiting" for proposal in waiting.proposals):
         note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
 
@@ -174,7 +173,7 @@ def _print_proposals(place: Place, proposals: Sequence[Proposal]) -> None:
             short_time(proposal.proposed_at),
             "undone" if proposal.undone_at else proposal.state,
             proposal.origin,
-            f"{proposal.change.line} ({proposal.reason})",
+            f"{proposal.change.line} ({proposal.why or proposal.reason})",
         )
         for proposal in proposals
     ]

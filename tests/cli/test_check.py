@@ -284,7 +284,7 @@ def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
     refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
-    assert "is from a tool: approve it by itself" in refused
+    assert "has the words of a tool: read its quotes, and approve it alone" in refused
     fresh.call("check", "--yes", "--learn")
     assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""

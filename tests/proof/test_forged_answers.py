@@ -86,7 +86,7 @@ QUESTIONS = {
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain edit mcp"
-    " session outcome head help lab import".split()
+    " session outcome head help import".split()
 )
 
 

@@ -274,7 +274,7 @@ def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
 ) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
-        (RulesBackend(), ("skipped", "the backend rules judges sessions only")),
+        (RulesBackend(), ("skipped", "rules judges sessions only")),
     ):
         trajectory = attempt(["pat-001"], query=backend.name)
         run(store, Model(), trajectory)
