@@ -161,12 +161,12 @@ def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
         verdict = "NAME helpful|harmful|neutral --session SESSION"
         note(f"Decide: {place.command('review', verdict)}")
     if waiting.proposals:
-        _print_proposals(place, waiting.proposals)
+        _print_proposals(waiting.proposals)
     if any(proposal.state == "waiting" for proposal in waiting.proposals):
         note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
 
 
-def _print_proposals(place: Place, proposals: Sequence[Proposal]) -> None:
+def _print_proposals(proposals: Sequence[Proposal]) -> None:
     rows = [
         (
             short_id(proposal.id),
@@ -179,12 +179,6 @@ def _print_proposals(place: Place, proposals: Sequence[Proposal]) -> None:
     ]
     columns = ("id", "proposed", "state", "origin", "change")
     table(columns, rows, extra=("proposed",), whole=True)
-    with place.reading() as ledger:
-        bullets = ledger.bullets()
-    for proposal in proposals:
-        if proposal.state == "waiting":
-            for line in alike_to(proposal.change, bullets):
-                note(f"{short_id(proposal.id)}: {line}")
 
 
 def _decide_by_key(place: Place, waiting: WaitingJson) -> None:

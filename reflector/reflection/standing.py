@@ -294,11 +294,7 @@ def citations(
         session = Session.read(ledger, window, story, retracted)
         later = [event for event in story if _goes_on(event, window)]
         for name in names:
-            judgements = [
-                judgement
-                for judgement in session.judgements_of(name)
-                if retracted.isdisjoint(judgement.event_ids)
-            ]
+            judgements = _counting(session.judgements_of(name), retracted)
             if judged or _is_open(judgements, decided=decided):
                 last = judgements[-1] if judgements else None
                 open_citations.append(OpenCitation.of_window(window, name, last, later))
@@ -322,6 +318,11 @@ def _judged_windows(
         if window.data is None or window.event_id in retracted:
             continue
         yield window
+
+
+def _counting(judgements: Iterable[Judgement], retracted: frozenset[str]) -> list[Judgement]:
+    """Return the judgements that no retraction takes out of the count."""
+    return [judgement for judgement in judgements if retracted.isdisjoint(judgement.event_ids)]
 
 
 def _goes_on(event: Event, window: Event) -> bool:
