@@ -257,6 +257,11 @@ def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when
     assert (len(_texts(fresh)), fresh.json("list")) == (6, [])
 
 
+def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
+    refused = fresh.call("check", "--judge", "rules", code=2).err
+    assert "rules cannot judge lines: use a model, such as --judge claude" in refused
+
+
 def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
     fresh: Agent, api: Api
 ) -> None:

@@ -106,6 +106,20 @@ def test_pairs_and_harmful_rules_are_proposed_once(agent: Agent) -> None:
     assert "pat-002" in agent.counters()
 
 
+def test_find_pushes_no_proposal_away(agent: Agent) -> None:
+    texts = [f"Advice number {number}." for number in range(20)]
+    proposed(agent, *(Change("add", section="oth", text=text) for text in texts))
+    agent.call("review", "find")
+    assert [one["change"]["text"] for one in waiting(agent)] == texts
+
+
+def test_one_merge_is_proposed_of_pairs_that_share_a_rule(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first!")
+    assert len(pairs(agent)) > 1
+    kinds = [one["change"]["kind"] for one in waiting(agent)]
+    assert kinds == ["merge", "remove"]
+
+
 def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
     assert "prune is 'apply', which is yours to say" in agent.call("review", "find", code=2).err
@@ -179,6 +193,7 @@ def test_key_u_undoes_an_approval(agent: Agent) -> None:
     (removal,) = proposed(agent, Change("remove", "pat-002"))
     ran = agent.call("review", keys="auq")
     assert "oth-001" not in agent.counters()
+    assert [ran.out.count(number) for number in ("1 of 2", "2 of 2")] == [1, 2]
     assert [one["id"] for one in waiting(agent)] == [removal.id]
     assert "0 decisions recorded; 2 left." in ran.err
 

@@ -75,6 +75,29 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     assert agent.counters()["pat-001"] == (1, 0)
 
 
+def test_lab_record_keeps_answers_as_fixtures(agent: Agent, tmp_path: Path) -> None:
+    say(agent, SAID)
+    kept = tmp_path / "kept.jsonl"
+    assert "pat-001 helpful" in agent.call("lab", "record", kept, "s-1").out
+    agent.ended("pat-001", id="s-2")
+    agent.environ["REFLECTOR_FIXTURES"] = str(kept)
+    assert json.loads(kept.read_text())["completion"] == SAID
+
+
+def test_judge_is_an_agent_of_the_list(agent: Agent) -> None:
+    shown = agent.call("reflect", "s-1", "--judge", "codex", "--dry-run")
+    assert "nothing was sent" in shown.err
+    refused = agent.call("reflect", "--judge", "cursor", code=2).err
+    for name in ("rules", "agent", "anthropic", "fixtures", "claude", "codex"):
+        assert f"'{name}'" in refused
+
+
+def test_named_session_is_judged_past_the_limit_of_a_day(agent: Agent) -> None:
+    agent.environ["REFLECTOR_DAILY_REQUESTS"] = "1"
+    say(agent, SAID)
+    assert "pat-001 helpful" in agent.call("reflect", "s-1").out
+
+
 def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
     before = agent.json("status", code=1)
     shown = agent.call("reflect", "s-1", "--judge", "anthropic", "--dry-run")

@@ -144,6 +144,12 @@ def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:
     assert "--language" in lab(agent, "--language", "fr", write("t.json", GOOD), code=2).err
 
 
+def test_dataset_of_the_lab_takes_all_trajectories(agent: Agent) -> None:
+    agent.call("lab", "--dataset", "other", "trajectory", write("t.json", GOOD))
+    types = [event["type"] for event in agent.json("lab", "--dataset", "other", "log")]
+    assert ("trajectory.recorded" in types, log(agent)) == (True, ["bullet.added"])
+
+
 def test_a_dataset_may_have_a_version(agent: Agent) -> None:
     told = lab(agent, write("t.json", {**GOOD, "dataset": "mbpp-v1.0"}))
     assert "mbpp-v1.0" in told.out
