@@ -197,7 +197,7 @@ MUTATIONS = [
     ),
     Mutation(REVIEWING, 'if proposal.state != "waiting":', "if False:", DECIDED),
     Mutation(REVIEWING, 'keep=key == "k"', "keep=False", DECIDED),
-    Mutation(PRUNING, "if is_new and len(waiting) >=", "if False and len(waiting) >=", PROPOSED),
+    Mutation(PRUNING, "if is_new and len(waiting) >=", "if False and len(waiting) >=", DECIDED),
     Mutation(PRUNING, "any(pair.names & names for names in pruned.merges)", "False", DECIDED),
     Mutation(JUDGING, 'if window.state != "completed"]', "]", LAB),
     Mutation(

@@ -362,8 +362,7 @@ class _ProposalCase:
             alike = alike_to(change, ledger.bullets())
         title = "a new rule?" if change.kind == "add" else f"{change.kind} {' '.join(change.about)}"
         when = short_time(proposal.proposed_at)
-        origin = f"from {proposal.origin}, words of {_WHO[proposal.trust]}"
-        click.secho(f"\n{number}  {title}  {origin}, {when}", bold=True)
+        click.secho(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)
         for line in (proposal.reason, *step.lines, *alike):
             click.echo(safe(line))
         for words in proposal.evidence:

@@ -224,6 +224,8 @@ FORMER: Final[dict[str, str]] = {
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {
+    "approve": "review approve",
+    "decide": "review",
     "delete": "remove",
     "history-import": "history",
     "ls": "list",

@@ -172,7 +172,7 @@ def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
     )
     proposed(agent, add, Change("remove", "pat-002"), merge, evidence=[_SAID])
     ran = agent.call("review", keys="ask\n")
-    assert "1 of 3  a new rule?  from agent, words of the agent, " in ran.out
+    assert "1 of 3  a new rule?  from agent, " in ran.out
     assert "“No! Always run the linter before you commit" in ran.out
     assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in ran.out
     menus = [line for line in ran.out.splitlines() if line.endswith(("> a", "> s", "> k"))]
