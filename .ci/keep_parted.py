@@ -54,13 +54,19 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     "revise-and-remove": (_ADDED, [("revise", "pat-001", "Text of A")], [("remove", "pat-001")]),
     "both-judge": (
         _JUDGED,
-        [("judge", SESSION, "pat-001", "helpful")],
-        [("judge", SESSION, "pat-001", "harmful")],
+        [("review", "pat-001", "helpful", "--session", SESSION)],
+        [("review", "pat-001", "harmful", "--session", SESSION)],
     ),
     "both-judge-two-bullets": (
         _JUDGED,
-        [("judge", SESSION, "pat-001", "helpful"), ("judge", SESSION, "mis-001", "harmful")],
-        [("judge", SESSION, "mis-001", "harmful"), ("judge", SESSION, "pat-001", "helpful")],
+        [
+            ("review", "pat-001", "helpful", "--session", SESSION),
+            ("review", "mis-001", "harmful", "--session", SESSION),
+        ],
+        [
+            ("review", "mis-001", "harmful", "--session", SESSION),
+            ("review", "pat-001", "helpful", "--session", SESSION),
+        ],
     ),
     "both-redact": (
         [*_ADDED, ("add", "ctx", "Call Jane Doe")],
@@ -115,7 +121,7 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
             ("add", "pat", "Added by A"),
             ("add", "oth", "Added by both"),
             ("remove", "mis-001"),
-            ("judge", SESSION, "pat-001", "helpful"),
+            ("review", "pat-001", "helpful", "--session", SESSION),
             ("ledger", "policy", "once_per_session"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
             ("add", "pref", "Only on A"),
@@ -125,7 +131,7 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
             ("add", "pat", "Added by B"),
             ("add", "oth", "Added by both"),
             ("remove", "mis-001"),
-            ("judge", SESSION, "pat-001", "harmful"),
+            ("review", "pat-001", "harmful", "--session", SESSION),
             ("ledger", "policy", "once_per_reflection"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
             ("add", "pref", "Only on B"),

@@ -209,7 +209,7 @@ _COUNTED_ON: tuple[tuple[str, ...], ...] = (
     ("list", "--sort", "used", "--json"),
     ("list", "--json"),
     ("status",),
-    ("proposals", "find", "--dry-run"),
+    ("review", "find", "--dry-run"),
 )
 #: By the last position.
 _FROM_THE_START: dict[str, Callable[[int], tuple[str, ...]]] = {

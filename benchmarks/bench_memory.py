@@ -15,8 +15,8 @@ _GOAL = 1.3
 _COMMANDS = (
     f"list --json|show {made.MARKED}|list --search parser|statusline|status|log|blame "
     f"{made.MARKED}|stats --json|"
-    f"list --sort used --json|double-counts --json|double-counts {made.MARKED}|proposals find "
-    "--dry-run|proposals|"
+    f"list --sort used --json|double-counts --json|double-counts {made.MARKED}|review find "
+    "--dry-run|review|"
     "lessons|undo --dry-run|head|diff 9000..9900|list --as-of 9000|list --counting "
     "once_per_session|export|"
     "export --format ndjson"

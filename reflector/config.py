@@ -124,15 +124,15 @@ class Config:
     #: else it only keeps one from being helpful
     wrong_counts: bool = False
     #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and
-    #: harmful; then `reflector reflect --reparse` counts what it found before
+    #: harmful; then `reflector lab reparse` counts what it found before
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
     #: bullets that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
-    #: whether `proposals find` [proposes removals](counting.md#prune), or with `"apply"` makes them
+    #: whether `review find` [proposes removals](counting.md#prune), or with `"apply"` makes them
     prune: str = "propose"
-    #: how many sessions are shown a bullet that none of them cites before `proposals find` names
+    #: how many sessions are shown a bullet that none of them cites before `review find` names
     #: it; 0: never
     prune_after: int = 100
     #: whether what people ask for beyond the moment is [proposed](editing.md#what-people-say)
@@ -440,7 +440,7 @@ _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
-    # A bullet that `proposals find` names is a person's to decide, or it is removed at once.
+    # A bullet that `review find` names is a person's to decide, or it is removed at once.
     "prune": ("propose", "apply"),
 }
 

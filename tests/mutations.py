@@ -115,7 +115,9 @@ ANSWERED = (
     "tests/reflection/test_earlier_answers.py",
 )
 PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
-JUDGE = ("tests/cli/test_judge.py",)
+JUDGE = ("tests/cli/test_review.py",)
+DECIDED = ("tests/cli/test_proposals.py",)
+LAB = ("tests/cli/test_trajectories.py", "tests/cli/test_reflection.py")
 REPORTED = ("tests/cli/test_doctor.py",)
 TRIALS = (
     "tests/trials/test_trials.py",
@@ -157,9 +159,11 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
-APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
+APP, ARGUMENTS, REPORTING, STARTING, REVIEWING = of("cli", "app options doctor start review")
+JUDGING = "reflector/sessions/judging.py"
+AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
-UNDOING, PROPOSALS = of("changes", "undo propose")
+UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
@@ -186,6 +190,27 @@ MUTATIONS = [
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
     Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),
+    # The queue of your decisions.
+    Mutation(AFTERMATH, "(citation.window, *citation.later)", "(citation.window,)", JUDGE),
+    Mutation(
+        STANDING, "    return is_later and is_same_agent and", "    return is_later and", JUDGE
+    ),
+    Mutation(STANDING, "if any(window.state not in _OVER for window in citing)", "if False", JUDGE),
+    Mutation(REVIEWING, "    return decided.pop().number\n", "    return number\n", JUDGE),
+    Mutation(
+        REVIEWING, "is_by_key = sys.stdin.isatty() and not as_json", "is_by_key = True", JUDGE
+    ),
+    Mutation(REVIEWING, 'if proposal.state != "waiting":', "if False:", DECIDED),
+    Mutation(REVIEWING, 'keep=key == "k"', "keep=False", DECIDED),
+    Mutation(PRUNING, "if is_new and len(waiting) >=", "if False and len(waiting) >=", DECIDED),
+    Mutation(PRUNING, "any(pair.names & names for names in pruned.merges)", "False", DECIDED),
+    Mutation(JUDGING, 'if window.state != "completed"]', "]", LAB),
+    Mutation(
+        APP,
+        "found = Project.of_dataset(self.folder(), self.dataset, flags=flags)",
+        "found = Project.at(self.folder(), flags=flags)",
+        LAB,
+    ),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),

@@ -52,8 +52,9 @@ ANSWERS = {
     "remove": "changes.ChangesJson",
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",
-    "proposals": "list[proposals.Proposal]",
-    "proposals find": "proposals.FoundJson",
+    "review": "review.WaitingJson",
+    "review list": "review.WaitingJson",
+    "review find": "review.FoundJson",
     "status": "start.StatusJson",
     "status --all": "list[start.OwnJson]",
     "doctor": "list[reach.Check]",
@@ -62,8 +63,7 @@ ANSWERS = {
     "history": "sessions.HistoryJson",
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
-    "reflect --reparse": "list[standing.Reparsed]",
-    "judge": "list[standing.OpenCitation]",
+    "lab reparse": "list[standing.Reparsed]",
     "adopt": "transfer.AdoptedJson",
     "import": "machines.Loaded | transfer.Merged",
     "verify": "ledger.VerifiedJson",
@@ -343,7 +343,7 @@ _CHEAT = """\
 `reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD`
 finds a word in help and pages. [Commands](commands.md) has more examples.
 
-**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a
+**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--json` (a
 stable form), `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only
 show).
 

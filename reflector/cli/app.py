@@ -105,9 +105,8 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
     ),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
-@click.option("--dataset", help="The playbook of a dataset in the project: see 'lab trajectory'.")
 @click.pass_context
-def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str | None) -> None:
+def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """An event-sourced playbook for coding agents: every helpful and harmful count can be
     explained.
     """
@@ -116,11 +115,14 @@ def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str
             "--user names your own playbook and --project another one; leave one of them out"
         )
     place = ctx.ensure_object(Place)
-    place.root, place.user, place.dataset = project, user, dataset
+    place.root, place.user = project, user
 
 
 class Place:
-    """Where a command works: the project is found and configured when a command first asks."""
+    """Where a command works: the project is found and configured when a command first asks.
+
+    dataset  whose playbook it works on, for `reflector lab --dataset`
+    """
 
     def __init__(
         self, root: Path | None = None, *, user: bool = False, dataset: str | None = None
@@ -145,28 +147,23 @@ class Place:
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, with a command's flags over its settings, or its dataset's playbook.
-        Raises ConfigError and DatasetRefused.
-        """
-        found = self.whole_project(**flags)
-        return (
-            found
-            if self.dataset is None
-            else type(found).of_dataset(found.root, self.dataset, flags=flags)
-        )
+        """Return the project, your own playbook or a dataset's, with a command's flags over its
+        settings.
 
-    def whole_project(self, **flags: Any) -> Project:
-        """Return the project, also where a dataset is named. Raises ConfigError."""
+        Raises:
+            ConfigError, DatasetRefused: the settings or the dataset's name cannot be used.
+        """
         from reflector.project import Project
 
-        key = repr(flags)
+        key = f"{self.dataset} {flags}"
         if key not in self._found:  # a command asks again and again
-            # The user's folder is made when something is kept in it.
-            self._found[key] = (
-                Project.of_user(flags=flags)
-                if self.user
-                else Project.at(self.folder(), flags=flags)
-            )
+            if self.dataset is not None:
+                found = Project.of_dataset(self.folder(), self.dataset, flags=flags)
+            elif self.user:  # the folder is made when something is kept in it
+                found = Project.of_user(flags=flags)
+            else:
+                found = Project.at(self.folder(), flags=flags)
+            self._found[key] = found
         return self._found[key]
 
     def folder(self) -> Path:
@@ -194,7 +191,7 @@ class Place:
             if self.root is not None
             else []
         )
-        dataset = ["--dataset", self.dataset] if self.dataset is not None else []
+        dataset = ["lab", "--dataset", self.dataset] if self.dataset is not None else []
         return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
 
     def here(self, text: str) -> str:

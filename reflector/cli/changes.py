@@ -7,7 +7,6 @@ be read is named.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -493,19 +492,3 @@ def edited(otherwise: str, text: str | None = None, *, file: Path | None = None)
         raise click.ClickException(
             f"{error.format_message()}; set EDITOR or VISUAL, such as EDITOR=nano"
         ) from error
-
-
-def asked(menu: str) -> str:
-    """Return the word of a menu, such as `[a]pprove  [q]uit`, that a person chose with one key; the
-                                                      end of the input
-    quits.
-    """
-    words = {word[word.index("[") + 1]: re.sub("[][]", "", word) for word in menu.split("  ")}
-    while True:
-        click.echo(menu)
-        try:
-            key = click.getchar() if sys.stdin.isatty() else sys.stdin.readline()[:1] or "q"
-        except (EOFError, KeyboardInterrupt):
-            key = "q"
-        if key.lower() in words:
-            return words[key.lower()]

@@ -21,14 +21,14 @@ import click
 
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.cli.app import Place
-from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
+from reflector.cli.options import READ_FILE, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words
 from reflector.config import BACKENDS, CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
-from reflector.judges.registry import backend_of, described, judge_kind, judge_of
+from reflector.judges.registry import backend_of, described, judge_kind, judge_of, judge_settings
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
@@ -144,11 +144,7 @@ class LinesJson:
     metavar="YYYY-MM-DD",
     help="Only sessions since this day.",
 )
-@click.option(
-    "--judge",
-    type=click.Choice([*JUDGES, *_APIS]),
-    help="Who judges; default: the agent of a session.",
-)
+@judge_option
 @click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
 @click.option(
@@ -229,16 +225,15 @@ def _ledger(project: Project) -> Ledger:
 
 def _with_judge(place: Place, named: str | None) -> Project:
     """Return the project with the judge that is named, or the one that the person has."""
-    project = place.project()
-    if named in JUDGES:
-        return place.project(backend="agent", judge_client=named)
-    if named is None and project.config.asks_model:
+    project = place.project(**judge_settings(named))
+    if project.config.asks_model:
         return project
-    if named is None and consent.agreed_clients():
+    if named is not None:
+        raise click.UsageError(f"{named} cannot judge lines: use a model, such as --judge claude")
+    if consent.agreed_clients():
         return place.project(backend="agent")
-    with_api = place.project(backend=named or _DEFAULT_API)
-    lacks = described(with_api.config, with_api.root).way_out
-    return with_api if named or not lacks else project
+    with_api = place.project(backend=_DEFAULT_API)
+    return project if described(with_api.config, with_api.root).way_out else with_api
 
 
 def _reader_of(one: Found) -> Reader:

@@ -100,7 +100,7 @@ def show_lesson(asked: Question, id: str) -> None:
 @why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
-    """Propose a lesson as a bullet; `reflector proposals approve` decides."""
+    """Propose a lesson as a bullet; `reflector review` decides."""
     from reflector.changes.propose import propose
 
     with place.changing() as ledger:
@@ -125,7 +125,7 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
         )
     id = short_id(proposal.id)
     click.echo(
-        f"proposal {id} {proposal.state}; decide with `{place.command('proposals approve', id)}`"
+        f"proposal {id} {proposal.state}; decide with `{place.command('review approve', id)}`"
     )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import print_json, safe
-from reflector.config import BACKENDS, load_config
+from reflector.config import load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
@@ -48,18 +48,35 @@ why_option = click.option("--why", metavar="REASON", help="The reason; the ledge
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-class BackendChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """A backend of ours, or a judge of another package that the user lists in `judges`."""
+class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """A judge: one that ships, an agent that can judge, or one of another package that you list in
+    `judges`.
+    """
 
     def __init__(self) -> None:
-        super().__init__(list(BACKENDS))
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        from reflector.judges.registry import judge_names
+
+        return judge_names()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of a backend."""
+        """Return the name of a judge."""
         place: Place | None = ctx.obj if ctx is not None else None
         if place is not None and value in load_config(place.folder()).judges:
             return value
         return super().convert(value, param, ctx)
+
+
+#: The command gets it as `judge`, None for the one in the settings: see `judge_settings`.
+judge_option = click.option(
+    "--judge",
+    type=JudgeChoice(),
+    metavar="WHO",
+    help="Judge to ask, such as rules, claude or anthropic.",
+)
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
+from reflector.cli.options import PATH, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -23,6 +23,7 @@ from reflector.cli.output import (
     short_id,
     table,
 )
+from reflector.judges.registry import judge_settings
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
@@ -53,11 +54,11 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
+@judge_option
 @json_option
 @click.pass_obj
 def ingest(
-    place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool
+    place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None, as_json: bool
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
@@ -70,7 +71,9 @@ def ingest(
     readable = _readable(files, recorded) if place.is_untouched else files
     reflected: list[Reflected] = []
     if readable:  # a file that is not a transcript begins no playbook
-        reflected = _ingest(place, place.project(backend=backend), readable, window, recorded)
+        reflected = _ingest(
+            place, place.project(**judge_settings(judge)), readable, window, recorded
+        )
     judged = {reflection.window_id: reflection for reflection in reflected}
     rows = [_judged_file(file, judged) for file in recorded.files]
     failed = [_error_words(path, error) for path, error in recorded.failed]

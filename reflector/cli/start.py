@@ -361,9 +361,9 @@ def _failure(
     is_anothers = backend != config.backend and backend in (*BACKENDS, *config.judges)
     session = quote(window.session_id) if window.session_id is not None else ""
     words: tuple[str, ...] = ("reflect", session) if session else ("reflect",)
-    words += ("--backend", backend) if is_anothers else ()
+    words += ("--judge", backend) if is_anothers else ()
     if session and trouble.stage == REDACTED:
-        words = ("reflect", "--give-up", session, "--why redacted")
+        words = ("review give-up", session, "--why redacted")
     can_be = is_failed or (session and trouble.stage != REDACTED)
     by_itself = is_failed and not is_anothers and not trouble.is_over(config.max_attempts)
     return shaped(
@@ -510,7 +510,7 @@ def _print(place: Place, found: StatusJson) -> None:
     if any(one.state == "given_up" and one.stage == "answer" for one in found.failures):
         note(f"Where the model declined, another may answer: REFLECTOR_MODEL=NAME {again}")
     if any(one.state == "failed" for one in found.failures):
-        note("Let a session go: reflector reflect --give-up SESSION --why TEXT")
+        note("To stop trying: reflector review give-up SESSION")
     if left.pending:
         note(f"reflector: a session is being processed, or waits for `{again}`")
 

@@ -80,8 +80,21 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Change one rule",
             ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
-        "proposals": Entry(
-            "proposals", "proposals", "Decide on proposals", ("", "decide", "approve 3fa2c1d0")
+        "review": Entry(
+            "review",
+            "review",
+            "Decide what waits for you",
+            (
+                "",
+                "list",
+                "pat-001 helpful --session 5f2a91c0",
+                "approve 3fa2c1d0",
+                "edit 3fa2c1d0 'Run the linter before each push'",
+                "reject 3fa2c1d0 --why 'too slow here'",
+                "keep 3fa2c1d0",
+                "find --dry-run",
+                "give-up 5f2a91c0 --why 'its transcript is gone'",
+            ),
         ),
     },
     "Sessions": {
@@ -92,16 +105,10 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             ("--dry-run", "--since 2026-11-01", "--agent codex"),
         ),
         "reflect": Entry(
-            "judging",
+            "reflect",
             "reflect",
             "Judge recorded sessions",
-            ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run"),
-        ),
-        "judge": Entry(
-            "judging",
-            "judge",
-            "Judge citations yourself",
-            ("", "5f2a91c0 pat-001 helpful --why 'it found it'"),
+            ("", "5f2a91c0", "5f2a91c0 --judge anthropic --dry-run"),
         ),
     },
     "Look": {
@@ -165,10 +172,18 @@ MORE: Final[dict[str, Entry]] = {
         "sessions",
         "ingest",
         "Record a transcript",
-        ("session.jsonl", "--window whole session.jsonl"),
+        ("session.jsonl", "--window whole session.jsonl", "--judge anthropic session.jsonl"),
     ),
     "lab": Entry(
-        "lab", "lab", "Tools for developers", ("trajectory --dataset sums trajectories.jsonl",)
+        "lab",
+        "lab",
+        "Tools for developers",
+        (
+            "trajectory trajectories.jsonl",
+            "record answers.jsonl 5f2a91c0",
+            "reparse --dry-run",
+            "bench fixtures",
+        ),
     ),
     "uninstall": Entry(
         "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
@@ -198,10 +213,22 @@ COMMANDS: Final = {
 FORMER: Final[dict[str, str]] = {
     "import --dry-run": "adopt --dry-run",
     "import-history": "history",
+    "--dataset": "lab --dataset",
+    "ingest --backend": "ingest --judge",
+    "lab trajectory --backend": "lab trajectory --judge",
+    "lab trajectory --dataset": "lab --dataset",
+    "lab trajectory --iterations": "lab trajectory -n",
+    "proposals": "review",
+    "reflect --backend": "reflect --judge",
+    "reflect --give-up": "review give-up",
+    "reflect --record": "lab record",
+    "reflect --reparse": "lab reparse",
 }
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {
+    "approve": "review approve",
+    "decide": "review",
     "delete": "remove",
     "history-import": "history",
     "ls": "list",

@@ -56,7 +56,7 @@ class Told:
             are `earlier`
     texts   since when it had each text, by whom, and the text, oldest first
     is_contested  sessions say both, and half and half lies within its interval
-    is_harming    too often for chance, as `proposals find` has it
+    is_harming    too often for chance, as `review find` has it
     marks   what stands beside its text, with the kind of each
     tokens  about how many its line takes, `context` in all sessions that were told it
     """
@@ -216,7 +216,7 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
             one.name,
             short,
             one.reason if one.verdict else "nobody judged it",
-            command("judge", short),
+            command(f"review --session {short}"),
         )
         for one in citations(ledger)
         for short in [(one.session_id or "")[:8]]
@@ -226,7 +226,7 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
             one.id[:8],
             one.origin,
             f"{one.change.line} ({one.reason})",
-            command("proposals approve", one.id[:8]),
+            command("review approve", one.id[:8]),
         )
         for one in read_proposals(ledger)
     ]
@@ -242,8 +242,8 @@ def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
         for short in [(one.session_id or "")[:8]]
     ]
     of = {
-        "undecided citations": (open_, "judge"),
-        "proposals": (proposed, "proposals decide"),
+        "undecided citations": (open_, "review"),
+        "proposals": (proposed, "review"),
         "failures": (failed, "reflect"),
     }
     return {kind: (len(found), command(by), found[:MOST_ROWS]) for kind, (found, by) in of.items()}

@@ -564,7 +564,8 @@ class History:
         if cited:
             session, name = chance.choice(cited)
             verdict = chance.choice(["helpful", "harmful", "neutral"])
-            self._do(person, "judge", session, name, verdict, "--why", "I saw it", kind="verdict")
+            words = ("review", name, verdict, "--session", session, "--why", "I saw it")
+            self._do(person, *words, kind="verdict")
 
     def _undo(self, person: Person, chance: random.Random) -> None:
         """Take back the newest act of this person."""
@@ -672,14 +673,13 @@ class History:
             return
         slug = rows[0].name[:3]
         self._do(person, "add", slug, rows[0].text.replace("made", "always made"))
-        self._do(person, "proposals", "find", kind="proposal")
-        ran = person.machine.run("proposals", "--json", quiet=True)
-        waiting = json.loads(ran.out) if ran.code == 0 else []
-        waiting = waiting if isinstance(waiting, list) else waiting.get("proposals", [])
+        self._do(person, "review", "find", kind="proposal")
+        ran = person.machine.run("review", "--json", quiet=True)
+        waiting = json.loads(ran.out)["proposals"] if ran.code == 0 else []
         if waiting:
             how = chance.choice(["approve", "reject"])
             id_ = str(chance.choice(waiting)["id"])
-            self._do(person, "proposals", how, id_, kind="change")
+            self._do(person, "review", how, id_, kind="change")
 
     def _backup(self, person: Person, chance: random.Random) -> None:
         if not person.machine.url and person.machine.head():

@@ -77,7 +77,7 @@ def _proposed(agent: Agent) -> None:
         one = propose(
             ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent"
         )
-    agent.call("proposals", "approve", one.id)
+    agent.call("review", "approve", one.id)
 
 
 def _imported(agent: Agent) -> None:

@@ -216,7 +216,7 @@ def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
     assert fresh.counters()[name] == (0, 0)
     for counts, then in (("true", (4, 0)), ("false", (0, 0)), ("true", (4, 0))):
         fresh.environ["REFLECTOR_CHECKED_COUNTS"] = counts
-        fresh.call("reflect", "--reparse")
+        fresh.call("lab", "reparse")
         assert fresh.counters()[name] == then
         assert fresh.json("check")["lines"][0]["judged"]["sessions"] == 4
         assert fresh.call("verify").out == fresh.call("rebuild", "--check").out == ""
@@ -257,6 +257,11 @@ def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when
     assert (len(_texts(fresh)), fresh.json("list")) == (6, [])
 
 
+def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
+    refused = fresh.call("check", "--judge", "rules", code=2).err
+    assert "rules cannot judge lines: use a model, such as --judge claude" in refused
+
+
 def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
     fresh: Agent, api: Api
 ) -> None:
@@ -280,13 +285,13 @@ def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
     )
     api.else_ = judged(SCRIPT, *proposals)
     fresh.call("check", "--yes", "--learn")
-    first, second = fresh.json("proposals")
+    first, second = fresh.json("review")["proposals"]
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
-    refused = fresh.call("proposals", "approve", first["id"], second["id"], code=1).err
-    assert "is from a tool: approve it by itself" in refused
+    refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
+    assert "has the words of a tool: read its quotes, and approve it alone" in refused
     fresh.call("check", "--yes", "--learn")
-    assert len(fresh.json("proposals", "--all")) == 2
+    assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""
 
 

@@ -271,7 +271,7 @@ def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -
         ("show pat-9001", 0, "reflector --user blame pat-9001"),
         ("blame zzzz-77", 2, "reflector --user list --all"),
         ("show nobody", 2, "reflector --user log"),
-        ("proposals find", 0, "reflector --user proposals decide"),
+        ("review find", 0, "reflector --user review"),
         ("undo 4000..4001", 1, "reflector --user log"),
         ("remove pat-9002", 0, "reflector --user undo"),
         ("revise pat-9002 Other.", 1, "bring it back with `reflector --user undo pat-9002`"),

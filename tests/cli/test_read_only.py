@@ -25,7 +25,7 @@ QUESTIONS = (
         "log",
         "status",
         "stats",
-        "proposals",
+        "review",
         "trial status",
         "trial plan",
     ),

@@ -15,21 +15,20 @@ COMMANDS = (
         "reflect",
         "reflect 5f2a91c0",
         "reflect --dry-run",
-        "reflect --reparse",
+        "lab reparse",
         "reflect --learn",
         "drain",
     ),
     *(
-        "reflect --give-up abc --why x",
+        "review give-up abc --why x",
         "drain --retry-failed",
         "drain --background",
-        "proposals",
-        "proposals decide",
+        "review list",
     ),
     *(
-        "proposals approve abc",
-        "proposals reject abc",
-        "proposals find",
+        "review approve abc",
+        "review reject abc",
+        "review find",
         "edit",
         "rebuild",
         "rebuild --check",
@@ -40,7 +39,7 @@ COMMANDS = (
         "undo pat-001",
         "remove pat-001",
         "revise pat-001 words",
-        "judge",
+        "review",
         "trial stop",
     ),
     *(
@@ -105,7 +104,7 @@ def test_a_command_leaves_a_strangers_file_alone(stranger: Agent, command: str) 
     assert stranger.playbook.read_text() == VERIFY
 
 
-@pytest.mark.parametrize("question", ["list", "log", "proposals", "status"])
+@pytest.mark.parametrize("question", ["list", "log", "review", "status"])
 def test_a_person_reads_one_line_about_a_strangers_file(stranger: Agent, question: str) -> None:
     ran = stranger.call(question)
     assert [

@@ -27,7 +27,7 @@ def _retract(agent: Agent) -> None:
 
 
 def _judge(agent: Agent) -> None:
-    agent.call("judge", "s-1", "pat-001", "harmful")
+    agent.call("review", "pat-001", "harmful", "--session", "s-1")
 
 
 def _policy(agent: Agent) -> None:

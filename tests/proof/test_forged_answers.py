@@ -42,8 +42,9 @@ _LESSON = lesson("l1", "insight").event_id
 QUESTIONS = {
     "status": ["", "--json"],
     "doctor": ["", "--json"],
-    "judge": ["", "--all --json"],
-    "reflect": ["--dry-run", "--reparse --dry-run"],
+    "review": ["", "list --json", "find --dry-run"],
+    "reflect": ["--dry-run"],
+    "lab": ["reparse --dry-run"],
     "list": [
         "",
         "--counting once_per_session --all",
@@ -64,7 +65,6 @@ QUESTIONS = {
     ],
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
     "merge": ["pat-001 oth-013 --dry-run"],
-    "proposals": ["", "--all --json", "find --dry-run"],
     "lessons": ["", "--json", "recall sign", "recall error --json"],
     "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s1", "--until 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
@@ -134,7 +134,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.call("rebuild")
     path = Session("s-1").cites("pat-001", "helpful").write(agent.project.parent / "1.jsonl")
     agent.call("ingest", path)
-    agent.call("proposals", "find")
+    agent.call("review", "find")
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with undrawn():

@@ -498,8 +498,8 @@ def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
 def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> None:
     page = Reader(report(agent))
     waits = {
-        "undecided citations": (len(said(agent, "judge")), "judge"),
-        "proposals": (len(said(agent, "proposals")), "proposals decide"),
+        "undecided citations": (len(said(agent, "review")["citations"]), "review"),
+        "proposals": (len(said(agent, "review")["proposals"]), "review"),
         "failures": (len(said(agent, "status")["failures"]), "reflect"),
     }
     assert all(many for many, _ in waits.values())

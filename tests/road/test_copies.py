@@ -115,7 +115,7 @@ def test_a_wish_in_a_copy_is_heard_once(agent: Agent, tmp_path: Path) -> None:
     )
     ingest(agent, original, tmp_path)
     ingest(agent, fork_of(original).person("Thanks.").model("Gladly."), tmp_path)
-    assert (len(agent.events("wish.heard")), agent.json("proposals")) == (1, [])
+    assert (len(agent.events("wish.heard")), agent.json("review")["proposals"]) == (1, [])
 
 
 def test_a_copy_read_whole_is_a_double(agent: Agent, tmp_path: Path) -> None:
