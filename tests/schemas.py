@@ -43,7 +43,7 @@ ANSWERS = {
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
     "add": "changes.ChangesJson",
-    "revise": "changes.ChangesJson",
+    "edit": "changes.ChangesJson",
     "remove": "changes.ChangesJson",
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",

@@ -55,14 +55,16 @@ _LAYERS["cli"] = set(_LAYERS)
 _SHARED = {
     f"reflector.{name}"
     for name in (
-        "authorship config extensions files git handover locate mistakes prices project resources"
-        " waiting"
+        "authorship config extensions files git handover locate mistakes prices project refusal"
+        " resources waiting"
     ).split()
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.prices", "reflector.resources", "reflector.waiting"},
+    "ledger": {
+        f"reflector.{name}" for name in ("files", "prices", "refusal", "resources", "waiting")
+    },
     "playbook": {"reflector.mistakes"},
-    "transcripts": {"reflector.extensions"},
+    "transcripts": {"reflector.extensions", "reflector.refusal"},
     "events": set(),
 }
 

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ import reflector.ledger as ledgers
 from reflector import __version__
 from reflector.cli.table import COMMANDS, FORMER, HIDDEN, SYNONYMS
 from reflector.mistakes import Mistake
+from reflector.refusal import Refusal
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -227,6 +228,13 @@ class Place:
 
         return spool.is_untouched(self.project())
 
+    @property
+    def is_in_repository(self) -> bool:
+        """Whether the project is a git repository or lies in one."""
+        from reflector.locate import home_folder, repository
+
+        return bool(repository(str(self.folder()), home_folder()))
+
     def needs_playbook(self) -> None:
         """Raise where the project has nothing of ours yet, so that a command makes nothing
         there.
@@ -326,34 +334,21 @@ def run(arguments: list[str] | None = None) -> int:
         # It lives as long as the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     place = Place()
-    # None: a terminal gets colours, unless its person wants none (no-color.org) or it knows none.
-    colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     ledgers.tell = lambda text: place._note([text])
     try:
         code = reflector.main(
-            arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour
+            arguments,
+            prog_name="reflector",
+            obj=place,
+            standalone_mode=False,
+            color=_colour(os.environ),
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
-            word = (
-                error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
-            )
-            path = f"{error.ctx.command_path} {word}"
-            typed = path.removeprefix("reflector ")
-            if now := FORMER.get(typed):
-                error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
-            elif meant := SYNONYMS.get(typed):
-                said = f"there is no `{path}`; `reflector {meant}` does that"
-                error = click.UsageError(said, error.ctx)
-        # Shown by our own hand: an argument may be a hostile file name.
-        told = io.StringIO()
-        error.show(told)
-        print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
-        return error.exit_code
+        return _end_with_usage(place, error)
     except (click.Abort, KeyboardInterrupt):
         print(
             "reflector: stopped; what was recorded stays, run the same command again",
@@ -366,11 +361,51 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if (known := explained(error)) is None:
+        if (explanation := explained(error)) is None:
             raise
-        code, words = known
+        code, words = explanation
         print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
         return code
+
+
+def _colour(environ: Mapping[str, str]) -> bool | None:
+    """Return False if the terminal or its owner (no-color.org) wants no colours; None lets click
+    decide.
+    """
+    is_plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
+    return False if is_plain else None
+
+
+def _end_with_usage(place: Place, error: click.ClickException) -> int:
+    """Print an error of usage, with the present name of a renamed command or option."""
+    error = _renamed(error) or error
+    # Shown by our own hand: an argument may be a hostile file name.
+    message = io.StringIO()
+    error.show(message)
+    print(_shown(place.here(message.getvalue().rstrip("\n"))), file=sys.stderr)
+    return error.exit_code
+
+
+def _renamed(error: click.ClickException) -> click.UsageError | None:
+    """Return the error that names the present command for a former name or a synonym; None for
+    any other error.
+    """
+    if isinstance(error, click.NoSuchCommand):
+        word = error.command_name
+    elif isinstance(error, click.NoSuchOption):
+        word = error.option_name
+    else:
+        return None
+    if error.ctx is None:
+        return None
+    path = f"{error.ctx.command_path} {word}"
+    typed = path.removeprefix("reflector ")
+    if present := FORMER.get(typed):
+        return click.UsageError(f"`{path}` is now `reflector {present}`", error.ctx)
+    if meant := SYNONYMS.get(typed):
+        words = f"there is no `{path}`; `reflector {meant}` does that"
+        return click.UsageError(words, error.ctx)
+    return None
 
 
 class _ReaderGone(Exception):
@@ -378,25 +413,18 @@ class _ReaderGone(Exception):
 
 
 def explained(error: Exception) -> tuple[int, str] | None:
-    """Return the exit code of an error that a person can mend, and its words; None for a bug."""
-    from reflector.changes.apply import BulletRefused
-    from reflector.cli.output import os_error_words
-    from reflector.config import ConfigError
+    """Return the exit code of an error that you can repair, and its words; None for a bug."""
     from reflector.files import Changed
-    from reflector.hooks.git_merge import GitRefused
-    from reflector.hooks.install import MalformedSettings, SettingsRefused
-    from reflector.ledger.errors import LedgerError
-    from reflector.playbook_files.admission import PlaybookRefused
-    from reflector.transcripts.reading import UnknownTranscript
 
+    if isinstance(error, Refusal | Changed):
+        return error.exit_code, str(error)
     if isinstance(error, OSError):
+        from reflector.cli.output import os_error_words
+
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
         return 1, f"there is not enough memory; {way_out}"
-    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
-    if isinstance(error, (LedgerError, *refused, UnknownTranscript, Changed, ConfigError)):
-        return 2 if isinstance(error, ConfigError) else 1, str(error)
     return None
 
 

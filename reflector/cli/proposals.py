@@ -279,7 +279,7 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
 def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
     """Return the command after which bullets of two sections can be merged."""
     is_across = first.section != second.section
-    return place.command("revise", second.name, "--section", first.section) if is_across else None
+    return place.command("edit", second.name, "--section", first.section) if is_across else None
 
 
 def _merges(ledger: Ledger, pairs: Sequence[Pair]) -> dict[frozenset[str], str]:

@@ -61,7 +61,12 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             ("pat-001", "pat-001 --as-of 2026-11-01"),
         ),
         "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
-        "edit": Entry("changes", "edit", "Change rules"),
+        "edit": Entry(
+            "changes",
+            "edit",
+            "Change one rule, or all",
+            ("", "pat-001", "pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
+        ),
         "remove": Entry(
             "changes",
             "remove",
@@ -73,12 +78,6 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "undo",
             "Undo your last change",
             ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),
-        ),
-        "revise": Entry(
-            "changes",
-            "revise",
-            "Change one rule",
-            ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
         "proposals": Entry(
             "proposals", "proposals", "Decide on proposals", ("", "decide", "approve 3fa2c1d0")
@@ -150,7 +149,12 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
     "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
-    "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
+    "merge": Entry(
+        "changes",
+        "merge",
+        "Merge rules into one",
+        ("pat-001 pat-004 --dry-run --text 'Test first'",),
+    ),
     "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
     "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
     "ledger": Entry(
@@ -194,7 +198,9 @@ COMMANDS: Final = {
 }
 
 #: What is typed now instead of a command or an option of the time before the first release.
-FORMER: Final[dict[str, str]] = {}
+FORMER: Final[dict[str, str]] = {
+    "revise": "edit",
+}
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {

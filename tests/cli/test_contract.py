@@ -131,8 +131,8 @@ def test_a_synonym_names_the_command(
         (["undo", "nothing", "--why", "x"], "reflector log"),
         (["redact", "1", "--why", "x"], "--yes"),
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
-        (["revise", "pat-02", "New."], "Did you mean pat-002?"),
-        (["revise", "pat-002"], "TEXT or --section SECTION"),
+        (["edit", "pat-02", "New."], "Did you mean pat-002?"),
+        (["edit", "pat-002"], "use `reflector edit pat-002 TEXT`"),
     ],
 )
 def test_a_usage_error_exits_2_and_says_what_would_be_right(
@@ -274,7 +274,7 @@ def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -
         ("proposals find", 0, "reflector --user proposals decide"),
         ("undo 4000..4001", 1, "reflector --user log"),
         ("remove pat-9002", 0, "reflector --user undo"),
-        ("revise pat-9002 Other.", 1, "bring it back with `reflector --user undo pat-9002`"),
+        ("edit pat-9002 Other.", 1, "bring it back with `reflector --user undo pat-9002`"),
     ):
         told = agent.call("--user", *asked.split(), code=code)
         assert named in told.out + told.err, asked

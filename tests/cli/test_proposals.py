@@ -144,7 +144,7 @@ def test_a_contradiction_and_a_pair_of_two_sections_are_shown_and_never_proposed
     ) in told
     kinds = {str(pair["kind"]): pair for pair in pairs(agent)}
     assert set(kinds) >= {"contradiction", "near", "normalised"}
-    assert kinds["normalised"]["move"] == "reflector revise pat-002 --section mis"
+    assert kinds["normalised"]["move"] == "reflector edit pat-002 --section mis"
     assert [one["change"]["kind"] for one in agent.json("proposals")] == ["merge", "remove"]
 
 
