@@ -36,8 +36,8 @@ _IMPORTS = {
     "playbook_files": "text playbook events ledger changes",
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
-        "text playbook transcripts events ledger entries judges reflection trials embed changes"
-        " playbook_files curator"
+        "text playbook transcripts events ledger exchange entries judges reflection trials embed"
+        " changes playbook_files curator"
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
     "report": (

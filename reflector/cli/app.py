@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 #: one.
 _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
 
+#: The commands that show how often a rule helped.
+_SHOW_COUNTS = frozenset({"blame", "list", "show"})
+
 
 class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
@@ -136,7 +139,7 @@ class Place:
         """Return the same place for a later question: its settings may have changed since."""
         return Place(self.root, user=self.user, dataset=self.dataset)
 
-    def _note(self, notes: Iterable[str]) -> None:
+    def note(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
         from reflector.cli.output import note
 
@@ -219,7 +222,7 @@ class Place:
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited
             yield pipeline
-        self._note(pipeline.notes)
+        self.note(pipeline.notes)
 
     @property
     def is_untouched(self) -> bool:
@@ -288,7 +291,7 @@ class Place:
             from reflector.ledger.store import Ledger
             from reflector.playbook_files.kept_copies import foreign_note
 
-            self._note(filter(None, [foreign_note(project)]))
+            self.note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -302,7 +305,7 @@ class Place:
             if ledger.only_reads:
                 from reflector.sessions.drain import unread_notes
 
-                self._note(unread_notes(project))
+                self.note(unread_notes(project))
                 with ledger.snapshot():
                     yield ledger
                 return
@@ -310,6 +313,7 @@ class Place:
                 before = spool.current_state(project, ledger)
                 if spool.was_seen(project, before):
                     yield ledger
+                    self.note(self._unjudged(ledger))
                     return
         from reflector.sessions.drain import refresh_project
 
@@ -324,8 +328,18 @@ class Place:
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger
+                notes += self._unjudged(ledger)
         finally:  # below the answer, where a long one leaves them in sight
-            self._note(notes)
+            self.note(notes)
+
+    def _unjudged(self, ledger: Ledger) -> list[str]:
+        """Return a note on the sessions that the counts lack, for a command that shows counts."""
+        context = click.get_current_context(silent=True)
+        if context is None or context.find_root().invoked_subcommand not in _SHOW_COUNTS:
+            return []
+        from reflector.sessions.drain import unjudged_notes
+
+        return unjudged_notes(self.project(), ledger)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -334,7 +348,7 @@ def run(arguments: list[str] | None = None) -> int:
         # It lives as long as the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     place = Place()
-    ledgers.tell = lambda text: place._note([text])
+    ledgers.tell = lambda text: place.note([text])
     try:
         code = reflector.main(
             arguments,
