@@ -152,7 +152,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
-APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
+APP, ARGUMENTS, REPORTING, HELPING = of("cli", "app options doctor help")
 HTML = "reflector/report/html.py"
 UNDOING, PROPOSALS = of("changes", "undo propose")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
@@ -269,8 +269,8 @@ MUTATIONS = [
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation(STARTING, "wanted) == most]", "wanted)]", ERRORS),
-    Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
+    Mutation(HELPING, "wanted) == most]", "wanted)]", ERRORS),
+    Mutation(HELPING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
@@ -852,7 +852,7 @@ MUTATIONS = [
     Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
-    Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),
+    Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
     Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),

@@ -37,7 +37,7 @@ _IMPORTS = {
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
-        " changes playbook_files curator"
+        " changes playbook_files curator audit"
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
     "report": (

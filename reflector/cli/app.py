@@ -23,7 +23,7 @@ import click
 import reflector.ledger as ledgers
 from reflector import __version__
 from reflector.cli.table import COMMANDS, FORMER, HIDDEN, SYNONYMS
-from reflector.mistakes import Mistake
+from reflector.mistakes import Mistake, os_error_words
 from reflector.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -433,8 +433,6 @@ def explained(error: Exception) -> tuple[int, str] | None:
     if isinstance(error, Refusal | Changed):
         return error.exit_code, str(error)
     if isinstance(error, OSError):
-        from reflector.cli.output import os_error_words
-
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"

@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Connect your agent",
             ("", "--agent codex", "--git", "--mirror AGENTS.md"),
         ),
-        "status": Entry("start", "status", "Show what is recorded"),
+        "status": Entry("status", "status", "Show what is recorded"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
             "config",
@@ -177,15 +177,15 @@ MORE: Final[dict[str, Entry]] = {
         "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
     ),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("start", "completion", "Complete words in a shell", ("bash",)),
-    "help": Entry("start", "help_", "Search help and pages", ("", "redact a customer")),
+    "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
+    "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 
 #: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "hook": Entry("start", "hook", "Called by agents", ("< event.json",)),
+    "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
-    "statusline": Entry("start", "statusline", "Called by a status line"),
+    "statusline": Entry("called", "statusline", "Called by a status line"),
     "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
     "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
     "outcome": Entry(
