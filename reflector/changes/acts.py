@@ -71,7 +71,7 @@ def newest(ledger: Ledger) -> Act:
         else:
             evidence.append(_evidence_of(ledger, event))
     reason = "undo" if changes else f"undid position {evidence[0].position}"
-    return Act(changes, evidence, reason, is_imported=bool(changes and evidence))
+    return Act(changes, evidence, reason)
 
 
 class _YourActs(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from reflector.changes.apply import Step, apply_changes, plan_changes
+from reflector.changes.apply import Step, apply_changes
 from reflector.changes.retractions import moved_counters, take_back, taken_out
 from reflector.changes.undo import (
     CHANGING,
@@ -28,7 +28,7 @@ from reflector.mistakes import Mistake
 from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event, NewEvent
+    from reflector.events.event import Event
     from reflector.ledger.store import BulletRow, Ledger
 
 
@@ -107,13 +107,6 @@ def removed_by(ledger: Ledger, act: Act) -> list[str]:
     return [change.name or "" for change in changes if change.kind == "remove"]
 
 
-def plan_take_back(ledger: Ledger, act: Act, *, first: int = 0) -> Sequence[Step]:
-    """Return the changes of bullets that taking back an act would make. Raises as `take_back_act`
-    does.
-    """
-    return plan_changes(ledger, _undoing(ledger, act).changes, first=first, again=True)
-
-
 def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: int = 0) -> TakenBack:
     """Take back an act. The playbook's lock must be held.
 
@@ -124,17 +117,28 @@ def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: in
     """
     reason = why or act.reason
     before = ledger.rows()
-    if not act.changes and not act.is_imported:
-        appended = take_back(ledger, act.evidence, reason)
-        moved = moved_counters(before, ledger.rows())
-        return TakenBack([], moved, [place.position for place in appended])
-    tx = ledger.draw()
-    evidence: list[NewEvent] = []
-    if act.is_imported:
-        evidence = taken_out(ledger, act.evidence, reason, tx)
-    taken_back = _undoing(ledger, act, has_evidence=bool(evidence))
     head = ledger.head().position
-    steps = apply_changes(
+    if act.changes or act.is_imported:
+        steps = _undo_changes(ledger, act, reason, first)
+        if steps:
+            return TakenBack(steps, [], [step.position or 0 for step in steps])
+    else:
+        take_back(ledger, act.evidence, reason)
+    moved = moved_counters(before, ledger.rows())
+    return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
+
+
+def _undo_changes(ledger: Ledger, act: Act, reason: str, first: int) -> Sequence[Step]:
+    """Undo changes of bullets, and take the evidence out of the count that came with them."""
+    tx = ledger.draw()
+    evidence = taken_out(ledger, act.evidence, reason, tx)
+    try:
+        taken_back = undoing(ledger, act.changes)
+    except NothingToUndo:
+        if not evidence:
+            raise
+        taken_back = Undoing([], {}, {})
+    return apply_changes(
         ledger,
         taken_back.changes,
         actor=ev.HUMAN,
@@ -146,20 +150,3 @@ def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: in
         lead=lambda _: evidence,
         tx=tx,
     )
-    if steps:
-        return TakenBack(steps, [], [step.position or 0 for step in steps])
-    moved = moved_counters(before, ledger.rows())
-    return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
-
-
-def _undoing(ledger: Ledger, act: Act, *, has_evidence: bool = False) -> Undoing:
-    """Return what undoes the changes of an act; nothing if evidence is all that is left of it."""
-    nothing = Undoing([], {}, {})
-    if not act.changes and act.is_imported:
-        return nothing
-    try:
-        return undoing(ledger, act.changes)
-    except NothingToUndo:
-        if not has_evidence:
-            raise
-        return nothing

@@ -153,7 +153,7 @@ class Act(NamedTuple):
     policies.
 
     reason       why they are taken back if you give no reason
-    is_imported  whether they came with the import of a ledger, or took one back
+    is_imported  whether they came with the import of a ledger
     """
 
     changes: Sequence[Event]

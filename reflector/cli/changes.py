@@ -19,14 +19,8 @@ import click
 
 from reflector.changes.acts import newest
 from reflector.changes.apply import Step, apply_changes, plan_changes
-from reflector.changes.takeback import (
-    act_named,
-    act_of,
-    plan_take_back,
-    removed_by,
-    take_back_act,
-)
-from reflector.changes.undo import CHANGING, Act
+from reflector.changes.takeback import act_named, act_of, removed_by, take_back_act
+from reflector.changes.undo import CHANGING, Act, undoing
 from reflector.cli.app import Place
 from reflector.cli.options import (
     NAME,
@@ -355,7 +349,9 @@ def undo(
                     "--dry-run shows changes of rules, and this is evidence; `reflector blame` "
                     "lists it"
                 )
-            steps = plan_take_back(ledger, act, first=place.project().first_number)
+            changes = undoing(ledger, act.changes).changes
+            first = place.project().first_number
+            steps = plan_changes(ledger, changes, first=first, again=True)
             _print(place, steps, as_json=as_json)
             return
     if len(removed) > 1:

@@ -107,17 +107,9 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
             ledger.mend_triggers()
             for repair in heads.mend_head(ledger, why):
                 note(f"reflector: {repair}")
-    rebuilt = rebuild_project(project, partial(progress, label="rebuilding"))
-    place.note(rebuilt.notes)
-    if rebuilt.kept is not None:
-        note(
-            f"{project.playbook_json} could not be read and is written again; the old file is "
-            f"kept as {rebuilt.kept}"
-        )
-    if rebuilt.refused is not None:
-        raise rebuilt.refused
+    kept = rebuild_project(project, partial(progress, label="rebuilding"), place.note)
     if as_json:
-        print_json(RebuiltJson([], rebuilt.kept))
+        print_json(RebuiltJson([], kept))
 
 
 _CAUSES = {
@@ -355,7 +347,7 @@ def restore(place: Place, file: Path, force: bool) -> None:
     playbook.json is written again; the replaced file is kept too.
     """
     project = place.project()
-    restored = restore_project(project, file, lambda text: place.note([text]), force=force)
+    restored = restore_project(project, file, place.note, force=force)
     _go_on(place)
     click.echo(restored.end)
     if restored.ledger is not None:
@@ -399,9 +391,7 @@ def take(place: Place, yes: bool) -> None:
 
 def _go_on(place: Place) -> None:
     """Write the files of a ledger that is yours from now on, and name the trial that goes on."""
-    continued = go_on(place.project())
-    place.note(continued.notes)
-    trial = continued.trial
+    trial = go_on(place.project(), place.note)
     if trial is not None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")

@@ -25,7 +25,7 @@ from reflector.cli.output import (
 )
 from reflector.hooks import fast
 from reflector.playbook_files.kept_copies import foreign_note
-from reflector.sessions import locks, spool
+from reflector.sessions import spool
 from reflector.sessions.overview import (
     FailureJson,
     MonthJson,
@@ -179,7 +179,7 @@ class _Rows(NamedTuple):
             words += f", {left.silent} ended without a word or a transcript"
         yield "spool", words
         if left.elsewhere:
-            folders = ", ".join(str(folder / "spool") for folder in locks.stand_ins())
+            folders = ", ".join(map(str, spool.stand_ins()))
             yield (
                 "",
                 f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: "

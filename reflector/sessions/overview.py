@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reflector import entries
 from reflector.audit.dropped import DroppedJson, dropped
@@ -333,8 +333,7 @@ class _Reading:
         is_over = trouble.is_over(config.max_attempts)
         is_tried_again = window.state == "failed" and not is_anothers and not is_over
         judge = backend if is_anothers else ""
-        return _failure_json(
-            trouble,
+        return FailureJson(
             asked_by="reflect",
             session_id=window.session_id,
             attempts=window.attempts,
@@ -342,6 +341,7 @@ class _Reading:
             window_id=window.event_id,
             state=window.state,
             next_try=trouble.next_try.strftime(_TIME) if is_tried_again else None,
+            **_last_failure(trouble),
         )
 
     def _way_out(self, window: WindowRow, trouble: Trouble, judge: str) -> str | None:
@@ -372,8 +372,7 @@ class _Reading:
             judge = str(facts.get("client") or facts.get("backend"))
             named = ("--judge", judge) if judge != config.backend else ()
             again = ("--retry-failed",) if trouble.is_over(config.max_attempts) else ()
-            yield _failure_json(
-                trouble,
+            yield FailureJson(
                 asked_by="check",
                 session_id=window.session_id,
                 attempts=trouble.attempts,
@@ -381,35 +380,15 @@ class _Reading:
                 window_id=window.event_id,
                 state="failed",
                 next_try=None,
+                **_last_failure(trouble),
             )
 
 
-def _failure_json(
-    trouble: Trouble,
-    *,
-    asked_by: str,
-    session_id: str | None,
-    attempts: int,
-    command: str | None,
-    window_id: str,
-    state: str,
-    next_try: str | None,
-) -> FailureJson:
+def _last_failure(trouble: Trouble) -> dict[str, Any]:
+    """Return the fields of a FailureJson that are those of the last failure."""
     last = trouble.last
-    return FailureJson(
-        asked_by,
-        last.position,
-        session_id,
-        attempts,
-        command,
-        window_id,
-        state,
-        last.recorded_at,
-        next_try,
-        backend=last.facts.get("backend"),
-        stage=last.facts.get("stage"),
-        message=last.facts.get("message"),
-    )
+    facts = {key: last.facts.get(key) for key in ("backend", "stage", "message")}
+    return {"position": last.position, "failed_at": last.recorded_at, **facts}
 
 
 def month_of(ledger: Ledger | None, project: Project) -> MonthJson | None:

@@ -6,9 +6,8 @@ afterwards. The replaced ledger and a file that was not of the new one are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,30 +27,21 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.trials.trial import Trial, keep_note, running, trial_place
 
-
-@dataclass(slots=True)
-class Rebuilt:
-    """The result of a rebuild.
-
-    kept     the copy of a playbook.json that could not be read
-    refused  the error of a writer on a server, whose tables are the owner's
-    """
-
-    kept: Path | None = None
-    refused: LedgerUnavailable | None = None
-    notes: list[str] = field(default_factory=list)
+#: Prints notes, each once.
+Notes = Callable[[Iterable[str]], None]
 
 
 def rebuild_project(
-    project: Project, progress: Callable[[int], AbstractContextManager[Any]]
-) -> Rebuilt:
-    """Rebuild the tables, and write playbook.json.
+    project: Project, progress: Callable[[int], AbstractContextManager[Any]], note: Notes
+) -> Path | None:
+    """Rebuild the tables, and write playbook.json; return the copy of one that could not be read.
 
     progress  returns a progress bar for a number of events
 
-    Raises: LedgerError, OSError.
+    Raises: LedgerError, OSError; LedgerUnavailable also for a writer on a server, whose tables are
+    the owner's, after the file is written.
     """
-    rebuilt = Rebuilt()
+    refused: LedgerUnavailable | None = None
     with (
         locks.held(project.make_state_dir(), "drain.lock", wait=True),
         project.open_ledger() as ledger,
@@ -63,12 +53,17 @@ def rebuild_project(
         except LedgerUnavailable as error:
             if not ledger.may_append():
                 raise
-            rebuilt.refused = error
-        rebuilt.kept = set_unreadable_aside(ledger, project)
+            refused = error
+        kept = set_unreadable_aside(ledger, project)
+    if kept is not None:
+        file = project.playbook_json
+        note([f"{file} could not be read and is written again; the old file is kept as {kept}"])
     with waiting_pipeline(project) as pipeline:
         pass  # it writes the file
-    rebuilt.notes = pipeline.notes
-    return rebuilt
+    note(pipeline.notes)
+    if refused is not None:
+        raise refused
+    return kept
 
 
 class Restored(NamedTuple):
@@ -84,12 +79,9 @@ class Restored(NamedTuple):
     playbook: Path | None
 
 
-def restore_project(
-    project: Project, backup: Path, note: Callable[[str], None], *, force: bool
-) -> Restored:
+def restore_project(project: Project, backup: Path, note: Notes, *, force: bool) -> Restored:
     """Put a backup in the place of the project's ledger. `go_on` follows.
 
-    note   gets what goes wrong before the ledger is replaced
     force  restore the backup even if it lacks events of the ledger
 
     Raises: LedgerError, OSError.
@@ -103,10 +95,9 @@ def restore_project(
         try:
             with waiting_pipeline(project) as pipeline:
                 pass
-            for text in pipeline.notes:
-                note(text)
+            note(pipeline.notes)
         except (LedgerError, PlaybookRefused) as error:
-            note(str(error))
+            note([str(error)])
     with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
         aside = set_aside(project)
         written = (checkpoint_of(project), aside[1]) if aside is not None else None
@@ -162,20 +153,16 @@ def take_project(project: Project) -> None:
             )
 
 
-class Continued(NamedTuple):
-    """The trial of a ledger that goes on here, if one does, and the notes of its playbook."""
-
-    trial: Trial | None
-    notes: list[str]
-
-
-def go_on(project: Project) -> Continued:
-    """Write the files of a ledger that is yours from now on, and go on with its trial."""
+def go_on(project: Project, note: Notes) -> Trial | None:
+    """Write the files of a ledger that is yours from now on, and return its trial, which goes on
+    here.
+    """
     with waiting_pipeline(project) as pipeline:
         keep_note(project, pipeline.ledger, opens=True)
         trial = running(pipeline.ledger, trial_place(project))
         pipeline.write()
-    return Continued(trial, pipeline.notes)
+    note(pipeline.notes)
+    return trial
 
 
 def _events(count: int) -> str:

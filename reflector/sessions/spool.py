@@ -489,6 +489,11 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
+def stand_ins() -> list[Path]:
+    """Return the spools that stand in for those of folders that are gone or cannot be written."""
+    return [state / "spool" for state in locks.stand_ins()]
+
+
 def is_untouched(project: Project) -> bool:
     """Return whether there is neither ledger, playbook nor delivery: a question there has nothing
     to read. A playbook.json of another tool is no playbook.
