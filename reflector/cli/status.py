@@ -179,7 +179,7 @@ class _Rows(NamedTuple):
             words += f", {left.silent} ended without a word or a transcript"
         yield "spool", words
         if left.elsewhere:
-            folders = ", ".join(map(str, spool.stand_ins()))
+            folders = ", ".join(map(str, spool.stand_in_spools()))
             yield (
                 "",
                 f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: "
