@@ -55,6 +55,9 @@ MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
 ACTS = "reflector/changes/acts.py"
+TAKEBACK = "reflector/changes/takeback.py"
+MERGE_TEXT = "reflector/cli/changes.py"
+DRIFT = "reflector/playbook_files/drift.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -873,6 +876,10 @@ MUTATIONS = [
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
+    Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),
+    Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
+    Mutation(MERGE_TEXT, "if not all(alike(text, rule)", "if not any(alike(text, rule)", UNDO),
+    Mutation(DRIFT, 'kind in ("missing", "written")', 'kind == "missing"', ERRORS),
     Mutation(ACTS, "is_own_kind and MERGED not in event.meta", "is_own_kind", UNDO),
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
     Mutation(

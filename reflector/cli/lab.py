@@ -11,7 +11,7 @@ import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import FILE, PATH, BackendChoice
-from reflector.cli.output import note, progress, table
+from reflector.cli.output import note, os_error_words, progress, table
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
 from reflector.embed.gated.settings import GatedConfig, read_config
@@ -20,7 +20,7 @@ from reflector.judges.protocol import OUTAGES, Backend, reply_of
 from reflector.judges.registry import backend_of
 from reflector.judges.truth.models import Entry, entries_in
 from reflector.judges.truth.questions import LANGUAGES, Case, Language, ReflectorPromptBuilder
-from reflector.mistakes import Mistake, os_error_words
+from reflector.mistakes import Mistake
 from reflector.project import Project, checked_dataset
 from reflector.reflection.gate import Gate
 from reflector.reflection.recorder import Recorder

@@ -25,6 +25,7 @@ import click
 
 from reflector.events.event import Event
 from reflector.ledger.rows import Head
+from reflector.mistakes import os_error_words as os_error_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS

@@ -17,13 +17,13 @@ from reflector.cli.output import (
     counted,
     counting,
     note,
+    os_error_words,
     print_json,
     progress,
     safe,
     short_id,
     table,
 )
-from reflector.mistakes import os_error_words
 from reflector.project import Project, project_of
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains

@@ -246,3 +246,19 @@ def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path
     other.call("import", mine)
     assert live(other) == live(agent)
     assert other.counters() == agent.counters()
+
+
+def test_undone_import_of_evidence_shows_its_counters(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    before = agent.counters()
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    after = agent.counters()
+    undone = agent.json("undo", str(imported["merged_at"]))
+    assert [change["after"][0]["helpful"] for change in undone["changes"]] == [0]
+    assert agent.counters() == before
+    agent.call(*undone["undo"].split()[1:])
+    assert agent.counters() == after
