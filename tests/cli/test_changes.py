@@ -251,6 +251,11 @@ def test_merge_of_like_rules_keeps_the_first_text(agent: Agent) -> None:
     assert [bullet["text"] for bullet in made["after"]] == [FIRST]
 
 
+def test_merge_with_one_unlike_rule_needs_the_text(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first.")
+    assert "differ" in agent.call("merge", "pat-001", "pat-003", "pat-002", code=2).err
+
+
 def test_add_outside_a_repository_names_the_playbook(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     said = agent.call("add", "pat", "Test first.")
