@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
+from reflector.refusal import Refusal
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -74,8 +75,10 @@ _OTHER_VARIABLES = frozenset(
 )
 
 
-class ConfigError(ValueError):
+class ConfigError(Refusal, ValueError):
     """A setting that is not understood; the text names its place and the right value."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)

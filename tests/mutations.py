@@ -55,6 +55,9 @@ MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
 ACTS = "reflector/changes/acts.py"
+TAKEBACK = "reflector/changes/takeback.py"
+MERGE_TEXT = "reflector/cli/changes.py"
+DRIFT = "reflector/playbook_files/drift.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -159,7 +162,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
-APP, ARGUMENTS, REPORTING, STARTING, REVIEWING = of("cli", "app options doctor start review")
+APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
 JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
@@ -299,8 +302,8 @@ MUTATIONS = [
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
     Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation(STARTING, "wanted) == most]", "wanted)]", ERRORS),
-    Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
+    Mutation(HELPING, "wanted) == most]", "wanted)]", ERRORS),
+    Mutation(HELPING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
@@ -882,7 +885,7 @@ MUTATIONS = [
     Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
-    Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),
+    Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
     Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
@@ -903,6 +906,10 @@ MUTATIONS = [
     Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
+    Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),
+    Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
+    Mutation(MERGE_TEXT, "if not all(alike(text, rule)", "if not any(alike(text, rule)", UNDO),
+    Mutation(DRIFT, 'kind in ("missing", "written")', 'kind == "missing"', ERRORS),
     Mutation(ACTS, "is_own_kind and MERGED not in event.meta", "is_own_kind", UNDO),
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
     Mutation(

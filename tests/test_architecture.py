@@ -37,7 +37,7 @@ _IMPORTS = {
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
-        " changes playbook_files curator"
+        " changes playbook_files curator audit"
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
     "report": (
@@ -55,14 +55,16 @@ _LAYERS["cli"] = set(_LAYERS)
 _SHARED = {
     f"reflector.{name}"
     for name in (
-        "authorship config extensions files git handover locate mistakes prices project resources"
-        " waiting"
+        "authorship config extensions files git handover locate mistakes prices project refusal"
+        " resources waiting"
     ).split()
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.prices", "reflector.resources", "reflector.waiting"},
+    "ledger": {
+        f"reflector.{name}" for name in ("files", "prices", "refusal", "resources", "waiting")
+    },
     "playbook": {"reflector.mistakes"},
-    "transcripts": {"reflector.extensions"},
+    "transcripts": {"reflector.extensions", "reflector.refusal"},
     "events": set(),
 }
 

@@ -28,6 +28,7 @@ from tests import surface
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.road.test_real_transcripts import FILES
+from tests.test_locate import git
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -162,6 +163,7 @@ PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), ROO
 
 def empty(you: Agent) -> Path:
     you.claude.mkdir(parents=True)
+    git(you.project, "init")
     return you.project
 
 

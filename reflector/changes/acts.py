@@ -9,11 +9,10 @@ act that bare `undo` cannot take back is named, and no older one is taken back i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from reflector import authorship
-from reflector.changes.undo import CHANGING, NothingToUndo, undone
+from reflector.changes.undo import CHANGING, Act, NothingToUndo, undone
 from reflector.events import event as ev
 from reflector.events.event import ASIDE, MERGED, Event, identity, tx_of
 from reflector.ledger.reader import events_where, of_types
@@ -45,15 +44,7 @@ _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY posi
 class NotByItself(NothingToUndo):
     """Your newest act has to be named; the text shows the command."""
 
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """The newest act: events that change bullets, and those that are evidence, retractions or
-    policies.
-    """
-
-    changes: Sequence[Event]
-    evidence: Sequence[Event]
+    exit_code = 2
 
 
 def newest(ledger: Ledger) -> Act:
@@ -79,7 +70,8 @@ def newest(ledger: Ledger) -> Act:
             changes.append(event)
         else:
             evidence.append(_evidence_of(ledger, event))
-    return Act(changes, evidence)
+    reason = "undo" if changes else f"undid position {evidence[0].position}"
+    return Act(changes, evidence, reason)
 
 
 class _YourActs(NamedTuple):

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,8 @@ import click
 import reflector.ledger as ledgers
 from reflector import __version__
 from reflector.cli.table import COMMANDS, FORMER, HIDDEN, SYNONYMS
-from reflector.mistakes import Mistake
+from reflector.mistakes import Mistake, os_error_words
+from reflector.refusal import Refusal
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 #: The beginning of a command that a message names, where it says nothing of a playbook and is about
 #: one.
 _COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
+
+#: The commands that show how often a rule helped.
+_SHOW_COUNTS = frozenset({"blame", "list", "show"})
 
 
 class _Commands(click.Group):
@@ -137,7 +141,7 @@ class Place:
         """Return the same place for a later question: its settings may have changed since."""
         return Place(self.root, user=self.user, dataset=self.dataset)
 
-    def _note(self, notes: Iterable[str]) -> None:
+    def note(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
         from reflector.cli.output import note
 
@@ -215,7 +219,7 @@ class Place:
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited
             yield pipeline
-        self._note(pipeline.notes)
+        self.note(pipeline.notes)
 
     @property
     def is_untouched(self) -> bool:
@@ -223,6 +227,13 @@ class Place:
         from reflector.sessions import spool
 
         return spool.is_untouched(self.project())
+
+    @property
+    def is_in_repository(self) -> bool:
+        """Whether the project is a git repository or lies in one."""
+        from reflector.locate import home_folder, repository
+
+        return bool(repository(str(self.folder()), home_folder()))
 
     def needs_playbook(self) -> None:
         """Raise where the project has nothing of ours yet, so that a command makes nothing
@@ -277,7 +288,7 @@ class Place:
             from reflector.ledger.store import Ledger
             from reflector.playbook_files.kept_copies import foreign_note
 
-            self._note(filter(None, [foreign_note(project)]))
+            self.note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -291,7 +302,7 @@ class Place:
             if ledger.only_reads:
                 from reflector.sessions.drain import unread_notes
 
-                self._note(unread_notes(project))
+                self.note(unread_notes(project))
                 with ledger.snapshot():
                     yield ledger
                 return
@@ -299,6 +310,7 @@ class Place:
                 before = spool.current_state(project, ledger)
                 if spool.was_seen(project, before):
                     yield ledger
+                    self.note(self._unjudged(ledger))
                     return
         from reflector.sessions.drain import refresh_project
 
@@ -313,8 +325,18 @@ class Place:
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger
+                notes += self._unjudged(ledger)
         finally:  # below the answer, where a long one leaves them in sight
-            self._note(notes)
+            self.note(notes)
+
+    def _unjudged(self, ledger: Ledger) -> list[str]:
+        """Return a note on the sessions that the counts lack, for a command that shows counts."""
+        context = click.get_current_context(silent=True)
+        if context is None or context.find_root().invoked_subcommand not in _SHOW_COUNTS:
+            return []
+        from reflector.sessions.drain import unjudged_notes
+
+        return unjudged_notes(self.project(), ledger)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -323,34 +345,21 @@ def run(arguments: list[str] | None = None) -> int:
         # It lives as long as the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     place = Place()
-    # None: a terminal gets colours, unless its person wants none (no-color.org) or it knows none.
-    colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
-    ledgers.tell = lambda text: place._note([text])
+    ledgers.tell = lambda text: place.note([text])
     try:
         code = reflector.main(
-            arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour
+            arguments,
+            prog_name="reflector",
+            obj=place,
+            standalone_mode=False,
+            color=_colour(os.environ),
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
-            word = (
-                error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
-            )
-            path = f"{error.ctx.command_path} {word}"
-            typed = path.removeprefix("reflector ")
-            if now := FORMER.get(typed):
-                error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
-            elif meant := SYNONYMS.get(typed):
-                said = f"there is no `{path}`; `reflector {meant}` does that"
-                error = click.UsageError(said, error.ctx)
-        # Shown by our own hand: an argument may be a hostile file name.
-        told = io.StringIO()
-        error.show(told)
-        print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
-        return error.exit_code
+        return _end_with_usage(place, error)
     except (click.Abort, KeyboardInterrupt):
         print(
             "reflector: stopped; what was recorded stays, run the same command again",
@@ -363,11 +372,51 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if (known := explained(error)) is None:
+        if (explanation := explained(error)) is None:
             raise
-        code, words = known
+        code, words = explanation
         print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
         return code
+
+
+def _colour(environ: Mapping[str, str]) -> bool | None:
+    """Return False if the terminal or its owner (no-color.org) wants no colours; None lets click
+    decide.
+    """
+    is_plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
+    return False if is_plain else None
+
+
+def _end_with_usage(place: Place, error: click.ClickException) -> int:
+    """Print an error of usage, with the present name of a renamed command or option."""
+    error = _renamed(error) or error
+    # Shown by our own hand: an argument may be a hostile file name.
+    message = io.StringIO()
+    error.show(message)
+    print(_shown(place.here(message.getvalue().rstrip("\n"))), file=sys.stderr)
+    return error.exit_code
+
+
+def _renamed(error: click.ClickException) -> click.UsageError | None:
+    """Return the error that names the present command for a former name or a synonym; None for
+    any other error.
+    """
+    if isinstance(error, click.NoSuchCommand):
+        word = error.command_name
+    elif isinstance(error, click.NoSuchOption):
+        word = error.option_name
+    else:
+        return None
+    if error.ctx is None:
+        return None
+    path = f"{error.ctx.command_path} {word}"
+    typed = path.removeprefix("reflector ")
+    if present := FORMER.get(typed):
+        return click.UsageError(f"`{path}` is now `reflector {present}`", error.ctx)
+    if meant := SYNONYMS.get(typed):
+        words = f"there is no `{path}`; `reflector {meant}` does that"
+        return click.UsageError(words, error.ctx)
+    return None
 
 
 class _ReaderGone(Exception):
@@ -375,25 +424,16 @@ class _ReaderGone(Exception):
 
 
 def explained(error: Exception) -> tuple[int, str] | None:
-    """Return the exit code of an error that a person can mend, and its words; None for a bug."""
-    from reflector.changes.apply import BulletRefused
-    from reflector.cli.output import os_error_words
-    from reflector.config import ConfigError
+    """Return the exit code of an error that you can repair, and its words; None for a bug."""
     from reflector.files import Changed
-    from reflector.hooks.git_merge import GitRefused
-    from reflector.hooks.install import MalformedSettings, SettingsRefused
-    from reflector.ledger.errors import LedgerError
-    from reflector.playbook_files.admission import PlaybookRefused
-    from reflector.transcripts.reading import UnknownTranscript
 
+    if isinstance(error, Refusal | Changed):
+        return error.exit_code, str(error)
     if isinstance(error, OSError):
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
         return 1, f"there is not enough memory; {way_out}"
-    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
-    if isinstance(error, (LedgerError, *refused, UnknownTranscript, Changed, ConfigError)):
-        return 2 if isinstance(error, ConfigError) else 1, str(error)
     return None
 
 

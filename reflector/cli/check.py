@@ -394,7 +394,7 @@ def _answer(
     lines = []
     for line in advice.lines:
         at, of = f"{line.file}:{line.number}", known.get(line)
-        act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
+        act = place.command("edit", of.name) if of and of.status == "live" else f"edit {at}"
         quotes = place.command("blame", of.name) if of and of.relevant else None
         name, mentioned = of.name if of else None, line.text in gone if looks else None
         lines.append(

@@ -24,7 +24,7 @@ from reflector import __version__, entries
 from reflector.cli.app import Place, explained
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_facts, print_json
-from reflector.cli.start import StatusJson, status_of
+from reflector.cli.status import status_of
 from reflector.config import SETTINGS, Config, ConfigError
 from reflector.extensions import KINDS
 from reflector.hooks.doctor import examine
@@ -32,6 +32,7 @@ from reflector.hooks.reach import Check
 from reflector.locate import home_folder
 from reflector.project import Project
 from reflector.resources import DISTRIBUTION
+from reflector.sessions.overview import StatusJson
 from reflector.text.secrets import redact
 
 #: Yellow and green cannot be read on a light terminal.

@@ -23,13 +23,14 @@ from reflector.cli.app import Place
 from reflector.cli.lessons import changed_lessons, print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
 from reflector.cli.output import counted, note, print_csv, print_json, safe, shaped, short_id, table
-from reflector.cli.start import MonthJson, month_of, month_words
+from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
 from reflector.playbook.names import SECTIONS
+from reflector.sessions.overview import MonthJson, month_of
 
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
 _MOST = 20

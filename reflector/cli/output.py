@@ -8,7 +8,6 @@ a terminal would obey.
 from __future__ import annotations
 
 import codecs
-import errno
 import json
 import re
 import sys
@@ -26,6 +25,7 @@ import click
 
 from reflector.events.event import Event
 from reflector.ledger.rows import Head
+from reflector.mistakes import os_error_words as os_error_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
@@ -309,32 +309,6 @@ def print_facts(
 def note(text: str) -> None:
     """A line for the person, beside the output, on stderr."""
     click.echo(safe(text), err=True)
-
-
-#: What a person can do about an error of the system; for others its own words must do.
-_WAYS_OUT = {
-    errno.ENOENT: "check the path",
-    errno.EISDIR: "remove the folder, or name a file",
-    errno.EROFS: "remount the file system read-write, or use another folder",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions"),
-    **dict.fromkeys(
-        (errno.EMFILE, errno.ENFILE),
-        "close programs or raise the limit (`ulimit -n`), then run the same command again",
-    ),
-    **dict.fromkeys(
-        (errno.ENOSPC, errno.EDQUOT), ("free some space, then run the same command again")
-    ),
-}
-
-
-def os_error_words(error: OSError, name: object = None) -> str:
-    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the
-    way out.
-    """
-    where = name or error.filename
-    what = error.strerror or str(error)
-    told = f"{where}: {what}" if where is not None else what
-    return f"{told}; {_WAYS_OUT[error.errno]}" if error.errno in _WAYS_OUT else told
 
 
 def short_time(stamp: str) -> str:

@@ -35,7 +35,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Connect your agent",
             ("", "--agent codex", "--git", "--mirror AGENTS.md"),
         ),
-        "status": Entry("start", "status", "Show what is recorded"),
+        "status": Entry("status", "status", "Show what is recorded"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
             "config",
@@ -61,7 +61,12 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             ("pat-001", "pat-001 --as-of 2026-11-01"),
         ),
         "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
-        "edit": Entry("changes", "edit", "Change rules"),
+        "edit": Entry(
+            "changes",
+            "edit",
+            "Change one rule, or all",
+            ("", "pat-001", "pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
+        ),
         "remove": Entry(
             "changes",
             "remove",
@@ -73,12 +78,6 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "undo",
             "Undo your last change",
             ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),
-        ),
-        "revise": Entry(
-            "changes",
-            "revise",
-            "Change one rule",
-            ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
         "review": Entry(
             "review",
@@ -158,7 +157,12 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
     "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
-    "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
+    "merge": Entry(
+        "changes",
+        "merge",
+        "Merge rules into one",
+        ("pat-001 pat-004 --dry-run --text 'Test first'",),
+    ),
     "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
     "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
     "ledger": Entry(
@@ -189,15 +193,15 @@ MORE: Final[dict[str, Entry]] = {
         "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
     ),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("start", "completion", "Complete words in a shell", ("bash",)),
-    "help": Entry("start", "help_", "Search help and pages", ("", "redact a customer")),
+    "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
+    "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 
 #: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "hook": Entry("start", "hook", "Called by agents", ("< event.json",)),
+    "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
-    "statusline": Entry("start", "statusline", "Called by a status line"),
+    "statusline": Entry("called", "statusline", "Called by a status line"),
     "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
     "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
     "outcome": Entry(
@@ -223,6 +227,7 @@ FORMER: Final[dict[str, str]] = {
     "reflect --give-up": "review give-up",
     "reflect --record": "lab record",
     "reflect --reparse": "lab reparse",
+    "revise": "edit",
 }
 
 #: Words that people try, and the command that they mean.

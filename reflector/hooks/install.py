@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from reflector import files
 from reflector.hooks import fast
+from reflector.refusal import Refusal
 from reflector.waiting import wait_for
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ _MODULES_COMMAND = re.compile(r'^const command = (".*")$', re.MULTILINE)
 SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
-class MalformedSettings(Exception):
+class MalformedSettings(Refusal):
     """Settings that are not those of an agent, or that cannot be written; says why, and where if
     known.
     """
@@ -341,7 +342,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 Form = HookList | ModuleFile
 
 
-class SettingsRefused(Exception):
+class SettingsRefused(Refusal):
     """A settings file that we leave alone; `what` says which, where and why."""
 
     def __init__(self, path: Path, reason: str) -> None:

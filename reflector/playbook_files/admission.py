@@ -16,10 +16,11 @@ from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import CORRECT, REBUILD, Loaded
+from reflector.refusal import Refusal
 from reflector.text.secrets import quote
 
 
-class PlaybookRefused(Exception):
+class PlaybookRefused(Refusal):
     """A playbook file that cannot be imported; it was left as it is. `problems` names each
     entry.
     """

@@ -438,13 +438,13 @@ class History:
     def _revise(self, person: Person, chance: random.Random) -> None:
         for row in self._some(person, chance):
             text = self._text(person)
-            ran, events = self._do(person, "revise", row.name, text)
+            ran, events = self._do(person, "edit", row.name, text)
             self._expect(ran, events, [("bullet.revised", {"name": row.name, "text": text})])
 
     def _move(self, person: Person, chance: random.Random) -> None:
         for row in self._some(person, chance):
             section = chance.choice([one for one in _SLUGS if checks.SECTIONS[one] != row.section])
-            ran, events = self._do(person, "revise", row.name, "--section", section)
+            ran, events = self._do(person, "edit", row.name, "--section", section)
             self._expect(ran, events, [("bullet.moved", {"name": row.name, "section": section})])
 
     def _remove(self, person: Person, chance: random.Random) -> None:

@@ -15,6 +15,8 @@ from unittest.mock import patch
 
 import pytest
 
+from reflector.changes.apply import apply_changes
+from reflector.playbook.change import Change
 from reflector.sessions import drain, locks
 from reflector.sessions.spool import MOST_ATTEMPTS
 from tests.conftest import Postgres
@@ -394,3 +396,21 @@ def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_pa
     told = done.stderr.decode()
     assert "broken" in told
     assert told.removesuffix("\n").isprintable()
+
+
+def test_rebuild_check_names_a_stopped_command(agent: Agent) -> None:
+    agent.call("add", "ctx", "The cart.")
+    written = agent.playbook.read_bytes()
+    with agent.open_ledger() as ledger:
+        apply_changes(ledger, [Change("remove", "ctx-001")], actor="human")
+    assert agent.playbook.read_bytes() == written
+    said = agent.call("rebuild", "--check", code=1).err
+    assert "A command was stopped before it wrote playbook.json" in said
+    assert "edited" not in said
+
+
+def test_rebuild_check_names_an_edit(agent: Agent) -> None:
+    agent.call("add", "ctx", "The cart.")
+    agent.playbook.write_text(agent.playbook.read_text().replace("The cart.", "It is there."))
+    said = agent.call("rebuild", "--check", code=1).err
+    assert "If you edited playbook.json, the next command records your edits" in said

@@ -152,7 +152,7 @@ def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) ->
     agent.call("adopt", file)
     before = live(agent)
     said = agent.call("undo", "2", code=2)
-    assert "it removes 2 bullets (oth-001, oth-002)" in said.err
+    assert "it removes 2 rules (oth-001, oth-002)" in said.err
     assert "--yes" in said.err
     assert live(agent) == before
 
@@ -291,3 +291,19 @@ def test_refusal_names_adopted_and_new_lines(watched: Agent) -> None:
     command = said.split("`")[1]
     watched.call(*command.split()[1:], "--yes")
     assert live(watched) == {}
+
+
+def test_undone_import_of_evidence_shows_its_counters(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    before = agent.counters()
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    after = agent.counters()
+    undone = agent.json("undo", str(imported["merged_at"]))
+    assert [change["after"][0]["helpful"] for change in undone["changes"]] == [0]
+    assert agent.counters() == before
+    agent.call(*undone["undo"].split()[1:])
+    assert agent.counters() == after

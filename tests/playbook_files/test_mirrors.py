@@ -158,7 +158,7 @@ def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
     [
         ("list, undo", "- [pat-002] Keep functions small."),
         ("list, remove pat-002", ""),
-        ("revise pat-002 Short.", "- [pat-002] Short."),
+        ("edit pat-002 Short.", "- [pat-002] Short."),
     ],
 )
 def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:

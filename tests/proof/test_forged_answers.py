@@ -64,7 +64,7 @@ QUESTIONS = {
         "9",
     ],
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
-    "merge": ["pat-001 oth-013 --dry-run"],
+    "merge": ["pat-001 oth-013 --text x --dry-run"],
     "lessons": ["", "--json", "recall sign", "recall error --json"],
     "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s1", "--until 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],

@@ -516,7 +516,7 @@ def test_a_flag_names_the_commands_that_act(agent: Agent, monkeypatch: pytest.Mo
     page = Reader(report(agent, "--since", "1000"))
     for name, row in page.bullets.items():
         assert (
-            f"harmful too often for chance reflector revise {name} … or reflector remove {name}"
+            f"harmful too often for chance reflector edit {name} … or reflector remove {name}"
         ) in row["text"]
 
 
