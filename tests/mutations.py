@@ -282,7 +282,7 @@ MUTATIONS = [
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
-    Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
+    Mutation(AGENT, "if number < _version_number(since):", "if False:", JUDGED),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
@@ -632,9 +632,20 @@ MUTATIONS = [
     Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
+    Mutation(HOOK_LIST, "if _OURSELVES.fullmatch(program):", "if True:", INSTALLED),
     Mutation(
-        HOOK_LIST, ("return _OURSELVES.fullmatch(ourselves) is not None"), "return True", INSTALLED
+        HOOK_LIST,
+        "        _remove_status_line(settings)\n        return text",
+        "        return text",
+        INSTALL_COMMAND,
     ),
+    Mutation(
+        HOOK_LIST,
+        "isinstance(line, dict) and is_status_line(",
+        "isinstance(line, dict) and bool(",
+        INSTALL_COMMAND,
+    ),
+    Mutation(HOOK_LIST, "if is_free_of_us and", "if", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
     Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: The beginning of a command that a message names, where it says nothing of a playbook and is about
 #: one.
-_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
+_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|judge|demo|completion)[a-z])")
 
 
 class _Commands(click.Group):
@@ -385,6 +385,7 @@ def explained(error: Exception) -> tuple[int, str] | None:
     from reflector.files import Changed
     from reflector.hooks.git_merge import GitRefused
     from reflector.hooks.install import MalformedSettings, SettingsRefused
+    from reflector.judges.consent import JudgeRefused
     from reflector.ledger.errors import LedgerError
     from reflector.playbook_files.admission import PlaybookRefused
     from reflector.transcripts.reading import UnknownTranscript
@@ -395,7 +396,8 @@ def explained(error: Exception) -> tuple[int, str] | None:
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
         return 1, f"there is not enough memory; {way_out}"
     refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
-    if isinstance(error, (LedgerError, *refused, UnknownTranscript, Changed, ConfigError)):
+    others = (LedgerError, JudgeRefused, UnknownTranscript, Changed, ConfigError)
+    if isinstance(error, (*refused, *others)):
         return 2 if isinstance(error, ConfigError) else 1, str(error)
     return None
 

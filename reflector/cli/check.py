@@ -28,6 +28,7 @@ from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import BACKENDS, CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
+from reflector.judges.offers import unfit_agents
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
@@ -175,8 +176,8 @@ def check(
     FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
     load in this project. Its list items, and each sentence of a paragraph or a heading that tells
     to do something, are lines. A judge reads the sessions that your agents left of this project,
-    newest first, one question a session: the agent that wrote it, if you let it (`reflector install
-    --judge`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
+    newest first, one question a session: the agent that wrote it, if you let it (`reflector judge
+    allow`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
     whenever you like: the same command goes on, and asks nothing twice. What a judge says that is
     no answer counts for nothing: the next check asks again, at most twice; `status` lists what is
     left.
@@ -460,8 +461,8 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         note(compressed_words(title, paths))
     for title, number in plan.barred.items():
         note(
-            f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. "
-            "Another one: --judge"
+            f"{counted(number, 'session')} of {title} skipped: you have not let it judge. "
+            f"Allow it ({CONSENT}) or choose another judge (--judge NAME)."
         )
 
 
@@ -516,6 +517,9 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checks.Ran) -> Non
         )
     if not answer.sessions:
         note(_NO_SESSION)
+    if plan.lacks == CONSENT or plan.barred:
+        for fault in unfit_agents(place.folder()).values():
+            note(fault)
     if plan.by and not ran.asked:
         note(f"A judge reads them: {plan.words}")
         note(f"Next: {plan.lacks or place.command('check', '--yes')}")

@@ -33,7 +33,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "install",
             "install",
             "Connect your agent",
-            ("", "--agent codex", "--git", "--mirror AGENTS.md"),
+            ("", "--agent codex", "--scope project --dry-run"),
         ),
         "status": Entry("start", "status", "Show what is recorded"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
@@ -97,12 +97,6 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Judge recorded sessions",
             ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run"),
         ),
-        "judge": Entry(
-            "judging",
-            "judge",
-            "Judge citations yourself",
-            ("", "5f2a91c0 pat-001 helpful --why 'it found it'"),
-        ),
     },
     "Look": {
         "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
@@ -153,6 +147,10 @@ MORE: Final[dict[str, Entry]] = {
     "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
     "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
     "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "team": Entry("sharing", "team", "Share it through git", ("", "--dry-run", "--off")),
+    "mirror": Entry(
+        "sharing", "mirror", "Keep it in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
+    ),
     "ledger": Entry(
         "ledger",
         "ledger",
@@ -160,6 +158,12 @@ MORE: Final[dict[str, Entry]] = {
         ("head >> heads.txt", "backup ledger.backup", "policy"),
     ),
     "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "judge": Entry(
+        "judge",
+        "judge",
+        "Choose who may judge",
+        ("", "allow claude", "allow", "forbid"),
+    ),
     "ingest": Entry(
         "sessions",
         "ingest",
@@ -169,9 +173,9 @@ MORE: Final[dict[str, Entry]] = {
     "lab": Entry(
         "lab", "lab", "Tools for developers", ("trajectory --dataset sums trajectories.jsonl",)
     ),
-    "uninstall": Entry(
-        "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
-    ),
+    "on": Entry("config", "on", "Turn it on again here"),
+    "off": Entry("config", "off", "Turn it off here (disable)"),
+    "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
     "completion": Entry("start", "completion", "Complete words in a shell", ("bash",)),
     "help": Entry("start", "help_", "Search help and pages", ("", "redact a customer")),
@@ -194,11 +198,20 @@ COMMANDS: Final = {
 }
 
 #: What is typed now instead of a command or an option of the time before the first release.
-FORMER: Final[dict[str, str]] = {}
+FORMER: Final[dict[str, str]] = {
+    "install --git": "team",
+    "install --judge": "judge allow",
+    "install --mirror": "mirror FILE",
+    "uninstall --git": "team --off",
+    "uninstall --judge": "judge forbid",
+    "uninstall --mirror": "mirror --off FILE",
+}
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {
     "delete": "remove",
+    "disable": "off",
+    "enable": "on",
     "history-import": "history",
     "ls": "list",
     "rm": "remove",

@@ -234,12 +234,10 @@ def _git(project: Project) -> Iterator[Check]:
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
-        yield Check(
-            "git", text, "reflector install --git", fix, partial(git_merge.share, project.root)
-        )
+        yield Check("git", text, "reflector team", fix, partial(git_merge.share, project.root))
     elif in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
-        yield Check("git", text, "reflector install --git")
+        yield Check("git", text, "reflector team")
 
 
 def _ledger(project: Project) -> Iterator[Check]:

@@ -60,11 +60,11 @@ COMMANDS = (
         "ingest /nonexistent",
         "ingest {}/note.md",
         "import {}/note.md",
-        "uninstall --mirror AGENTS.md",
+        "mirror --off AGENTS.md",
         "doctor",
     ),
     *(
-        "install --mirror note.txt",
+        "mirror note.txt",
         "check --dry-run",
         "import-history --yes",
         "list",
