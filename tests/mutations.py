@@ -639,12 +639,7 @@ MUTATIONS = [
         "        return text",
         INSTALL_COMMAND,
     ),
-    Mutation(
-        HOOK_LIST,
-        "isinstance(line, dict) and is_status_line(",
-        "isinstance(line, dict) and bool(",
-        INSTALL_COMMAND,
-    ),
+    Mutation(HOOK_LIST, "and is_status_line(_command(line)):", ":", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "if is_free_of_us and", "if", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),

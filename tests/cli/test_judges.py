@@ -65,7 +65,8 @@ def test_list_shows_tokens_and_price(agent: Agent) -> None:
 
 def test_price_is_unknown_without_a_list_price(agent: Agent, tmp_path: Path) -> None:
     add_session(agent)
-    agent.environ["PATH"] = str(Played(tmp_path, "codex").folder)
+    (tmp_path / "other").mkdir()
+    agent.environ["PATH"] = str(Played(tmp_path / "other", "codex").folder)
     assert listed(agent)["codex"]["price"] is None
     assert "unknown" in agent.call("judge").out
 
@@ -84,20 +85,20 @@ def test_list_shows_who_is_allowed(agent: Agent) -> None:
     assert "Stop: reflector judge forbid" in agent.call("judge").err
 
 
-def test_list_names_an_old_version(agent: Agent) -> None:
+def test_list_names_an_old_version(agent: Agent, claude: Played) -> None:
     make_old(claude)
     assert listed(agent)["claude"]["fault"] == _OLD
     assert f"claude: {_OLD}" in agent.call("judge").err
 
 
-def test_allow_names_an_old_version(agent: Agent) -> None:
+def test_allow_names_an_old_version(agent: Agent, claude: Played) -> None:
     make_old(claude)
     refused = agent.call("judge", "allow", "--yes", code=1).err
     assert _OLD in refused
     assert allowed(agent) == set()
 
 
-def test_check_names_an_old_version(agent: Agent) -> None:
+def test_check_names_an_old_version(agent: Agent, claude: Played) -> None:
     make_old(claude)
     (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
     assert _OLD in agent.call("check").err
