@@ -58,7 +58,7 @@ ANSWERS = {
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
     "reflect --reparse": "list[standing.Reparsed]",
-    "judge": "list[standing.OpenCitation]",
+    "judge": "list[offers.Offer]",
     "import FILE": "transfer.ImportedJson",
     "import EXPORT": "transfer.LoadedJson | transfer.Merged",
     "verify": "ledger.VerifiedJson",
@@ -177,6 +177,7 @@ def _modules() -> dict[str, Any]:
         "status": "reflector.trials.trial",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",
+        "offers": "reflector.judges.offers",
         "standing": "reflector.reflection.standing",
     }
     names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}

@@ -153,6 +153,7 @@ class StatusJson:
     """What is recorded, what waits and what failed; `ledger` is null before the first event.
 
     backend_lacks  what the backend lacks, and how to get it
+    off_by         the file that turns reflector off here; null if it is on
     told           null until a text was rendered, and where sessions are told nothing
     user           null where the person has no playbook of their own
     month          null where its record cannot be read
@@ -165,6 +166,7 @@ class StatusJson:
     project: str
     backend: str
     backend_lacks: str | None
+    off_by: str | None = None
     ledger: LedgerJson | None = None
     bullets: int = 0
     told: StartJson | None
@@ -251,15 +253,15 @@ def _own() -> Iterator[OwnJson]:
 def status_of(place: Place) -> StatusJson:
     """Return what `status` says of a project. Raises ConfigError."""
     project = place.project()
-    beside, text = (
-        told_beside(project),
-        "" if fast.off_by(str(project.root)) else told_text(project.root),
-    )
+    off_by = fast.off_by(str(project.root)) or None
+    beside = told_beside(project)
+    text = "" if off_by else told_text(project.root)
     backend, mend = described(project.config, project.root)
     found = StatusJson(
         project=str(project.root),
         backend=project.config.backend,
         backend_lacks=f"{backend}; {mend}" if mend else None,
+        off_by=off_by,
         told=StartJson(len(told_names(text)), len(text), context_tokens(text)) if text else None,
         user=UserJson(*beside) if beside else None,
         problems=list(_problems(project)),
@@ -421,6 +423,9 @@ def month_words(month: MonthJson | None) -> str:
 def _print(place: Place, found: StatusJson) -> None:
     again = place.command("reflect")
     lines = [("project", found.project), ("backend", found.backend_lacks or found.backend)]
+    if found.off_by:
+        off = f"sessions are not recorded or shown any rule here ({found.off_by})"
+        lines.append(("off", f"{off}; {place.command('on')}"))
     if (ledger := found.ledger) is not None:
         last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
         lines.append(("ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"))

@@ -421,10 +421,11 @@ def _backend(project: Project) -> Iterator[Check]:
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
     if file := fast.off_by(str(project.root)):
+        is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"hooks record and tell nothing here: {file} switches them off",
-            f"edit {file}",
+            f"sessions are not recorded or shown any rule here: {file} turns reflector off",
+            "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":
         what = (
