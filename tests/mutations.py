@@ -249,26 +249,26 @@ MUTATIONS = [
     # What is said for an issue, and found in the help.
     Mutation(
         REPORTING,
-        ('one.root: "ANOTHER" for one in entries.entries()'),
-        '"": "" for one in ()',
+        ('entry.root: "ANOTHER" for entry in entries.entries()'),
+        '"": "" for entry in ()',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "value in own.items() if isinstance(value, int)}",
-        "value in own.items()}",
+        'f" = {value}" if isinstance(value, int) else ""',
+        'f" = {value}"',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "        if isinstance(value, str) and len(value) > 2\n    }",
+        "        if isinstance(value, str) and len(value) > _SHORTEST_CHOICE\n    }",
         "        if False\n    }",
         REPORTED,
     ),
-    Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
+    Mutation(REPORTING, '({home: "~"} if', "({} if", REPORTED),
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
-    Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
+    Mutation(REPORTING, 'error.partition(":")[0].split()[:_MOST_WORDS]', "error.split()", REPORTED),
     Mutation(STARTING, "wanted) == most]", "wanted)]", ERRORS),
     Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.

@@ -28,14 +28,14 @@ from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import BACKENDS, CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.offers import unfit_agents
+from reflector.judges.offers import priced_model, unfit_agents
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, advice_of, watching
-from reflector.prices import Usage, cost
+from reflector.prices import ANSWER_TOKENS, Usage, cost, price_words
 from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import checks, history
@@ -47,8 +47,6 @@ from reflector.transcripts.readers import Reader, option_of, stores
 _APIS = [name for name, is_model in BACKENDS.items() if is_model and name != "agent"]
 #: The one that is asked if the person has no agent that can judge.
 _DEFAULT_API = "anthropic"
-#: Tokens of an answer, for an estimate.
-_ANSWER = 1_000
 _WORDS = {
     "not followed": ("say it differently, or make it a hook"),
     "harmful": "reword it, or remove it",
@@ -305,11 +303,7 @@ class _Plan:
         ]
         price = "at a price that is not known here"
         if self.price is not None:
-            price = (
-                f"about ${self.price:.2f}"
-                if self.price >= Decimal("0.01")
-                else "for less than $0.01"
-            )
+            price = f"for {price_words(self.price)}"
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
 
 
@@ -347,20 +341,14 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
             continue
         files.append(one)
         usage = Usage(
-            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER
+            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * ANSWER_TOKENS
         )
         number, tokens = by.get(who, (0, 0))
         by[who] = number + count, tokens + usage.total
         has_price = who not in config.judges
-        prices.append(cost(_model(project, who), usage) if has_price else None)
+        prices.append(cost(priced_model(config, who), usage) if has_price else None)
     price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
     return _Plan([] if lacks else files, by, price, barred, lacks)
-
-
-def _model(project: Project, who: str) -> str:
-    """Return the model that is asked, as the price list has it."""
-    kind = judge_kind("agent" if who in JUDGES else who)
-    return kind.priced_model(project.config, who) if kind.priced_model else ""
 
 
 def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> checks.Ran:

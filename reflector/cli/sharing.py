@@ -89,7 +89,7 @@ def _add(place: Place, names: list[str]) -> None:
         for name in names:
             is_there = (project.root / name).exists()
             add_mirror(pipeline.ledger, project, name)
-            effect = "has the playbook now" if is_there else "was created"
+            effect = "has the playbook now" if is_there else "was created with the playbook"
             stop = place.command("mirror", "--off", name)
             click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
     if "CLAUDE.md" in names:

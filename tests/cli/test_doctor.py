@@ -55,7 +55,7 @@ def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent:
     told = agent.call("doctor").out
     assert ("error" in told, "→" in told) == (False, False)
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert agent.call("doctor", "--fix").err == "nothing that --fix can fix\n"
+    assert agent.call("doctor", "--fix").err == "--fix has nothing to repair\n"
     assert {
         path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()
     } == before
