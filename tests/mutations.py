@@ -101,6 +101,7 @@ KEPT_FILE = tuple(
 )
 LESSONS = ("tests/embed/lessons/test_book.py",)
 JUDGED = ("tests/judges/test_agent.py",)
+ALLOWED = ("tests/cli/test_judges.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
@@ -161,7 +162,7 @@ PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED = of("judges", "agent_process consent model")
+AGENT, AGREED, ASKED, OFFERS = of("judges", "agent_process consent model offers")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
@@ -283,6 +284,8 @@ MUTATIONS = [
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
     Mutation(AGENT, "if number < _version_number(since):", "if False:", JUDGED),
+    Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
+    Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
