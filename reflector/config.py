@@ -43,7 +43,7 @@ USERS_OWN = (
 )
 
 #: With which command a person lets their own agents judge.
-CONSENT = "reflector install --judge"
+CONSENT = "reflector judge allow"
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no
 #: limit.

@@ -107,6 +107,7 @@ JUDGED = ("tests/judges/test_agent.py",)
 KEPT_SESSIONS = ("tests/cli/test_history.py",)
 ERASING = ("tests/cli/test_redact.py",)
 ADOPTING = ("tests/cli/test_adopt.py",)
+ALLOWED = ("tests/cli/test_judges.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
@@ -173,7 +174,7 @@ PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED = of("judges", "agent_process consent model")
+AGENT, AGREED, ASKED, OFFERS = of("judges", "agent_process consent model offers")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
@@ -282,26 +283,26 @@ MUTATIONS = [
     # What is said for an issue, and found in the help.
     Mutation(
         REPORTING,
-        ('one.root: "ANOTHER" for one in entries.entries()'),
-        '"": "" for one in ()',
+        ('entry.root: "ANOTHER" for entry in entries.entries()'),
+        '"": "" for entry in ()',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "value in own.items() if isinstance(value, int)}",
-        "value in own.items()}",
+        'f" = {value}" if isinstance(value, int) else ""',
+        'f" = {value}"',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "        if isinstance(value, str) and len(value) > 2\n    }",
+        "        if isinstance(value, str) and len(value) > _SHORTEST_CHOICE\n    }",
         "        if False\n    }",
         REPORTED,
     ),
-    Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
+    Mutation(REPORTING, '({home: "~"} if', "({} if", REPORTED),
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
-    Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
+    Mutation(REPORTING, 'error.partition(":")[0].split()[:_MOST_WORDS]', "error.split()", REPORTED),
     Mutation(HELPING, "wanted) == most]", "wanted)]", ERRORS),
     Mutation(HELPING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
@@ -315,7 +316,9 @@ MUTATIONS = [
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
-    Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
+    Mutation(AGENT, "if number < _version_number(since):", "if False:", JUDGED),
+    Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
+    Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
@@ -665,9 +668,15 @@ MUTATIONS = [
     Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
+    Mutation(HOOK_LIST, "if _OURSELVES.fullmatch(program):", "if True:", INSTALLED),
     Mutation(
-        HOOK_LIST, ("return _OURSELVES.fullmatch(ourselves) is not None"), "return True", INSTALLED
+        HOOK_LIST,
+        "        _remove_status_line(settings)\n        return text",
+        "        return text",
+        INSTALL_COMMAND,
     ),
+    Mutation(HOOK_LIST, "and is_status_line(_command(line)):", ":", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "if is_free_of_us and", "if", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
     Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),

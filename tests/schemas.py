@@ -64,6 +64,7 @@ ANSWERS = {
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
     "lab reparse": "list[standing.Reparsed]",
+    "judge": "list[offers.Offer]",
     "adopt": "transfer.AdoptedJson",
     "import": "machines.Loaded | transfer.Merged",
     "verify": "ledger.VerifiedJson",
@@ -184,6 +185,7 @@ def _modules() -> dict[str, Any]:
         "status": "reflector.trials.trial",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",
+        "offers": "reflector.judges.offers",
         "standing": "reflector.reflection.standing",
     }
     names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}

@@ -56,7 +56,7 @@ _SHARED = {
     f"reflector.{name}"
     for name in (
         "authorship config extensions files git handover locate mistakes prices project refusal"
-        " resources waiting"
+        " resources settings_file waiting"
     ).split()
 }
 _SHARED_BY = {

@@ -329,7 +329,7 @@ def test_git_does_in_two_clones_what_its_page_says(tmp_path: Path) -> None:
     )
     typed(
         "git push -q origin main && git clone -q ../origin.git ../second && cd ../second && "
-        "reflector install --git"
+        "reflector team"
     )
     typed(
         "reflector add pat 'Ask before you add a dependency'",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: The beginning of a command that a message names, where it says nothing of a playbook and is about
 #: one.
-_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
+_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|judge|demo|completion)[a-z])")
 
 #: The commands that show how often a rule helped.
 _SHOW_COUNTS = frozenset({"blame", "list", "show"})

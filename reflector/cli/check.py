@@ -27,13 +27,14 @@ from reflector.cli.sessions import compressed_words
 from reflector.config import BACKENDS, CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
+from reflector.judges.offers import priced_model, unfit_agents
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of, judge_settings
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, advice_of, watching
-from reflector.prices import Usage, cost
+from reflector.prices import ANSWER_TOKENS, Usage, cost, price_words
 from reflector.project import Project
 from reflector.reflection.checking import ROOM, unanswered
 from reflector.sessions import checks, history
@@ -45,8 +46,6 @@ from reflector.transcripts.readers import Reader, option_of, stores
 _APIS = [name for name, is_model in BACKENDS.items() if is_model and name != "agent"]
 #: The one that is asked if the person has no agent that can judge.
 _DEFAULT_API = "anthropic"
-#: Tokens of an answer, for an estimate.
-_ANSWER = 1_000
 _WORDS = {
     "not followed": ("say it differently, or make it a hook"),
     "harmful": "reword it, or remove it",
@@ -170,8 +169,8 @@ def check(
     FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
     load in this project. Its list items, and each sentence of a paragraph or a heading that tells
     to do something, are lines. A judge reads the sessions that your agents left of this project,
-    newest first, one question a session: the agent that wrote it, if you let it (`reflector install
-    --judge`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
+    newest first, one question a session: the agent that wrote it, if you let it (`reflector judge
+    allow`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
     whenever you like: the same command goes on, and asks nothing twice. What a judge says that is
     no answer counts for nothing: the next check asks again, at most twice; `status` lists what is
     left.
@@ -298,11 +297,7 @@ class _Plan:
         ]
         price = "at a price that is not known here"
         if self.price is not None:
-            price = (
-                f"about ${self.price:.2f}"
-                if self.price >= Decimal("0.01")
-                else "for less than $0.01"
-            )
+            price = f"for {price_words(self.price)}"
         return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
 
 
@@ -340,20 +335,14 @@ def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]
             continue
         files.append(one)
         usage = Usage(
-            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER
+            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * ANSWER_TOKENS
         )
         number, tokens = by.get(who, (0, 0))
         by[who] = number + count, tokens + usage.total
         has_price = who not in config.judges
-        prices.append(cost(_model(project, who), usage) if has_price else None)
+        prices.append(cost(priced_model(config, who), usage) if has_price else None)
     price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
     return _Plan([] if lacks else files, by, price, barred, lacks)
-
-
-def _model(project: Project, who: str) -> str:
-    """Return the model that is asked, as the price list has it."""
-    kind = judge_kind("agent" if who in JUDGES else who)
-    return kind.priced_model(project.config, who) if kind.priced_model else ""
 
 
 def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> checks.Ran:
@@ -454,8 +443,8 @@ def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> Non
         note(compressed_words(title, paths))
     for title, number in plan.barred.items():
         note(
-            f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. "
-            "Another one: --judge"
+            f"{counted(number, 'session')} of {title} skipped: you have not let it judge. "
+            f"Allow it ({CONSENT}) or choose another judge (--judge NAME)."
         )
 
 
@@ -510,6 +499,9 @@ def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checks.Ran) -> Non
         )
     if not answer.sessions:
         note(_NO_SESSION)
+    if plan.lacks == CONSENT or plan.barred:
+        for fault in unfit_agents(place.folder()).values():
+            note(fault)
     if plan.by and not ran.asked:
         note(f"A judge reads them: {plan.words}")
         note(f"Next: {plan.lacks or place.command('check', '--yes')}")

@@ -33,7 +33,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "install",
             "install",
             "Connect your agent",
-            ("", "--agent codex", "--git", "--mirror AGENTS.md"),
+            ("", "--agent codex", "--scope project --dry-run"),
         ),
         "status": Entry("status", "status", "Show what is recorded"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
@@ -165,6 +165,10 @@ MORE: Final[dict[str, Entry]] = {
     ),
     "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
     "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "team": Entry("sharing", "team", "Share it through git", ("", "--dry-run", "--off")),
+    "mirror": Entry(
+        "sharing", "mirror", "Keep it in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
+    ),
     "ledger": Entry(
         "ledger",
         "ledger",
@@ -172,6 +176,12 @@ MORE: Final[dict[str, Entry]] = {
         ("head >> heads.txt", "backup ledger.backup", "policy"),
     ),
     "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "judge": Entry(
+        "judge",
+        "judge",
+        "Choose who may judge",
+        ("", "allow claude", "allow", "forbid"),
+    ),
     "ingest": Entry(
         "sessions",
         "ingest",
@@ -189,9 +199,9 @@ MORE: Final[dict[str, Entry]] = {
             "bench fixtures",
         ),
     ),
-    "uninstall": Entry(
-        "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
-    ),
+    "on": Entry("config", "on", "Turn it on again here"),
+    "off": Entry("config", "off", "Turn it off here (disable)"),
+    "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
     "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
     "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
@@ -228,6 +238,12 @@ FORMER: Final[dict[str, str]] = {
     "reflect --record": "lab record",
     "reflect --reparse": "lab reparse",
     "revise": "edit",
+    "install --git": "team",
+    "install --judge": "judge allow",
+    "install --mirror": "mirror FILE",
+    "uninstall --git": "team --off",
+    "uninstall --judge": "judge forbid",
+    "uninstall --mirror": "mirror --off FILE",
 }
 
 #: Words that people try, and the command that they mean.
@@ -235,6 +251,8 @@ SYNONYMS: Final = {
     "approve": "review approve",
     "decide": "review",
     "delete": "remove",
+    "disable": "off",
+    "enable": "on",
     "history-import": "history",
     "ls": "list",
     "rm": "remove",

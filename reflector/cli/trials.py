@@ -113,7 +113,7 @@ def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes
             raise click.UsageError(
                 f"{', '.join(mirrored)} has the whole playbook, and the agent reads it by itself: "
                 "end the mirror with "
-                f"`{place.command('uninstall --mirror', mirrored[0])}`, or name a --bullet"
+                f"`{place.command('mirror --off', mirrored[0])}`, or name a --bullet"
             )
         if taken := [name for name in bullets if name in kept]:
             where = f"stands in {read[taken[0]]}" if taken[0] in read else "is pinned"

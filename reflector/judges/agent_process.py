@@ -212,7 +212,7 @@ async def _ready(
     """Return what a start needs to know, of a version that has shown that it is locked down.
     Raises BackendError.
     """
-    version = await _version(client, agreed, environ, ours)
+    version = await _tried_version(client, agreed.path, environ, ours.folder)
     if client.first:
         words = [agreed.path, *client.first]
         first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
@@ -294,30 +294,54 @@ def _seconds_until(words: str) -> float:
     return float(min(seconds, _LONGEST_LIMIT))
 
 
-async def _version(
-    client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours
+async def _tried_version(
+    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
 ) -> str:
-    """Return the client's version. Raises BackendError where it is not there, or its version was
-    not tried.
+    """Return the client's version.
+
+    Raises: BackendError if the client is not there, or if its version was not tried.
     """
+    version = await _printed_version(client, path, environ, folder)
+    if fault := version_fault(client, version):
+        raise _refusal(fault, "access")
+    return version
+
+
+async def installed_version(name: str, agreed: consent.Agreed) -> str:
+    """Return the version of an installed client; nothing of reflector's is written for it.
+
+    Raises: BackendError if the client is not there or prints no version; OSError.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "empty").mkdir()
+        return await _printed_version(JUDGES[name], agreed.path, agreed.environ, Path(folder))
+
+
+async def _printed_version(
+    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
+) -> str:
     again = f"run: {CONSENT}"
-    if not Path(agreed.path).is_file():
-        raise _refusal(
-            (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
-        )
-    ended = await _run(_Start([agreed.path, "--version"], environ, ours.folder))
+    if not Path(path).is_file():
+        gone = f"{client.title} is not at {path} any more; install it, and {again}"
+        raise _refusal(gone, "access")
+    ended = await _run(_Start([path, "--version"], environ, folder))
     match = re.search(rb"\d+(?:\.\d+)+", ended.out)
     if ended.code or ended.why or match is None:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
-        raise _refusal(f"{agreed.path} --version fails ({why}); mend it, and {again}", "access")
-    version = match[0].decode()
+        raise _refusal(f"{path} --version fails ({why}); repair it, and {again}", "access")
+    return match[0].decode()
+
+
+def version_fault(client: JudgeClient, version: str) -> str:
+    """Return why a version of a client cannot judge, and the way out; "" if it can."""
     number = _version_number(version)
-    since, below = map(_version_number, client.versions)
-    if not since <= number < below:
-        way_out = "update it" if number < since else "update reflector"
-        tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
-        raise _refusal(f"{client.title} is {version}; {tried}: {way_out}", "access")
-    return version
+    since, below = client.versions
+    if number < _version_number(since):
+        return f"{client.title} {version} is too old to judge; update it to {since} or later"
+    if number >= _version_number(below):
+        newest = f"this reflector knows it below {below}"
+        return f"{client.title} {version} is too new to judge: {newest}; update reflector"
+    return ""
 
 
 def _version_number(version: str) -> tuple[int, ...]:

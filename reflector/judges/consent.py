@@ -20,6 +20,7 @@ from typing import Any
 from reflector import files
 from reflector.judges.agent_clients import JUDGES, JudgeClient
 from reflector.locate import judge_folder
+from reflector.refusal import Refusal
 
 #: Variables that every client needs as the person has them.
 _COMMON = (
@@ -53,6 +54,10 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE = "consent.json"
 _STATE = "state.json"
+
+
+class JudgeRefused(Refusal):
+    """A judge that cannot be let in; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +199,7 @@ def client_name(named: str, writer: str) -> str:
 
 
 def keep_consent(clients: Mapping[str, Agreed]) -> None:
-    """Record the consent. Raises OSError."""
+    """Record which clients may judge, and no other one. Raises OSError."""
     folder = open_folder()
     files.write_durably(
         folder,
@@ -205,11 +210,10 @@ def keep_consent(clients: Mapping[str, Agreed]) -> None:
 
 def withdraw() -> bool:
     """Remove the consent and all that came of it; return whether there was one."""
-    folder = judge_folder()
-    was = bool(folder) and Path(folder, _FILE).exists()
-    if folder:
+    was_allowed = bool(agreed_clients())
+    if folder := judge_folder():
         shutil.rmtree(folder, ignore_errors=True)
-    return was
+    return was_allowed
 
 
 def client_state(name: str, environ: Mapping[str, str] | None = None) -> State:

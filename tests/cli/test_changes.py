@@ -170,7 +170,7 @@ def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
     agent: Agent, tmp_path: Path
 ) -> None:
     git(agent.project, "init")
-    agent.call("install", "--git")
+    agent.call("team")
     commit(agent.project)
     meanwhile = (
         f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, "

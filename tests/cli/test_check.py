@@ -182,7 +182,7 @@ def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
     assert "4 sessions of this project: 4 of Claude Code" in ran.err
     assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
     (fresh.home / "claude").touch(0o755)
-    assert "Next: reflector install --judge" in fresh.call("check").err
+    assert "Next: reflector judge allow" in fresh.call("check").err
     assert ("No session of this folder is where agents leave theirs") in fresh.call(
         "check", "--since", "2999-01-01"
     ).err

@@ -238,7 +238,7 @@ def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
 
 
 def test_a_file_that_agents_read_is_named(told: Agent) -> None:
-    told.call("install", "--mirror", "AGENTS.md")
+    told.call("mirror", "AGENTS.md")
     agents = told.project / "AGENTS.md"
     agents.write_text(agents.read_text().replace("reflector:begin", "reflector:broken"))
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")

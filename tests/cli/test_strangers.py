@@ -60,11 +60,11 @@ COMMANDS = (
         "ingest {}/note.md",
         "adopt {}/note.md",
         "import {}/note.md",
-        "uninstall --mirror AGENTS.md",
+        "mirror --off AGENTS.md",
         "doctor",
     ),
     *(
-        "install --mirror note.txt",
+        "mirror note.txt",
         "check --dry-run",
         "history --yes",
         "list",

@@ -220,12 +220,12 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_g
         f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false"
     )
     told = start(agent)
-    said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+    said = "playbook: off here by .claude/reflector.toml; to turn it on: reflector on"
     assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
     agent.ended()
     assert agent.deliveries() == []
     (check,) = [
-        one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]
+        one for one in agent.json("doctor", code=None) if "turns reflector off" in one["text"]
     ]
     assert str(settings) in check["text"]
     agent.call("add", "pat", "Commands go on.")

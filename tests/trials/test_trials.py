@@ -190,7 +190,7 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     assert ("nothing to withhold: each bullet is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
-    agent.call("install", "--mirror", "AGENTS.md")
+    agent.call("mirror", "AGENTS.md")
     assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
 
 
