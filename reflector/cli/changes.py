@@ -151,7 +151,7 @@ def _command(
         with place.changing(dry_run=dry_run, begins=begins) as ledger:
             before, changes = ledger.bullets(), function(ledger, **own)
             for name in (name for change in changes for name in change.about):
-                find_bullet(ledger, name, live=True)
+                find_bullet(ledger, name)
             steps = _made(place, ledger, changes, reason=reason, dry_run=dry_run)
         _print(place, steps, as_json=as_json)
         for line in (line for change in changes for line in alike_to(change, before)):
@@ -232,7 +232,7 @@ def merge(
         raise click.UsageError(
             f"a merge is of two or more bullets; `reflector revise {names[0]} TEXT` changes one"
         )
-    first = find_bullet(ledger, names[0], live=True)
+    first = find_bullet(ledger, names[0])
     return [
         Change("merge", None, names, section or first.section, first.text if text is None else text)
     ]

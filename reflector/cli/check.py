@@ -22,7 +22,7 @@ import click
 
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.cli.app import Place
-from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
+from reflector.cli.options import DAY, READ_FILE, agreed, json_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words, in_project
 from reflector.config import BACKENDS, CONSENT
@@ -141,8 +141,7 @@ class LinesJson:
 )
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
+    type=DAY,
     help="Only sessions since this day.",
 )
 @click.option(

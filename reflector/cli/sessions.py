@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
+from reflector.cli.options import DAY, PATH, BackendChoice, agreed, json_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -170,8 +170,7 @@ def _dated_readers() -> list[Reader]:
 @click.command("import-history")
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
+    type=DAY,
     help="Only sessions that began on this day or later.",
 )
 @click.option(
