@@ -184,15 +184,36 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     return first, last
 
 
-def period(text: str) -> tuple[str, str] | None:
-    """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for
-    a text that names no time.
+class Bounds(NamedTuple):
+    """The events between two moments: those of positions after `after` and up to `upto` that
+    occurred from `begin` until `end`, which are "" for no limit.
+    """
+
+    after: int
+    upto: int
+    begin: str
+    end: str
+
+
+def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
+    """Return the bounds of two moments, None for no bound. A time bounds when events occurred: an
+    old session may be recorded today.
 
     Raises:
-        UnknownReference: the text looks like a time and is not one.
+        UnknownReference: a text names no moment, or several.
     """
-    named = _period_of(text)
-    return (written(named.first), written(named.last)) if named is not None else None
+    after, upto, begin, end = 0, ledger.head().position, "", ""
+    if since is not None:
+        if (named := _period_of(since)) is not None:
+            begin = written(named.first)
+        else:
+            after = position_before(ledger, since)
+    if until is not None:
+        if (named := _period_of(until)) is not None:
+            end = written(named.last)
+        else:
+            upto = position_of(ledger, until)
+    return Bounds(after, upto, begin, end)
 
 
 def position_before(ledger: Ledger, moment: str) -> int:

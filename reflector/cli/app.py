@@ -39,8 +39,9 @@ class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
 
     def __init__(self, **attrs: Any) -> None:
-        # The names are enough to suggest one.
-        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
+        # The names are enough to suggest one; nobody means those that only agents call.
+        names = (name for name in COMMANDS if name not in HIDDEN)
+        super().__init__(**attrs, commands=dict.fromkeys(names))  # type: ignore[arg-type]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -338,17 +339,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
-            word = (
-                error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
-            )
-            path = f"{error.ctx.command_path} {word}"
-            typed = path.removeprefix("reflector ")
-            if now := FORMER.get(typed):
-                error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
-            elif meant := SYNONYMS.get(typed):
-                said = f"there is no `{path}`; `reflector {meant}` does that"
-                error = click.UsageError(said, error.ctx)
+        error = _with_the_right_word(error)
         # Shown by our own hand: an argument may be a hostile file name.
         told = io.StringIO()
         error.show(told)
@@ -371,6 +362,30 @@ def run(arguments: list[str] | None = None) -> int:
         code, words = known
         print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
         return code
+
+
+def _with_the_right_word(error: click.ClickException) -> click.ClickException:
+    """Return an error about an unknown command or option with the right one, if it is known."""
+    if isinstance(error, click.NoSuchCommand):
+        word = error.command_name
+    elif isinstance(error, click.NoSuchOption):
+        word = error.option_name
+    else:
+        return error
+    context = error.ctx or click.Context(reflector, info_name="reflector")
+    path = f"{context.command_path} {word}"
+    typed = path.removeprefix("reflector ")
+    if now := FORMER.get(typed):
+        return click.UsageError(f"`{path}` is now `reflector {now}`", context)
+    if meant := SYNONYMS.get(typed):
+        return click.UsageError(f"there is no `{path}`; `reflector {meant}` does that", context)
+    if word in ("--user", "--project"):
+        rest = context.command_path.removeprefix("reflector ")
+        value = " DIRECTORY" if word == "--project" else ""
+        return click.UsageError(
+            f"write {word} before the command: `reflector {word}{value} {rest}`", context
+        )
+    return error
 
 
 class _ReaderGone(Exception):

@@ -133,16 +133,13 @@ def promote(place: Place, id: str, section: str | None, why: str | None) -> None
 @click.argument("lesson_id", type=NAME, metavar="LESSON")
 @click.argument("said", metavar="good|bad|KIND", type=click.Choice((*SAID, *POLARITY)))
 @click.option("--why", required=True, help="What happened; the ledger keeps it.")
-@click.option(
-    "--source", default="human", show_default=True, help=("Who saw it: human, tests, agent …")
-)
 @click.pass_obj
-def outcome(place: Place, lesson_id: str, said: str, why: str, source: str) -> None:
-    """Record what happened after a lesson was applied."""
+def outcome(place: Place, lesson_id: str, said: str, why: str) -> None:
+    """Record the result of applying a lesson."""
     with place.changing() as ledger:
         before = lesson_book(ledger).named(lesson_id)
         kind = SAID.get(said, said)
-        observe_outcome(ledger, before.id, kind, why, source=source)
+        observe_outcome(ledger, before.id, kind, why, source="human")
         after = lesson_book(ledger).named(before.id)
     click.echo(
         f"{short_id(after.id)}: worth {before.effectiveness:.2f} → {after.effectiveness:.2f}, "
@@ -167,34 +164,39 @@ class RecalledJson:
 @lessons.command()
 @click.argument("query")
 @click.option(
-    "-k", type=click.IntRange(1, 100), default=5, show_default=True, help="How many at most."
+    "-n",
+    "most",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    help="Print the N best matches.",
 )
 @question
-def recall(asked: Question, query: str, k: int) -> None:
-    """Find what was learned: bullets, lessons and summaries.
+def recall(asked: Question, query: str, most: int) -> None:
+    """Search rules, lessons and summaries.
 
-    Prints nothing where nothing fits well enough. Calls no network.
+    Prints nothing if no text matches well enough. Uses no network.
     """
-    found = recalling.recall(query, k, of=asked.playbook)
-    scores = ({name: getattr(one, name) for name in ("score", "words", "cosine")} for one in found)
+    matches = recalling.recall(query, most, of=asked.playbook)
+    scores = ("score", "words", "cosine")
     if asked.answers(
-        [shaped(RecalledJson, one.document, **of) for one, of in zip(found, scores, strict=True)]
+        [
+            shaped(RecalledJson, match.document, **{name: getattr(match, name) for name in scores})
+            for match in matches
+        ]
     ):
         return
     rows = [
         (
-            *(
-                one.document.id if one.document.kind == "bullet" else short_id(one.document.id),
-                one.document.kind,
-            ),
-            *("" if rate is None else f"{rate:.2f}" for rate in (one.words, one.cosine)),
-            one.document.text,
+            match.document.id if match.document.kind == "bullet" else short_id(match.document.id),
+            match.document.kind,
+            *("" if rate is None else f"{rate:.2f}" for rate in (match.words, match.cosine)),
+            match.document.text,
         )
-        for one in found
+        for match in matches
     ]
     columns = ("id", "kind", "words", "cosine", "text")
-    empty = "Nothing that was learned fits this."
-    table(columns, rows, extra=("cosine", "words"), empty=empty)
+    table(columns, rows, extra=("cosine", "words"), empty="Nothing matches.")
 
 
 def changed_lessons(ledger: Ledger, first: int, last: int) -> list[dict[str, Any]]:

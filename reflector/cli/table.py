@@ -41,7 +41,14 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "config",
             "config",
             "Show or change settings",
-            ("", "set idle_minutes 30", "set --global backend anthropic"),
+            (
+                "",
+                "list",
+                "get idle_minutes",
+                "set idle_minutes 30",
+                "set --global backend anthropic",
+                "unset idle_minutes",
+            ),
         ),
     },
     "Playbook": {
@@ -49,7 +56,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "--search 'flaky tests'", "--counting once_per_session"),
+            ("", "flaky tests", "--removed --sort recent"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
@@ -58,7 +65,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "questions",
             "blame",
             "Explain the counts of a rule",
-            ("pat-001", "pat-001 --as-of 2026-11-01"),
+            ("pat-001", "pat-001 --as-of '2 weeks ago'"),
         ),
         "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
         "edit": Entry("changes", "edit", "Change rules"),
@@ -81,7 +88,10 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
         ),
         "proposals": Entry(
-            "proposals", "proposals", "Decide on proposals", ("", "decide", "approve 3fa2c1d0")
+            "proposals",
+            "proposals",
+            "Decide on proposals",
+            ("", "decide", "approve 3fa2c1d0", "reject 3fa2c1d0 --why 'too vague'", "find"),
         ),
     },
     "Sessions": {
@@ -105,8 +115,13 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         ),
     },
     "Look": {
-        "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
-        "stats": Entry("figures", "stats", "Show tokens and cost"),
+        "log": Entry(
+            "questions",
+            "log",
+            "List events",
+            ("-n 10", "pat-001", "5f2a91c0", "--since yesterday --type bullet.added"),
+        ),
+        "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
             "playbook",
             "report",
@@ -117,10 +132,14 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "trials",
             "trial",
             "Measure the effect",
-            ("plan", "start --bullet pat-001", "status", "stop"),
-        ),
-        "double-counts": Entry(
-            "figures", "double_counts", "Explain double counts", ("", "pat-001")
+            (
+                "plan pat-001",
+                "start",
+                "start pat-001 pat-002",
+                "status",
+                "stop",
+                "run tasks 'claude -p' pat-001",
+            ),
         ),
     },
     "Keep": {
@@ -149,17 +168,48 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
+    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "shop")),
     "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
-    "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
-    "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "diff": Entry(
+        "figures", "diff", "Compare two moments", ("2026-11-01..", "'last week..'", "10..42")
+    ),
+    "sql": Entry(
+        "figures",
+        "sql",
+        "Query the ledger",
+        (
+            "'SELECT name, helpful FROM bullets'",
+            "--format csv 'SELECT * FROM tags' > tags.csv",
+            "",
+        ),
+    ),
     "ledger": Entry(
         "ledger",
         "ledger",
         "Copy, back up, set policies",
-        ("head >> heads.txt", "backup ledger.backup", "policy"),
+        (
+            "head >> heads.txt",
+            "policy once_per_session --why 'sessions are long'",
+            "assert pat-001 7/2",
+            "backup ledger.backup",
+            "restore ledger.backup",
+            "copy postgresql://db.example.com/reflector",
+            "grants --role reader",
+            "take",
+            "forget ../old-shop",
+        ),
     ),
-    "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "lessons": Entry(
+        "lessons",
+        "lessons",
+        "List and recall lessons",
+        (
+            "",
+            "recall 'flaky tests'",
+            "promote 3fa2c1d0 --section mis",
+            "outcome 3fa2c1d0 good --why 'the tests pass'",
+        ),
+    ),
     "ingest": Entry(
         "sessions",
         "ingest",
@@ -167,7 +217,10 @@ MORE: Final[dict[str, Entry]] = {
         ("session.jsonl", "--window whole session.jsonl"),
     ),
     "lab": Entry(
-        "lab", "lab", "Tools for developers", ("trajectory --dataset sums trajectories.jsonl",)
+        "lab",
+        "lab",
+        "Tools for developers",
+        ("trajectory --dataset sums trajectories.jsonl", "bench --config rulebased"),
     ),
     "uninstall": Entry(
         "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
@@ -182,27 +235,47 @@ HIDDEN: Final[dict[str, Entry]] = {
     "hook": Entry("start", "hook", "Called by agents", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
     "statusline": Entry("start", "statusline", "Called by a status line"),
-    "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
-    "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
-    "outcome": Entry(
-        "lessons", "outcome", "Record an outcome", ("3fa2c1d0 good --why 'the tests pass'",)
-    ),
 }
 
 COMMANDS: Final = {
     name: entry for group in (*GROUPS.values(), MORE, HIDDEN) for name, entry in group.items()
 }
 
-#: What is typed now instead of a command or an option of the time before the first release.
-FORMER: Final[dict[str, str]] = {}
+#: The command or option that replaces one from before the first release.
+FORMER: Final[dict[str, str]] = {
+    "demo --keep": "demo FOLDER",
+    "double-counts": "stats --doubles",
+    "head": "ledger head",
+    "lessons recall -k": "lessons recall -n",
+    "list --all": "list --removed",
+    "list --limit": "list -n",
+    "list --search": "list WORDS",
+    "log --bullet": "log NAME",
+    "log --session": "log SESSION",
+    "log --until": "log --as-of",
+    "outcome": "lessons outcome",
+    "session": "show",
+    "sql --csv": "sql --format csv",
+    "status --all": "status --projects",
+    "trial plan --bullet": "trial plan NAME",
+    "trial run --bullet": "trial run TASKS COMMAND NAME",
+    "trial run --command": "trial run TASKS COMMAND",
+    "trial run --file": "trial run TASKS COMMAND FILE",
+    "trial start --bullet": "trial start NAME",
+}
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {
     "delete": "remove",
+    "disable": "off",
     "history-import": "history",
     "ls": "list",
+    "mv": "edit",
+    "ps": "status",
+    "revert": "undo",
     "rm": "remove",
     "search": "list",
     "sessions": "log",
+    "setup": "install",
     "why": "blame",
 }

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 from reflector.audit.dates import period_of
-from reflector.audit.moments import UnknownReference, period, position_before, position_of, span_of
+from reflector.audit.moments import UnknownReference, position_before, position_of, span_of
+from reflector.events.event import written
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
+
+
+def period(text: str) -> tuple[str, str] | None:
+    named = period_of(text)
+    return (written(named.first), written(named.last)) if named is not None else None
 
 
 @pytest.fixture
@@ -108,7 +114,8 @@ NOW = datetime(2026, 11, 28, 16, 30)
         ("November 3, 2025", "2025-11-03 00:00", "2025-11-03 23:59"),
     ],
 )
-def test_words_name_the_whole_period(text: str, first: str, last: str, zone: str) -> None:
+@pytest.mark.usefixtures("zone")
+def test_words_name_the_whole_period(text: str, first: str, last: str) -> None:
     named = period_of(text, NOW)
     assert named is not None
     assert [f"{end.astimezone():%Y-%m-%d %H:%M}" for end in named] == [first, last]
@@ -160,7 +167,7 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
 def test_what_names_no_moment_is_told_with_what_would(
     ledger: Ledger, moment: str, wanted: str
 ) -> None:
-    with pytest.raises(UnknownReference, match="write a date or time|could be session") as told:
+    with pytest.raises(UnknownReference, match=r"write a date or time|could be session") as told:
         position_of(ledger, moment)
     assert wanted in str(told.value)
 

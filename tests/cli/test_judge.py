@@ -91,7 +91,7 @@ def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_co
     )
     assert agent.counters()["mis-001"] == (0, 1)
     assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
-    assert "All counting policies agree" in agent.call("double-counts").out
+    assert "The counting policies agree" in agent.call("stats", "--doubles").out
     agent.call("judge", "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]
     assert f"mis-001 harmful (retracted at {at})" in agent.call("show", "mis-001").out

@@ -22,7 +22,7 @@ OBEYED = re.compile(
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
 COMMANDS = (
     *(
-        "list --all",
+        "list --removed",
         "log -n 0",
         "show pat-001",
         "blame pat-001",
@@ -30,7 +30,7 @@ COMMANDS = (
         "status",
         "export --format md",
     ),
-    *("export --format csv", "verify", "double-counts", "stats", "diff 0..", "ledger policy"),
+    *("export --format csv", "verify", "stats --doubles", "stats", "diff 0..", "ledger policy"),
 )
 
 
@@ -102,7 +102,7 @@ SWEPT = {
     "show pat-002": "position type",
     "show s-1": "position type",
     "blame pat-001": "position session_id",
-    "double-counts": "code tags",
+    "stats --doubles": "code tags",
     "stats": "model day answers",
     "status": "",
     "lessons recall 'the cart'": "id kind",

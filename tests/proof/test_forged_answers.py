@@ -46,11 +46,11 @@ QUESTIONS = {
     "reflect": ["--dry-run", "--reparse --dry-run"],
     "list": [
         "",
-        "--counting once_per_session --all",
-        "--all --json",
+        "--counting once_per_session --removed",
+        "--removed --json",
         "--sort used",
         "--stale 1",
-        "--as-of 30 --all",
+        "--as-of 30 --removed",
     ],
     "show": [
         "pat-001",
@@ -66,10 +66,9 @@ QUESTIONS = {
     "merge": ["pat-001 oth-013 --dry-run"],
     "proposals": ["", "--all --json", "find --dry-run"],
     "lessons": ["", "--json", "recall sign", "recall error --json"],
-    "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s1", "--until 30"],
+    "log": ["-n 0", "-n 0 --json", "pat-001", "s1", "--as-of 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
-    "double-counts": ["", "pat-001 --json", "--as-of 30"],
-    "stats": ["", "--json"],
+    "stats": ["", "--json", "--doubles", "--doubles pat-001 --json", "--doubles --as-of 30"],
     "check": ["--dry-run"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
@@ -183,7 +182,7 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["double-counts"], "'pat-777', which no event brought"),
+        (_EXTRA, ["stats", "--doubles"], "'pat-777', which no event brought"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],

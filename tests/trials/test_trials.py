@@ -101,7 +101,7 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
     [
         ((), [], set()),
         ((), ["pat-002"], {"pat-002"}),
-        (("--bullet", "mis-001"), [], ALL - {"mis-001"}),
+        (("mis-001",), [], ALL - {"mis-001"}),
     ],
 )
 def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
@@ -185,7 +185,7 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     assert told(agent, sessions_by_arm(agent)[True][0]) == {"pat-002"}
     assert "a trial runs already" in agent.call("trial", "start", "--yes", code=2).err
     agent.call("trial", "stop")
-    assert "stands in" in agent.call("trial", "start", "--bullet", "pat-002", "--yes", code=2).err
+    assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
     assert ("nothing to withhold: each bullet is pinned") in agent.call(
         "trial", "start", "--yes", code=2
@@ -626,7 +626,7 @@ def tasked(tmp_path: Path) -> Agent:
 def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
     tasked: Agent, tmp_path: Path
 ) -> None:
-    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT]
+    run = ["trial", "run", tmp_path / "tasks", SCRIPT]
     assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
     assert "one/check: test -f test_first" in told
@@ -649,18 +649,12 @@ def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
 
 
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
-    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT, "--yes"]
-    assert "0 better with it, 0 worse" in tasked.call(*run, "--bullet", "pat-002").out
+    run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
+    assert "0 better with it, 0 worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
-    assert "2 better with it, 0 worse" in tasked.call(*run, "--file", tmp_path / "rules.md").out
-    assert (
-        "leave one of them out"
-        in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
-    )
-    assert (
-        "has no task"
-        in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
-    )
+    assert "2 better with it, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
+    assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
+    assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err
 
 
 @pytest.mark.usefixtures("tasked")
