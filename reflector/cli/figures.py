@@ -119,8 +119,8 @@ def _doubles(asked: Question, name: str | None) -> None:
         )
         row = (of_class.code, of_class.title, of_class.tags, of_class.bullets, "; ".join(examples))
         rows.append(row)
-    columns = ("class", "verdicts", "too many", "rules", "for example")
-    table(columns, rows, prose=("verdicts", "for example"), extra=("for example",))
+    columns = ("class", "double count", "extra", "rules", "for example")
+    table(columns, rows, prose=("double count", "for example"), extra=("for example",))
     if found.copies:
         click.echo(
             "\nSessions that begin with copies of another session's records, which count once:"
@@ -137,8 +137,7 @@ def _doubles(asked: Question, name: str | None) -> None:
     differing = [row for row in totals if len(set(row[1:])) > 1]
     click.echo()
     if not differing:
-        rules = "the only rule" if len(totals) == 1 else f"all {len(totals):,} rules"
-        click.echo(f"The counting policies agree on {rules}, including removed ones.")
+        click.echo(f"All counting policies agree on {counted(len(totals), 'rule')}.")
         return
     table(("name", *COUNTINGS), differing[:_MOST])
     trial = asked.place.command("list --counting", COUNTINGS[-1])

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -24,14 +24,11 @@ from reflector.audit.moments import (
     session_named,
     target_named,
 )
-from reflector.cli.app import Place
 from reflector.cli.options import (
     NAME,
     Question,
-    as_of_option,
     bullet_named,
     find_bullet,
-    json_option,
     question,
 )
 from reflector.cli.output import (
@@ -40,7 +37,6 @@ from reflector.cli.output import (
     json_of,
     note,
     print_facts,
-    print_json,
     safe,
     shaped,
     short_id,
@@ -60,6 +56,7 @@ from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window
+    from reflector.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +271,7 @@ class LoggedJson(Event):
 
 
 @click.command()
-@click.argument("topic", metavar="[NAME|SESSION]", type=NAME, required=False)
+@click.argument("topic", metavar="[NAME|SESSION|A..B]", type=NAME, required=False)
 @click.option(
     "-n",
     "most",
@@ -292,41 +289,36 @@ class LoggedJson(Event):
     help="Only this type; repeatable.",
 )
 @click.option("--since", metavar="MOMENT", help="Only events from this moment on.")
-@as_of_option
-@json_option
-@click.pass_obj
+@question
 def log(
-    place: Place,
-    topic: str | None,
-    most: int,
-    types: tuple[str, ...],
-    since: str | None,
-    moment: str | None,
-    as_json: bool,
+    asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
-    """List events: of all sessions and rules, of one rule, or of one session.
+    """List events: all of them, those of a rule or a session, or those between two moments.
 
-    `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT is a date or
-    time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
+    `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
+    is a date or time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
     """
     from reflector.changes.undo import undo_of, undone
 
-    with place.reading() as ledger:
-        rule = bullet_named(ledger, topic) if topic is not None else None
-        if topic is not None and rule is None and is_name(topic):
-            rule = find_bullet(ledger, topic)
-        events = select(
-            ledger,
-            types=types,
-            session_id=session_named(ledger, topic) if topic and rule is None else None,
-            bullet=rule.name if rule is not None else None,
-            newest=most or None,
-            **bounds_of(ledger, since, moment)._asdict(),
-        )
-        undone_at = undone(ledger)
-    if as_json:
-        undo = place.command("undo")
-        print_json([shaped(LoggedJson, e, undo=undo_of(e, undone_at, undo)) for e in events])
+    ledger = asked.ledger
+    named = _Topic.of(ledger, topic)
+    bounds = bounds_of(ledger, named.begin or since, named.end)
+    events = select(
+        ledger,
+        types=types,
+        session_id=named.session_id,
+        bullet=named.bullet,
+        after=bounds.after,
+        upto=bounds.upto if asked.upto is None else min(bounds.upto, asked.upto),
+        begin=bounds.begin,
+        end=bounds.end,
+        newest=most or None,
+    )
+    undone_at = undone(ledger)
+    undo = asked.place.command("undo")
+    if asked.answers(
+        [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
+    ):
         return
 
     def summary_of(event: Event) -> str:
@@ -336,3 +328,24 @@ def log(
     event_table(events, summary_of, empty="No such events.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
+
+
+class _Topic(NamedTuple):
+    """What `log` is about: a rule, a session, or the time from `begin` to `end`."""
+
+    bullet: str | None = None
+    session_id: str | None = None
+    begin: str | None = None
+    end: str | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger, text: str | None) -> _Topic:
+        """Return what a text names. Raises UnknownReference and click.UsageError."""
+        if text is None:
+            return cls()
+        begin, dots, end = text.partition("..")
+        if dots:
+            return cls(begin=begin or None, end=end or None)
+        if is_name(text) or bullet_named(ledger, text) is not None:
+            return cls(bullet=find_bullet(ledger, text).name)
+        return cls(session_id=session_named(ledger, text))

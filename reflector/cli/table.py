@@ -119,7 +119,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "questions",
             "log",
             "List events",
-            ("-n 10", "pat-001", "5f2a91c0", "--since yesterday --type bullet.added"),
+            ("-n 10", "pat-001", "5f2a91c0", "--since yesterday", "'last week..yesterday'"),
         ),
         "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
@@ -252,7 +252,7 @@ FORMER: Final[dict[str, str]] = {
     "list --search": "list WORDS",
     "log --bullet": "log NAME",
     "log --session": "log SESSION",
-    "log --until": "log --as-of",
+    "log --until": "log A..B",
     "outcome": "lessons outcome",
     "session": "show",
     "sql --csv": "sql --format csv",

@@ -152,14 +152,14 @@ def _refuse_useless(
 @json_option
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
-    """Show what the trial says by now; look as often as you like."""
+    """Show the trial's result so far; looking does not change it."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
     if as_json:
         print_json(found)
     elif found is None:
-        note(f"No trial was opened; `{place.command('trial plan')}` says what one would take.")
+        note(f"No trial was started; `{place.command('trial plan')}` shows how long it would take.")
     else:
         heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]
         _print_status(found, heads[-1:])
@@ -168,7 +168,7 @@ def status_(place: Place, as_json: bool) -> None:
 @trial.command("stop")
 @click.pass_obj
 def stop_(place: Place) -> None:
-    """Close the trial, and record what it shows."""
+    """End the trial, and record its result."""
     with place.changing() as ledger:
         found = stop(ledger, trial_place(place.project()))
     _print_status(found)
@@ -273,31 +273,33 @@ def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 def _print_plan(found: Plan) -> None:
     if not found.sessions:
         note(
-            "No session is recorded yet, so nothing is known of a trial here; begin with "
+            "No session is recorded yet, so the length of a trial is unknown; begin with "
             "`reflector import-history`."
         )
         return
-    sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
-    ended = f"{found.rate:.0%} of them are {found.outcome}; something is known of {found.known:.0%}"
-    used = f", used in {found.used:.0%} of them" if found.used < 1 else ""
-    click.echo(f"{sessions}; {ended}{used}. With {found.share:.0%} going without:")
-    for one in found.lengths:
-        late = "not in a year" if one.late is None else f"in {one.late}"
-        half = f"half of such trials end in {one.weeks} weeks, 9 of 10 {late}"
-        click.echo(f"  {one.points:2} points: {'not in a year' if one.weeks is None else half}")
+    sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
+    ended = f"{found.rate:.0%} {found.outcome}, outcome known for {found.known:.0%}"
+    used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
+    click.echo(f"{sessions}: {ended}{used}.")
+    click.echo(f"If {found.share:.0%} of sessions go without, a trial finds a difference of")
+    for length in found.lengths:
+        late = "not in a year" if length.late is None else f"in {length.late}"
+        half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"
+        ends = "not in a year" if length.weeks is None else half
+        click.echo(f"  {length.points:2} points: {ends}")
     if found.lengths[-1].weeks is None:
-        note("Too few sessions show it; `reflector trial run` compares on tasks instead.")
+        note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
-    for what, arm in (("told", found.told), ("without", found.without)):
+    for name, arm in (("told", found.told), ("without", found.without)):
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
-        rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
+        rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("waiting", (f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
+        ("open", f"{found.unsettled} younger than a day, {found.unknown} without an outcome")
     )
-    what = safe(", ".join(found.bullets)) or "the playbook"
+    withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
-    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {what}"))
+    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {withheld}"))
     print_facts([*rows, *heads], 9)

@@ -91,7 +91,7 @@ def test_a_verdict_that_was_changed_and_one_that_was_taken_back_are_shown_and_co
     )
     assert agent.counters()["mis-001"] == (0, 1)
     assert "a person judged it: harmful" in agent.call("blame", "mis-001").out
-    assert "The counting policies agree" in agent.call("stats", "--doubles").out
+    assert "All counting policies agree" in agent.call("stats", "--doubles").out
     agent.call("judge", "s-1", "mis-001", "neutral")
     at = agent.events("evidence.retracted")[-1]["position"]
     assert f"mis-001 harmful (retracted at {at})" in agent.call("show", "mis-001").out
@@ -116,5 +116,8 @@ def test_words_that_name_no_citation_say_how_to_find_one(agent: Agent) -> None:
     assert (
         "no session 'x' is recorded" in agent.call("judge", "x", "pat-001", "helpful", code=2).err
     )
-    assert "it could be s-0, s-1, s-2" in agent.call("judge", "s", "pat-001", "helpful", code=2).err
+    assert (
+        "could be session s-0, s-1, s-2"
+        in agent.call("judge", "s", "pat-001", "helpful", code=2).err
+    )
     assert "needs all three" in agent.call("judge", "s-0", "pat-001", code=2).err

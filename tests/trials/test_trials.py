@@ -179,7 +179,7 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     agent: Agent,
 ) -> None:
     (agent.project / "CLAUDE.md").write_text("Rules:\n* keep functions  SMALL!\n")
-    assert "pat-002 is told in every session" in agent.call("trial", "start", "--yes").err
+    assert "pat-002 is shown in every session" in agent.call("trial", "start", "--yes").err
     (opened,) = agent.events("trial.opened")
     assert opened["data"]["exempt"] == ["pat-002"]
     assert told(agent, sessions_by_arm(agent)[True][0]) == {"pat-002"}
@@ -187,11 +187,13 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     agent.call("trial", "stop")
     assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("nothing to withhold: each bullet is pinned") in agent.call(
+    assert ("nothing to withhold: each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
     agent.call("install", "--mirror", "AGENTS.md")
-    assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+    assert (
+        "AGENTS.md contains the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+    )
 
 
 def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(agent: Agent) -> None:
@@ -693,7 +695,7 @@ def test_a_changed_task_file_asks_again(tasked: Agent, tmp_path: Path) -> None:
     script = tmp_path / "tasks" / "one" / "files" / "run.sh"
     script.parent.mkdir(exist_ok=True)
     script.write_text("true")
-    run = ["trial", "run", tmp_path / "tasks", "--command", "true"]
+    run = ["trial", "run", tmp_path / "tasks", "true"]
     assert re.search(r"^ +[0-9a-f]{16} +one/files/run\.sh$", tasked.call(*run, "--yes").out, re.M)
     tasked.call(*run)
     for change in (lambda: script.write_text(f"touch {tmp_path}/ran"), lambda: script.chmod(0o755)):
@@ -706,7 +708,7 @@ def test_a_changed_task_file_asks_again(tasked: Agent, tmp_path: Path) -> None:
 def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Path) -> None:
     script = tasked.project / "agent.sh"
     script.write_text("true")
-    run = ["trial", "run", tmp_path / "tasks", "--command", f"sh {script}"]
+    run = ["trial", "run", tmp_path / "tasks", f"sh {script}"]
     assert str(script) in tasked.call(*run, "--yes").out
     tasked.call(*run)
     script.write_text("false")
@@ -739,7 +741,6 @@ def test_a_strange_task_file_is_refused(
         "trial",
         "run",
         tmp_path / "tasks",
-        "--command",
         f"cat > {tmp_path}/sent",
         "--yes",
         code=None,
