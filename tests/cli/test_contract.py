@@ -16,8 +16,11 @@ import pytest
 
 from reflector.__main__ import main
 from reflector.cli.app import Place, reflector, run
+from reflector.cli.options import NAME, bullet_named
 from reflector.cli.table import COMMANDS, FORMER, GROUPS, MORE, SYNONYMS
+from reflector.ledger.store import Ledger
 from tests.cli.conftest import tamper
+from tests.ledger.events import added
 from tests.road.agent import REFLECTOR, Agent
 
 QUESTIONS = (
@@ -184,6 +187,26 @@ def test_a_former_name_exits_2_and_says_the_new_one(
     inner = getattr(own(name), "commands", {}).get(rest[0]) if rest else None
     options = {option for one in (inner or own(name)).params for option in one.opts}
     assert {word for word in rest if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("name", ["Pat-001", "pat001", "[pat-001]", "PAT 001", "pat-1", "pat-01"])
+def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
+    for command in ("show", "blame", "log"):
+        assert agent.json(command, name) == agent.json(command, "pat-001")
+
+
+def test_an_argument_turns_a_loose_name_into_the_name() -> None:
+    assert NAME.convert("[Pat001]", None, None) == "pat-001"
+    assert NAME.convert("5f2a91c0", None, None) == "5f2a91c0"
+
+
+def test_an_exact_name_beats_a_loose_one() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append([added("pat-1", "One."), added("pat-001", "Another.")])
+        row = bullet_named(ledger, "pat-1")
+        assert row is not None
+        assert row.name == "pat-1"
+        assert bullet_named(ledger, "pat-01") is None
 
 
 def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:

@@ -105,7 +105,7 @@ def test_the_command_prints_what_fits(agent: Agent) -> None:
     (found,) = agent.json("lessons", "recall", "auth", "-n", "3")
     assert (found["kind"], found["id"], found["words"]) == ("mistake", id, 1.0)
     assert agent.json("lessons", "recall", "kubernetes") == []
-    assert "Nothing that was learned fits" in agent.call("lessons", "recall", "kubernetes").err
+    assert "Nothing matches" in agent.call("lessons", "recall", "kubernetes").err
 
 
 _UNSPACED = {
