@@ -78,14 +78,14 @@ def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path)
     agent.ended()
     agent.call("drain", "--retry-failed")
     assert agent.counters()["pat-001"] == (1, 0)
-    (tmp_path / "head.txt").write_text(agent.call("head").out)
+    (tmp_path / "head.txt").write_text(agent.call("ledger", "head").out)
     with agent.open_ledger() as ledger:
         lesson = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine")
     for line in (
         f"verify --anchor {tmp_path}/head.txt",
         f"ingest {agent.home}/s-1.jsonl",
         "export --format ndjson",
-        f"outcome {lesson} good --why helped --source human",
+        f"lessons outcome {lesson} good --why helped",
         *(
             "lessons",
             "list",
@@ -93,6 +93,6 @@ def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path)
             "import-history --dry-run",
             "import-history --yes",
         ),
-        *("blame pat-001", "session s-1", "show pat-001"),
+        *("blame pat-001", "show s-1", "show pat-001"),
     ):
         agent.call(*line.split())

@@ -85,7 +85,7 @@ QUESTIONS = {
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
     "demo install uninstall config statusline completion hook ingest import-history drain edit mcp"
-    " session outcome head help lab import".split()
+    " help lab import".split()
 )
 
 
@@ -182,7 +182,7 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["stats", "--doubles"], "'pat-777', which no event brought"),
+        (_EXTRA, ["stats --doubles"], "'pat-777', which no event brought"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],
