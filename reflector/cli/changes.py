@@ -397,7 +397,8 @@ def _named(ledger: Ledger, what: str) -> list[Event] | Import | Target:
 
 def _undo_counts(place: Place, target: Target, why: str | None, *, as_json: bool) -> None:
     """Take evidence out of the count, put it back, or put the policy in force that was before."""
-    from reflector.cli.lessons import changed_lessons, print_changed
+    from reflector.cli.lessons import print_changed
+    from reflector.embed.lessons.history import changed_lessons
 
     event = target.events[0]
     reason = why or (

@@ -18,11 +18,12 @@ from reflector.audit.doubles import find_double_counts
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, ledger_stats as stats_of
 from reflector.cli.app import Place
-from reflector.cli.lessons import changed_lessons, print_changed
+from reflector.cli.lessons import print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
 from reflector.cli.output import counted, note, print_csv, print_json, safe, shaped, short_id, table
 from reflector.cli.start import MonthJson, month_of, month_words
 from reflector.embed.lessons.book import Figures, figures
+from reflector.embed.lessons.history import changed_lessons
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
