@@ -17,6 +17,7 @@ import click
 
 from reflector.audit.blame import Step, blame_bullet as steps_of
 from reflector.audit.citations import observed, use
+from reflector.audit.dates import period_of
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
     UnknownReference,
@@ -271,7 +272,7 @@ class LoggedJson(Event):
 
 
 @click.command()
-@click.argument("topic", metavar="[NAME|SESSION|A..B]", type=NAME, required=False)
+@click.argument("topic", metavar="[NAME|SESSION|TIME|A..B]", type=NAME, required=False)
 @click.option(
     "-n",
     "most",
@@ -293,10 +294,10 @@ class LoggedJson(Event):
 def log(
     asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
-    """List events: all of them, those of a rule or a session, or those between two moments.
+    """List events: all of them, those of a rule, a session or a day, or between two moments.
 
     `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
-    is a date or time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
+    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
     """
     from reflector.changes.undo import undo_of, undone
 
@@ -346,6 +347,8 @@ class _Topic(NamedTuple):
         begin, dots, end = text.partition("..")
         if dots:
             return cls(begin=begin or None, end=end or None)
+        if period_of(text) is not None:
+            return cls(begin=text, end=text)
         if is_name(text) or bullet_named(ledger, text) is not None:
             return cls(bullet=find_bullet(ledger, text).name)
         return cls(session_id=session_named(ledger, text))

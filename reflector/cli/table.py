@@ -119,7 +119,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "questions",
             "log",
             "List events",
-            ("-n 10", "pat-001", "5f2a91c0", "--since yesterday", "'last week..yesterday'"),
+            ("-n 10", "pat-001", "5f2a91c0", "yesterday", "'last week..' --type bullet.added"),
         ),
         "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
