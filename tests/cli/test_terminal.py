@@ -199,3 +199,17 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(
     # A word that is longer than the column is broken as well.
     why = "".join("".join(line[header.index("why") :].split()) for line in lines)
     assert "".join(step["rationale"].split()) in why
+
+
+def test_a_narrow_table_names_the_columns_that_did_not_fit(lived_in: Agent) -> None:
+    lines = on_terminal(lived_in, 60, "log", "-n", "3")
+    assert "actor" not in lines[0]
+    assert [line for line in lines if line.startswith("60 columns leave no room for: actor")]
+
+
+def test_list_wraps_a_long_rule_instead_of_cutting_it(lived_in: Agent) -> None:
+    text = lived_in.json("show", "pat-001")["text"]
+    lived_in.call("add", "oth", f"{text} {'Then say so in the pull request. ' * 3}".strip())
+    wrapped = on_terminal(lived_in, 50, "list", "pull")
+    assert len(wrapped) > 3
+    assert not [line for line in wrapped if "…" in line]
