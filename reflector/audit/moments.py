@@ -202,18 +202,14 @@ def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
     Raises:
         UnknownReference: a text names no moment, or several.
     """
-    after, upto, begin, end = 0, ledger.head().position, "", ""
-    if since is not None:
-        if (named := _period_of(since)) is not None:
-            begin = written(named.first)
-        else:
-            after = position_before(ledger, since)
-    if until is not None:
-        if (named := _period_of(until)) is not None:
-            end = written(named.last)
-        else:
-            upto = position_of(ledger, until)
-    return Bounds(after, upto, begin, end)
+    first = _period_of(since) if since is not None else None
+    last = _period_of(until) if until is not None else None
+    return Bounds(
+        after=position_before(ledger, since) if since is not None and first is None else 0,
+        upto=ledger.head().position if until is None or last else position_of(ledger, until),
+        begin=written(first.first) if first is not None else "",
+        end=written(last.last) if last is not None else "",
+    )
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
