@@ -156,6 +156,7 @@ RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
 )
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
+DATES, MOMENTS = "reflector/audit/dates.py", ("tests/audit/test_moments.py",)
 BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/judges/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
@@ -895,7 +896,7 @@ MUTATIONS = [
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
     Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
-    Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
+    Mutation(APP, ", commands=dict.fromkeys(names)", "", ERRORS),
     Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "if isinstance(error, OSError):", "if False:", ERRORS),
@@ -912,7 +913,16 @@ MUTATIONS = [
         "if True\n            else _COMMAND",
         ERRORS,
     ),
-    Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
+    Mutation(ARGUMENTS, 'value.strip("[] ").removeprefix("lesson ")', "value", NAMED),
+    Mutation(
+        ARGUMENTS, 'f"{typed[1]}-{typed[2]}" if typed is not None else plain', "plain", ERRORS
+    ),
+    Mutation(ARGUMENTS, "alike[0] if len(alike) == 1 else None", "None", ERRORS),
+    # A time in words names the whole period.
+    Mutation(DATES, "days or 7 * (name != words)", "days", MOMENTS),
+    Mutation(DATES, "if is_ahead else day", "if False else day", MOMENTS),
+    Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
+    Mutation(DATES, ".replace(fold=1)", "", MOMENTS),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
     Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),

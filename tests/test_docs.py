@@ -168,13 +168,13 @@ def empty(you: Agent) -> Path:
 
 
 def demo(you: Agent) -> Path:
-    you.call("demo", "--keep", you.project)
+    you.call("demo", you.project)
     return you.project
 
 
 def beside_the_demo(you: Agent) -> Path:
     (you.home / "other" / ".claude").mkdir(parents=True)
-    you.call("demo", "--keep", you.home / "demo")
+    you.call("demo", you.home / "demo")
     return you.home
 
 
@@ -428,7 +428,7 @@ def test_the_quick_start_prints_what_the_readme_shows(
 def test_the_demo_fits_a_screen_of_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
+    assert run(["demo", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert [

@@ -43,8 +43,9 @@ class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
 
     def __init__(self, **attrs: Any) -> None:
-        # The names are enough to suggest one.
-        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
+        # The names are enough to suggest one; nobody means those that only agents call.
+        names = (name for name in COMMANDS if name not in HIDDEN)
+        super().__init__(**attrs, commands=dict.fromkeys(names))  # type: ignore[arg-type]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -398,8 +399,8 @@ def _end_with_usage(place: Place, error: click.ClickException) -> int:
 
 
 def _renamed(error: click.ClickException) -> click.UsageError | None:
-    """Return the error that names the present command for a former name or a synonym; None for
-    any other error.
+    """Return the error that names the right word for an unknown command or option; None for any
+    other error.
     """
     if isinstance(error, click.NoSuchCommand):
         word = error.command_name
@@ -407,15 +408,20 @@ def _renamed(error: click.ClickException) -> click.UsageError | None:
         word = error.option_name
     else:
         return None
-    if error.ctx is None:
-        return None
-    path = f"{error.ctx.command_path} {word}"
+    context = error.ctx or click.Context(reflector, info_name="reflector")
+    path = f"{context.command_path} {word}"
     typed = path.removeprefix("reflector ")
     if present := FORMER.get(typed):
-        return click.UsageError(f"`{path}` is now `reflector {present}`", error.ctx)
+        return click.UsageError(f"`{path}` is now `reflector {present}`", context)
     if meant := SYNONYMS.get(typed):
         words = f"there is no `{path}`; `reflector {meant}` does that"
-        return click.UsageError(words, error.ctx)
+        return click.UsageError(words, context)
+    if word in ("--user", "--project"):
+        rest = context.command_path.removeprefix("reflector ")
+        value = " DIRECTORY" if word == "--project" else ""
+        return click.UsageError(
+            f"write {word} before the command: `reflector {word}{value} {rest}`", context
+        )
     return None
 
 

@@ -90,7 +90,7 @@ def _change(
     with place.changing(dry_run=dry_run, begins=begins) as ledger:
         before = ledger.bullets()
         for name in (name for change in changes for name in change.about):
-            find_bullet(ledger, name, live=True)
+            find_bullet(ledger, name)
         if dry_run:
             steps = plan_changes(ledger, changes, first=first)
         else:
@@ -217,7 +217,7 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
 def _text_from_editor(place: Place, name: str) -> str | None:
     """Return a bullet's text as you left it in your editor, in one line; None if it is the same."""
     with place.reading() as ledger:
-        former = find_bullet(ledger, name, live=True).text
+        former = find_bullet(ledger, name).text
     text = edited(f"use `{place.command('edit', name)} TEXT`", former)
     in_one_line = " ".join(line.strip() for line in (text or "").splitlines()).strip()
     return None if in_one_line in ("", former) else in_one_line
@@ -297,7 +297,7 @@ def merge(
             f"merge needs two or more rules; `{place.command('edit', names[0])} TEXT` changes one"
         )
     with place.reading() as ledger:
-        rules = [find_bullet(ledger, name, live=True).bullet for name in names]
+        rules = [find_bullet(ledger, name).bullet for name in names]
     first = rules[0]
     if text is None:
         text = first.text
@@ -377,7 +377,8 @@ def _named(ledger: Ledger, text: str) -> Act:
 
 def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> None:
     """Take back an act, and print the rules and the counters that it changed."""
-    from reflector.cli.lessons import changed_lessons, print_changed
+    from reflector.cli.lessons import print_changed
+    from reflector.embed.lessons.history import changed_lessons
 
     with place.changing() as ledger:
         head = ledger.head().position

@@ -21,7 +21,7 @@ import click
 
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.cli.app import Place
-from reflector.cli.options import READ_FILE, agreed, json_option, judge_option, yes_option
+from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words
 from reflector.config import BACKENDS, CONSENT
@@ -139,8 +139,7 @@ class LinesJson:
 )
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
+    type=DAY,
     help="Only sessions since this day.",
 )
 @judge_option

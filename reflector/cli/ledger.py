@@ -316,7 +316,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     ):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
     with place.changing() as opened:
-        find_bullet(opened, name, live=True)
+        name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
 

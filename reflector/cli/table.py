@@ -41,7 +41,14 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "config",
             "config",
             "Show or change settings",
-            ("", "set idle_minutes 30", "set --global backend anthropic"),
+            (
+                "",
+                "list",
+                "get idle_minutes",
+                "set idle_minutes 30",
+                "set --global backend anthropic",
+                "unset idle_minutes",
+            ),
         ),
     },
     "Playbook": {
@@ -49,7 +56,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "--search 'flaky tests'", "--counting once_per_session"),
+            ("", "flaky tests", "--removed --sort recent"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
@@ -58,7 +65,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "questions",
             "blame",
             "Explain the counts of a rule",
-            ("pat-001", "pat-001 --as-of 2026-11-01"),
+            ("pat-001", "pat-001 --as-of '2 weeks ago'"),
         ),
         "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
         "edit": Entry(
@@ -111,8 +118,13 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         ),
     },
     "Look": {
-        "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
-        "stats": Entry("figures", "stats", "Show tokens and cost"),
+        "log": Entry(
+            "questions",
+            "log",
+            "List events",
+            ("-n 10", "pat-001", "5f2a91c0", "yesterday", "'last week..' --type bullet.added"),
+        ),
+        "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
             "playbook",
             "report",
@@ -123,10 +135,14 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "trials",
             "trial",
             "Measure the effect",
-            ("plan", "start --bullet pat-001", "status", "stop"),
-        ),
-        "double-counts": Entry(
-            "figures", "double_counts", "Explain double counts", ("", "pat-001")
+            (
+                "plan pat-001",
+                "start",
+                "start pat-001 pat-002",
+                "status",
+                "stop",
+                "run tasks 'claude -p' pat-001",
+            ),
         ),
     },
     "Keep": {
@@ -156,15 +172,26 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
+    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "shop")),
     "merge": Entry(
         "changes",
         "merge",
         "Merge rules into one",
         ("pat-001 pat-004 --dry-run --text 'Test first'",),
     ),
-    "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
-    "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "diff": Entry(
+        "figures", "diff", "Compare two moments", ("2026-11-01..", "'last week..'", "10..42")
+    ),
+    "sql": Entry(
+        "figures",
+        "sql",
+        "Query the ledger",
+        (
+            "'SELECT name, helpful FROM bullets'",
+            "--format csv 'SELECT * FROM tags' > tags.csv",
+            "",
+        ),
+    ),
     "team": Entry("sharing", "team", "Share it through git", ("", "--dry-run", "--off")),
     "mirror": Entry(
         "sharing", "mirror", "Keep it in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
@@ -173,9 +200,29 @@ MORE: Final[dict[str, Entry]] = {
         "ledger",
         "ledger",
         "Copy, back up, set policies",
-        ("head >> heads.txt", "backup ledger.backup", "policy"),
+        (
+            "head >> heads.txt",
+            "policy once_per_session --why 'sessions are long'",
+            "assert pat-001 7/2",
+            "backup ledger.backup",
+            "restore ledger.backup",
+            "copy postgresql://db.example.com/reflector",
+            "grants --role reader",
+            "take",
+            "forget ../old-shop",
+        ),
     ),
-    "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "lessons": Entry(
+        "lessons",
+        "lessons",
+        "List and recall lessons",
+        (
+            "",
+            "recall 'flaky tests'",
+            "promote 3fa2c1d0 --section mis",
+            "outcome 3fa2c1d0 good --why 'the tests pass'",
+        ),
+    ),
     "judge": Entry(
         "judge",
         "judge",
@@ -212,35 +259,49 @@ HIDDEN: Final[dict[str, Entry]] = {
     "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
     "statusline": Entry("called", "statusline", "Called by a status line"),
-    "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
-    "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
-    "outcome": Entry(
-        "lessons", "outcome", "Record an outcome", ("3fa2c1d0 good --why 'the tests pass'",)
-    ),
 }
 
 COMMANDS: Final = {
     name: entry for group in (*GROUPS.values(), MORE, HIDDEN) for name, entry in group.items()
 }
 
-#: What is typed now instead of a command or an option of the time before the first release.
+#: The command or option that replaces one from before the first release.
 FORMER: Final[dict[str, str]] = {
+    "--dataset": "lab --dataset",
+    "demo --keep": "demo FOLDER",
+    "double-counts": "stats --doubles",
+    "head": "ledger head",
     "import --dry-run": "adopt --dry-run",
     "import-history": "history",
-    "--dataset": "lab --dataset",
     "ingest --backend": "ingest --judge",
+    "install --git": "team",
+    "install --judge": "judge allow",
+    "install --mirror": "mirror FILE",
     "lab trajectory --backend": "lab trajectory --judge",
     "lab trajectory --dataset": "lab --dataset",
     "lab trajectory --iterations": "lab trajectory -n",
+    "lessons recall -k": "lessons recall -n",
+    "list --all": "list --removed",
+    "list --limit": "list -n",
+    "list --search": "list WORDS",
+    "log --bullet": "log NAME",
+    "log --session": "log SESSION",
+    "log --until": "log A..B",
+    "outcome": "lessons outcome",
     "proposals": "review",
     "reflect --backend": "reflect --judge",
     "reflect --give-up": "review give-up",
     "reflect --record": "lab record",
     "reflect --reparse": "lab reparse",
     "revise": "edit",
-    "install --git": "team",
-    "install --judge": "judge allow",
-    "install --mirror": "mirror FILE",
+    "session": "show",
+    "sql --csv": "sql --format csv",
+    "status --all": "status --projects",
+    "trial plan --bullet": "trial plan NAME",
+    "trial run --bullet": "trial run TASKS COMMAND NAME",
+    "trial run --command": "trial run TASKS COMMAND",
+    "trial run --file": "trial run TASKS COMMAND FILE",
+    "trial start --bullet": "trial start NAME",
     "uninstall --git": "team --off",
     "uninstall --judge": "judge forbid",
     "uninstall --mirror": "mirror --off FILE",
@@ -255,8 +316,12 @@ SYNONYMS: Final = {
     "enable": "on",
     "history-import": "history",
     "ls": "list",
+    "mv": "edit",
+    "ps": "status",
+    "revert": "undo",
     "rm": "remove",
     "search": "list",
     "sessions": "log",
+    "setup": "install",
     "why": "blame",
 }

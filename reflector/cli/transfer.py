@@ -270,7 +270,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
             f"{counted(merged.overlapping, 'window')} of the file share records with windows "
             "that were here"
         )
-        note(f"{shared}; `reflector double-counts` shows what was counted twice.")
+        note(f"{shared}; `reflector stats --doubles` shows what was counted twice.")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 

@@ -340,7 +340,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     yield Check(
         "speakers",
         text,
-        f"reflector session {shlex.quote(last[:8])}; report a tag that your agent writes",
+        f"reflector show {shlex.quote(last[:8])}; report a tag that your agent writes",
     )
 
 

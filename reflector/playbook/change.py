@@ -126,7 +126,7 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     """Return why a bullet is not live, with the way out; None for a live one."""
     bullet = bullets.get(name)
     if bullet is None:
-        return f"no bullet is or was called {name!r}; see `reflector list --all`"
+        return f"no bullet is or was called {name!r}; see `reflector list --removed`"
     if bullet.status == "live":
         return None
     if bullet.status == "watched":

@@ -131,7 +131,7 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     blamed = fresh.call("blame", mock["name"]).out
     assert (blamed.count("(not followed)"), blamed.count("No, don't mock the database")) == (4, 4)
     assert fresh.json("list") == []
-    assert {one["status"] for one in fresh.json("list", "--all")} == {"watched"}
+    assert {one["status"] for one in fresh.json("list", "--removed")} == {"watched"}
     assert fresh.call("verify").out == ""
 
 
@@ -238,7 +238,7 @@ def test_a_session_that_counted_by_a_citation_counts_no_second_time(fresh: Agent
 
 
 def _texts(agent: Agent) -> dict[str, str]:
-    return {one["name"]: one["text"] for one in agent.json("list", "--all")}
+    return {one["name"]: one["text"] for one in agent.json("list", "--removed")}
 
 
 def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(

@@ -8,15 +8,19 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
 from reflector.__main__ import main
-from reflector.cli.app import reflector, run
+from reflector.cli.app import Place, reflector, run
+from reflector.cli.options import NAME, bullet_named
 from reflector.cli.table import COMMANDS, FORMER, GROUPS, MORE, SYNONYMS
+from reflector.ledger.store import Ledger
 from tests.cli.conftest import tamper
+from tests.ledger.events import added
 from tests.road.agent import REFLECTOR, Agent
 
 QUESTIONS = (
@@ -32,7 +36,7 @@ QUESTIONS = (
         "rebuild --check",
     ),
     *(
-        "double-counts",
+        "stats --doubles",
         "stats",
         "diff 0..",
         "list --counting once_per_session",
@@ -59,35 +63,61 @@ def own(name: str) -> click.Command:
     return reflector.get_command(click.Context(reflector), name)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_help_for_every_option_and_accepts_its_own_examples(
-    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    command, examples = own(name), COMMANDS[name].examples
+def walked(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """A command and its subcommands, each with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from walked(f"{path} {name}", inner)
+
+
+#: Every command and subcommand.
+EVERY = {path: command for name in COMMANDS for path, command in walked(name, own(name))}
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_help_explains_a_command_and_its_options(agent: Agent, path: str) -> None:
+    command = EVERY[path]
     first, _, rest = command.get_short_help_str(limit=200).partition(" ")
     assert first[0].isupper()
     assert rest.endswith(".")
-    told = agent.call(name, "--help").out
-    assert told.startswith(f"Usage: reflector {name}")
+    lines = agent.call(*path.split(), "--help").out.splitlines()
+    assert lines[0].startswith(f"Usage: reflector {path}")
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
-            assert parameter.opts[-1] in told
-    assert told.rstrip().endswith(f"reflector {name} {examples[-1]}".rstrip())
-    assert " RANGE" not in told
-    assert [
-        line for line in told.partition("\nCommands:\n")[2].splitlines() if line.endswith("...")
-    ] == []
+            assert any(parameter.opts[-1] in line for line in lines)
+    assert not [line for line in lines if " RANGE" in line]
+    summaries = lines[lines.index("Commands:") + 1 :] if "Commands:" in lines else []
+    assert not [line for line in summaries if line.endswith("...")]
 
+
+@pytest.mark.parametrize("path", EVERY)
+def test_a_command_accepts_the_examples_of_its_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").mkdir()
     for file in ("session.jsonl", "playbook.json", "CLAUDE.md", "ledger.ndjson", "ledger.backup"):
         (tmp_path / file).touch()
+    (tmp_path / "trajectories.jsonl").touch()
+    examples = [line.strip() for line in (EVERY[path].epilog or "").splitlines()[2:]]
+    assert examples
     for example in examples:
-        arguments = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example))
-        context = command.make_context(name, arguments, click.Context(reflector))
-        if isinstance(command, click.Group) and arguments:
-            inner, chosen, rest_of_them = command.resolve_command(context, arguments)
-            chosen.make_context(inner, rest_of_them, context)
+        assert example.startswith(f"reflector {path}")
+        words = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example.removeprefix("reflector ")))
+        above = click.Context(reflector, obj=Place(tmp_path))
+        EVERY[path].make_context(path, words[path.count(" ") + 1 :], above)
+
+
+#: The most names of options that the whole program has.
+MOST_OPTIONS = 60
+
+
+def test_the_program_has_few_option_names() -> None:
+    parameters = [one for command in (reflector, *EVERY.values()) for one in command.params]
+    names = {name for one in parameters if isinstance(one, click.Option) for name in one.opts}
+    assert len(names) <= MOST_OPTIONS, sorted(names)
 
 
 def test_the_first_screen_fits_a_small_terminal(agent: Agent) -> None:
@@ -127,15 +157,18 @@ def test_a_synonym_names_the_command(
     ("arguments", "wanted"),
     [
         (["lits"], "Did you mean 'list'?"),
+        (["list", "--user"], "`reflector --user list`"),
         (["frobnicate"], "Try 'reflector --help' for help."),
         (["list", "--josn"], "Did you mean '--json'?"),
-        (["blame", "pat-01"], "Did you mean pat-001?"),
-        (["blame", "nothing"], "See 'reflector list --all'."),
-        (["show", "nothing"], "See 'reflector log'."),
-        (["log", "--session", "nothing"], "See 'reflector log'."),
+        (["blame", "pat-0011"], "Did you mean pat-001?"),
+        (["blame", "nothing"], "See 'reflector list --removed'."),
+        (["show", "nothing"], "see `reflector log`"),
+        (["log", "nothing"], "see `reflector log`"),
         (["log", "--type", "tagged"], "bullet.tagged"),
         (["add", "habits", "Be kind."], "pat (PATTERNS & APPROACHES), mis (MISTAKES TO AVOID)"),
-        (["list", "--as-of", "soon"], "2026-11-21T09:14"),
+        (["list", "--as-of", "soon"], "2026-11-21 09:14, yesterday"),
+        (["import-history", "--since", "soon"], "2 weeks ago"),
+        (["stats", "pat-001"], "pat-001 --doubles"),
         (["diff", "1"], "A..B"),
         (["list", "--counting", "twice"], "once_per_session"),
         (["verify", "--anchor", "7"], "POSITION:CHAIN"),
@@ -143,7 +176,7 @@ def test_a_synonym_names_the_command(
         (["undo", "nothing", "--why", "x"], "reflector log"),
         (["redact", "1", "--why", "x"], "--yes"),
         (["ledger", "assert", "pat-001", "7"], "such as 7/2"),
-        (["edit", "pat-02", "New."], "Did you mean pat-002?"),
+        (["edit", "pat-022", "New."], "Did you mean pat-002?"),
         (["edit", "pat-002"], "use `reflector edit pat-002 TEXT`"),
     ],
 )
@@ -166,6 +199,26 @@ def test_a_former_name_exits_2_and_says_the_new_one(
     inner = getattr(own(name), "commands", {}).get(rest[0]) if rest else None
     options = {option for one in (inner or own(name)).params for option in one.opts}
     assert {word for word in rest if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("name", ["Pat-001", "pat001", "[pat-001]", "PAT 001", "pat-1", "pat-01"])
+def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
+    for command in ("show", "blame", "log"):
+        assert agent.json(command, name) == agent.json(command, "pat-001")
+
+
+def test_an_argument_turns_a_loose_name_into_the_name() -> None:
+    assert NAME.convert("[Pat001]", None, None) == "pat-001"
+    assert NAME.convert("5f2a91c0", None, None) == "5f2a91c0"
+
+
+def test_an_exact_name_beats_a_loose_one() -> None:
+    with Ledger.open("sqlite://") as ledger:
+        ledger.append([added("pat-1", "One."), added("pat-001", "Another.")])
+        row = bullet_named(ledger, "pat-1")
+        assert row is not None
+        assert row.name == "pat-1"
+        assert bullet_named(ledger, "pat-01") is None
 
 
 def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
@@ -293,7 +346,7 @@ def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -
         agent.call("--user", "add", "pat", text)
     for asked, code, named in (
         ("show pat-9001", 0, "reflector --user blame pat-9001"),
-        ("blame zzzz-77", 2, "reflector --user list --all"),
+        ("blame zzzz-77", 2, "reflector --user list --removed"),
         ("show nobody", 2, "reflector --user log"),
         ("review find", 0, "reflector --user review"),
         ("undo 4000..4001", 1, "reflector --user log"),

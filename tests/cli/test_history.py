@@ -165,7 +165,7 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     for words in (["blame", "pat-001"], ["log"], ["show", "s-0"], ["list", "--sort", "recent"]):
         assert "2026-01-03" in agent.call(*words).out, words
     day = "2026-01-02"
-    assert len(agent.json("log", "--since", day, "--until", day, "--type", "bullet.tagged")) == 2
+    assert len(agent.json("log", day, "--type", "bullet.tagged")) == 2
     recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "recent"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (

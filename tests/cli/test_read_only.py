@@ -30,7 +30,7 @@ QUESTIONS = (
         "trial plan",
     ),
     *(
-        "double-counts",
+        "stats --doubles",
         "diff 0..",
         "lessons",
         "verify",

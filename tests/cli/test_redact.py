@@ -95,8 +95,7 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(
     assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
     assert not any(
-        SECRET in json.dumps(event, ensure_ascii=False)
-        for event in told.json("log", "--session", "s-1")
+        SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")
     )
     assert "\n  said wrong  pat-001 [redacted]\n" in told.call("show", "s-1").out
     assert told.counters() == counters

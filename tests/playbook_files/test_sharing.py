@@ -299,7 +299,7 @@ def rows(agent: Agent) -> list[str]:
     """Each bullet that there was: its name, what became of it, and its counters."""
     return [
         f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}"
-        for b in agent.json("list", "--all")
+        for b in agent.json("list", "--removed")
     ]
 
 

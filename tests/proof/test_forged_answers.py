@@ -47,11 +47,11 @@ QUESTIONS = {
     "lab": ["reparse --dry-run"],
     "list": [
         "",
-        "--counting once_per_session --all",
-        "--all --json",
+        "--counting once_per_session --removed",
+        "--removed --json",
         "--sort used",
         "--stale 1",
-        "--as-of 30 --all",
+        "--as-of 30 --removed",
     ],
     "show": [
         "pat-001",
@@ -66,10 +66,9 @@ QUESTIONS = {
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
     "merge": ["pat-001 oth-013 --text x --dry-run"],
     "lessons": ["", "--json", "recall sign", "recall error --json"],
-    "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s1", "--until 30"],
+    "log": ["-n 0", "-n 0 --json", "pat-001", "s1", "--as-of 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
-    "double-counts": ["", "pat-001 --json", "--as-of 30"],
-    "stats": ["", "--json"],
+    "stats": ["", "--json", "--doubles", "--doubles pat-001 --json", "--doubles --as-of 30"],
     "check": ["--dry-run"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
@@ -86,7 +85,7 @@ QUESTIONS = {
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
     "demo install uninstall config statusline completion hook ingest history drain edit mcp"
-    " session outcome head help lab import".split()
+    " help lab import".split()
 )
 
 
@@ -183,7 +182,7 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["double-counts"], "'pat-777', which no event brought"),
+        (_EXTRA, ["stats --doubles"], "'pat-777', which no event brought"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],

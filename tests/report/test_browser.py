@@ -217,7 +217,7 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
     """With PICTURES in the environment, the picture of README is drawn anew."""
     agent = Agent(tmp_path / "shop", tmp_path / "home")
     agent.home.mkdir()
-    agent.call("demo", "--keep", agent.project)
+    agent.call("demo", agent.project)
     report(agent, drawn=True)
     with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.25) as page:
         page.locator("summary.row", has_text="pat-002").click()
