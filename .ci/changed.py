@@ -9,8 +9,8 @@ Four groups run, one after the other, and the first failure ends the run:
 - gates: the tests that compare pages, keys, the layers and a release with the code;
 - rest: all others, folder by folder, those of the changed folders first.
 
-Each group has its seconds. The tests that did not run are listed at the end. The exit code is 3
-if one of them is changed or near, else that of pytest.
+Each group has its seconds. The tests that did not run are listed at the end. The exit code is 1
+if a test failed, and 3 if one of the changed or near tests did not run.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from textwrap import fill
 from time import monotonic
 
 import pytest
 
 from tests.mutations import MUTATIONS
 
-_NOT_RUN = 3
+_FAILED, _NOT_RUN = 1, 3
 #: Seconds of the changed tests, of those near a change, and of the gates.
 _SECONDS = {"changed": 60.0, "near": 60.0, "gates": 30.0}
+#: Files of one folder that are listed by name.
+_MOST_NAMED = 5
 #: The rest runs only within the first seconds.
 _REST_UNTIL = 30.0
 _GATES = (
@@ -211,7 +214,7 @@ def groups(files: Sequence[str]) -> list[Group]:
     return [group for group in found if group.tests]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Watch:
     """A plugin of pytest that stops at a time, and knows the tests that have not run."""
 
@@ -234,24 +237,32 @@ class _Watch:
         return True
 
 
-def run(tests: Sequence[str], seconds: float) -> tuple[int, list[str]]:
-    """Run tests; return pytest's exit code, and the files of which a test did not run."""
+def run(tests: Sequence[str], seconds: float) -> tuple[bool, list[str]]:
+    """Run tests; return whether none failed, and the files of which a test did not run."""
     if seconds <= 0:
-        return 0, list(tests)
+        return True, list(tests)
     watch = _Watch(monotonic() + seconds)
-    code = int(pytest.main([*_OPTIONS, *tests], plugins=[watch]))
+    code = pytest.main([*_OPTIONS, *tests], plugins=[watch])
     left = [test for test in tests if watch.left[test]]
-    if watch.is_stopped and code == pytest.ExitCode.INTERRUPTED:
-        return 0, left
-    return (0 if code == pytest.ExitCode.NO_TESTS_COLLECTED else code), left
+    is_stopped = watch.is_stopped and code == pytest.ExitCode.INTERRUPTED
+    return is_stopped or code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), left
 
 
-def listed(left: Sequence[str]) -> list[str]:
-    """Return test files as they are listed: a folder instead of all its files."""
-    number = Counter(str(Path(test).parent) for test in left)
-    whole = {folder for folder in number if number[folder] == len([*Path(folder).glob("test_*")])}
-    places = [folder if (folder := str(Path(test).parent)) in whole else test for test in left]
-    return list(dict.fromkeys(places))
+def listed(tests: Iterable[str]) -> list[str]:
+    """Return test files as they are listed: a folder instead of many of its files."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(str(Path(test).parent), []).append(test)
+    places: list[str] = []
+    for folder, names in files.items():
+        every = len([*Path(folder).glob("test_*.py")])
+        if len(names) == every:
+            places.append(folder)
+        elif len(names) <= _MOST_NAMED:
+            places += names
+        else:
+            places.append(f"{folder} ({len(names)} of {every} files)")
+    return places
 
 
 def main() -> int:
@@ -262,13 +273,13 @@ def main() -> int:
         seconds = _SECONDS.get(group.title, begin + _REST_UNTIL - monotonic())
         if seconds > 0:
             print(f"{group.title}: {', '.join(listed(group.tests))}", flush=True)
-        code, unfinished = run(group.tests, seconds)
-        if code:
-            return code
+        is_sound, unfinished = run(group.tests, seconds)
+        if not is_sound:
+            return _FAILED
         left += unfinished
         is_done = is_done and not (group.must and unfinished)
     if left:
-        print(f"Not run, for lack of time: {' '.join(listed(left))}")
+        print(fill(f"Not run, for lack of time: {', '.join(listed(left))}", 80))
     if not is_done:
         print("Tests of your change did not run. Run them yourself, or all of them: make test")
         return _NOT_RUN
