@@ -172,6 +172,7 @@ def _modules() -> dict[str, Any]:
             for name in ("blame", "difference", "doubles", "session")
         },
         "book": "reflector.embed.lessons.book",
+        "check": "reflector.check.result",
         "drain": "reflector.sessions.drain",
         "plan": "reflector.trials.trial",
         "status": "reflector.trials.trial",

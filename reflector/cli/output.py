@@ -137,24 +137,31 @@ def table(
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
     whole: bool = False,
+    below: str = "",
     empty: str = "",
-) -> None:
-    """Print a table, or without rows the note `empty`, if it is not "".
+) -> list[str]:
+    """Print a table, or without rows the note `empty`, if it is not "". Return the names of the
+    columns that were left out although they are not empty.
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
     column), so what identifies a row stays whole. Where that does not fit, times are shortened, and
     the columns `extra` are left out, the first of them first; they are also left out where they are
     empty. What does not fit even so is cut. `whole` breaks the last column into lines instead of
-    cutting it. A column of numbers is aligned to the right.
+    cutting it. If not all columns fit, the column `below` is printed below each row, in lines. A
+    column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
-        return
+        return []
     found = [
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
     ]
     room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    texts = [""] * len(rows)
+    if room and below and sum(column.width + 2 for column in found) - 2 > room:
+        texts = found.pop(columns.index(below)).cells
+    every = [column.name for column in found if any(column.cells)]
     if room:
         found = _fitted(found, prose or columns[-1:], extra, room)
 
@@ -165,11 +172,14 @@ def table(
         click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
     print_line((column.name for column in found), bold=True)
-    for row in zip(*(column.cells for column in found), strict=True):
+    for *row, text in zip(*(column.cells for column in found), texts, strict=True):
         first, *others = _broken(row[-1], found[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
         for other in others:
             print_line([*[""] * (len(row) - 1), other])
+        for line in _broken(text, room - 2) if text else []:
+            click.echo(f"  {line}")
+    return [name for name in every if name not in {column.name for column in found}]
 
 
 @dataclass(slots=True)

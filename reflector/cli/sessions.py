@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +23,7 @@ from reflector.cli.output import (
     short_id,
     table,
 )
-from reflector.project import Project, project_of
+from reflector.project import Project
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
@@ -214,7 +213,7 @@ def import_history(
         for path in history.find_transcripts(store.kept.folder, store.kept.pattern)
     )
     found = counting(everything, looking)
-    mine = (one for one in found if one.started_at >= begin and in_project(project, one))
+    mine = (one for one in found if one.started_at >= begin and history.in_project(project, one))
     files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
     if not files:
         gone = f"there is no {where}, where {agent.name} keeps its sessions. Elsewhere: `ingest`"
@@ -275,27 +274,6 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
         return f"{path}: is a folder; name the files in it, such as {path / '*.jsonl'}"
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
-
-
-def in_project(project: Project, one: Found) -> bool:
-    """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a
-    copied home), which would lie in any, it did not.
-    """
-    return _is_in(one.cwd, project.root)
-
-
-@lru_cache(maxsize=4096)
-def _is_in(folder: str, project: Path) -> bool:
-    cwd = Path(folder)
-    try:
-        if not cwd.is_absolute():
-            return False
-        cwd = cwd.resolve()
-    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
-        return False
-    root, mine = project_of(cwd), project.resolve()
-    # A person may name a project where the rule finds one further up.
-    return root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))
 
 
 def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:

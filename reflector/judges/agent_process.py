@@ -30,6 +30,7 @@ from reflector import files
 from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
+from reflector.judges.client_versions import version_fault, version_in
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
@@ -306,22 +307,13 @@ async def _version(
             (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
         )
     ended = await _run(_Start([agreed.path, "--version"], environ, ours.folder))
-    match = re.search(rb"\d+(?:\.\d+)+", ended.out)
-    if ended.code or ended.why or match is None:
+    version = version_in(ended.out)
+    if ended.code or ended.why or not version:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
         raise _refusal(f"{agreed.path} --version fails ({why}); mend it, and {again}", "access")
-    version = match[0].decode()
-    number = _version_number(version)
-    since, below = map(_version_number, client.versions)
-    if not since <= number < below:
-        way_out = "update it" if number < since else "update reflector"
-        tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
-        raise _refusal(f"{client.title} is {version}; {tried}: {way_out}", "access")
+    if fault := version_fault(client, version):
+        raise _refusal(fault, "access")
     return version
-
-
-def _version_number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:

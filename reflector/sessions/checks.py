@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,15 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.history import FoundTranscript, find_transcripts, project_hash
+from reflector.sessions.history import (
+    FoundTranscript,
+    find_transcripts,
+    in_project,
+    project_hash,
+)
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
+from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -121,6 +127,26 @@ def sessions_of(
                 named = replace(file, cwd=hashes.get(file.cwd, file.cwd))
                 dated.append((-written, str(file.path), named))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
+
+
+def project_sessions(
+    project: Project,
+    known: Recorded,
+    *,
+    most: int,
+    since: float,
+    each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
+) -> list[FoundTranscript]:
+    """Return the newest transcripts that agents keep of a project, as `sessions_of` finds them."""
+    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
+    of_project = dict.fromkeys(known, str(project.root))
+    found = sessions_of(project.root, folders, of_project, since, each)
+    return [*islice((file for file in found if in_project(project, file)), most)]
+
+
+def reader_of(file: FoundTranscript) -> Reader:
+    """Return the reader of the agent in whose folder a transcript is."""
+    return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
 
 
 def _transcripts_in(

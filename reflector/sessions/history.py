@@ -15,12 +15,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from reflector.events import event as ev
+from reflector.project import project_of
 from reflector.sessions.drain import Pipeline, ask_model, waiting_pipeline
 from reflector.sessions.intake import Source
 from reflector.transcripts.message import Tally
@@ -117,6 +119,27 @@ def _folder_of_document(path: Path) -> str:
 def project_hash(root: Path) -> str:
     """Return how Gemini CLI names a project in its chats."""
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def in_project(project: Project, file: FoundTranscript) -> bool:
+    """Return whether a session worked in a project. A path of another system (`D:\\shop`, in a
+    copied home) would be in any project, so it is in none.
+    """
+    return _is_in(file.cwd, project.root)
+
+
+@lru_cache(maxsize=4096)
+def _is_in(folder: str, project: Path) -> bool:
+    cwd = Path(folder)
+    try:
+        if not cwd.is_absolute():
+            return False
+        cwd = cwd.resolve()
+    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
+        return False
+    root, mine = project_of(cwd), project.resolve()
+    # The user may name a project although the rule finds one further up.
+    return root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))
 
 
 def _folder(record: dict[str, Any]) -> str:

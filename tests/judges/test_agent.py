@@ -174,9 +174,12 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
     assert "had what a judge must not have" in str(played.fails())  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
     assert "keeps what a judge must not have" in str(played.fails())
-    for version, way_out in (("2.1.9", "update it"), ("3.0.0", "update reflector")):
+    for version, fault in (
+        ("2.1.9", "2.1.9 is too old to judge; it needs 2.1.330 or later: update it"),
+        ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
+    ):
         (played.folder / "version").write_text(version)
-        assert f"is {version}; it judges from 2.1.330 up to 3: {way_out}" in str(played.fails())
+        assert f"Claude Code {fault}" in str(played.fails())
 
 
 @pytest.mark.parametrize("played", ["codex"], indirect=True)
