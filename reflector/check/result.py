@@ -28,13 +28,12 @@ from reflector.transcripts.readers import stores
 
 @dataclass(frozen=True, slots=True)
 class LineJson:
-    """A line of a file, and what is known of it; `name` and what judges said are null before it was
-    asked about.
+    """A line of a file and the findings about it; `name` and `judged` are null before a judge was
+    asked about it.
 
     place     its file and line
-    unmentioned  whether no word, path or command of it stands in any session; null where it was not
-                 looked for
-    quotes, act  the commands that show its quotes, and with which it is changed
+    unmentioned  true if no session contains a word, path or command of it; null if nobody looked
+    quotes, act  the commands that show its quotes and that change it
     """
 
     place: str
@@ -49,19 +48,17 @@ class LineJson:
 
 @dataclass(frozen=True, slots=True)
 class LinesJson:
-    """What `check` found.
+    """The answer of `check`.
 
     files      the files with their tokens at each start
-    scopes     of the files that are loaded only at work on some files, the patterns of these
-    left_out   what in them is not a line, and files and imports that were not read
+    scopes     the patterns of files at which a file is loaded, if it is not loaded at each start
+    left_out   text that is not a line, and files and imports that were not read
     sessions   how many transcripts of the project were looked at, by agent
     compressed  how many transcripts of any project cannot be read, by agent
-    questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is
-               known
+    questions  how many are left to ask, with at most `tokens`, and `price` in USD if it is known
     lacks      the command that gets a judge; null if there is one
-    unanswered  how many sessions have no answer though the judge was asked as often as it is by
-                itself
-    found      what judges said so far; null where nobody was asked
+    unanswered  how many sessions have no answer and are not asked about again automatically
+    found      the findings of judges so far; null if no judge was asked
     """
 
     files: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""`reflector check`: the lines of the files that agents load, and what sessions show of them.
+"""`reflector check`: the lines of the files that agents load, and the findings about them.
 
 Invariant: nothing is sent before the user agreed to the judges, the tokens and the price. No file
 of the project is changed. Without a judge, `check` shows what can be found out for free.
@@ -86,7 +86,7 @@ _INTERVAL_NOTE = "90% intervals; they assume that the judge is right."
 @click.option(
     "--judge",
     type=click.Choice([*JUDGES, *APIS]),
-    help="Who judges; default: the agent of a session.",
+    help="Judge to ask (default: the agent of a session).",
 )
 @click.option("--learn", is_flag=True, help="Also propose advice that seems to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
