@@ -5,7 +5,7 @@ Four groups run, one after the other, and the first failure ends the run:
 - changed: changed and new test files, those first that git does not know yet;
 - near: the tests of changed files. A module has the tests that bear its name, else those that
   hold its defects in tests/mutations.py, else those that import it. A module that tests share has
-  the tests that import it, also by way of another one. Other files have those of `_OF_FILES`;
+  the tests that import it. Other files have those of `_OF_FILES`;
 - gates: the tests that compare pages, keys, the layers and a release with the code;
 - rest: all others, folder by folder, those of the changed folders first.
 
@@ -74,16 +74,16 @@ _OPTIONS = (
 
 
 def changed() -> list[str]:
-    """Return the files that git does not know, and those that differ from where this branch left
-    main.
+    """Return the files that git does not know, those that differ from the last commit, and those
+    that differ from where this branch left main.
     """
     base = (
         _git("merge-base", "HEAD", "origin/main") or _git("merge-base", "HEAD", "main") or ["HEAD"]
     )
-    return [
-        *_git("ls-files", "--others", "--exclude-standard"),
-        *_git("diff", "--name-only", "--diff-filter=d", base[0]),
-    ]
+    files = _git("ls-files", "--others", "--exclude-standard")
+    for commit in ("HEAD", base[0]):
+        files += _git("diff", "--name-only", "--diff-filter=d", commit)
+    return list(dict.fromkeys(files))
 
 
 def _git(*arguments: str) -> list[str]:
@@ -139,23 +139,17 @@ def _module_name(path: Path) -> str:
 
 
 def _importing_tests(module: str) -> list[str]:
-    """Return the test files that import a module or name it in a string, also by way of modules
-    that tests share.
+    """Return the test files that import a module or name it in a string; if none does, those of
+    the modules that tests share and that import it.
     """
-    importers: list[str] = []
-    waiting, seen = [module], {module}
-    while waiting:
-        wanted = waiting.pop()
-        for file, names in _imports().items():
-            if wanted not in names and wanted not in _text(file):
-                continue
-            shared = _module_name(Path(file))
-            if is_test(file):
-                importers.append(file)
-            elif shared not in seen:
-                seen.add(shared)
-                waiting.append(shared)
-    return sorted(set(importers))
+    importers = [
+        file for file, names in _imports().items() if module in names or module in _text(file)
+    ]
+    tests = [file for file in importers if is_test(file)]
+    shared = {_module_name(Path(file)) for file in importers} - {module}
+    if tests or not module.startswith("tests."):
+        return tests
+    return sorted({test for name in shared for test in _importing_tests(name)})
 
 
 @cache
