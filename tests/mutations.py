@@ -113,6 +113,7 @@ LINED = (
     "tests/audit/test_checked.py",
     "tests/playbook_files/test_watching.py",
 )
+CHECK_ONLY = ("tests/cli/test_check.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
@@ -175,7 +176,10 @@ PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED, OFFERS = of("judges", "agent_process consent model offers")
+AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
+    "judges", "agent_process consent model offers client_versions"
+)
+CHECK_PLAN, CHECK_ROWS = of("check", "plan result")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
@@ -317,9 +321,12 @@ MUTATIONS = [
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
-    Mutation(AGENT, "if number < _version_number(since):", "if False:", JUDGED),
     Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
     Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
+    Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
+    Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
+    Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
+    Mutation(CHECK_ROWS, "Urgency.MORE_AGAINST if is_against", "Urgency.FOR if False", CHECK_ONLY),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),

@@ -178,6 +178,7 @@ def _modules() -> dict[str, Any]:
             for name in ("blame", "difference", "doubles", "session")
         },
         "book": "reflector.embed.lessons.book",
+        "check": "reflector.check.result",
         "drain": "reflector.sessions.drain",
         "machines": "reflector.sessions.machines",
         "overview": "reflector.sessions.overview",

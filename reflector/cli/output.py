@@ -142,6 +142,7 @@ def table(
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
     whole: bool = False,
+    below: str = "",
     empty: str = "",
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
@@ -150,7 +151,8 @@ def table(
     column), so what identifies a row stays whole. If that does not fit, times are shortened, and
     the columns `extra` are left out, the first of them first; a note names those. They are also
     left out if they are empty. What does not fit even so is cut. `whole` breaks the last column
-    into lines instead of cutting it. A column of numbers is aligned to the right.
+    into lines instead of cutting it. If not all columns fit, the column `below` is printed below
+    each row, in lines. A column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -161,6 +163,9 @@ def table(
     ]
     room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     omitted: list[str] = []
+    texts = [""] * len(rows)
+    if room and below and sum(column.width + 2 for column in columns_of) - 2 > room:
+        texts = columns_of.pop(columns.index(below)).cells
     if room:
         columns_of, omitted = _fitted(columns_of, prose or columns[-1:], extra, room)
 
@@ -171,11 +176,13 @@ def table(
         click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
     print_line((column.name for column in columns_of), bold=True)
-    for row in zip(*(column.cells for column in columns_of), strict=True):
+    for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
         first, *others = _broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
         for other in others:
             print_line([*[""] * (len(row) - 1), other])
+        for line in _broken(text, room - 2) if text else []:
+            click.echo(f"  {line}")
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
 

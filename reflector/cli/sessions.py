@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, agreed, json_option, judge_option, yes_option
+from reflector.cli.options import DAY, PATH, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -175,8 +175,7 @@ class _Agent(click.ParamType[Reader]):
 @click.command()
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
+    type=DAY,
     help="Only sessions that began on this day or later.",
 )
 @click.option("--agent", type=_Agent(), metavar="NAME", help="Only the sessions of this agent.")

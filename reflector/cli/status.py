@@ -42,7 +42,9 @@ Row = tuple[str, str]
 
 
 @click.command()
-@click.option("--projects", "everything", is_flag=True, help="Show a line for each of your projects.")
+@click.option(
+    "--projects", "everything", is_flag=True, help="Show a line for each of your projects."
+)
 @json_option
 @click.pass_obj
 def status(place: Place, everything: bool, as_json: bool) -> None:

@@ -27,7 +27,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "check",
             "check",
             "Find rules your agent breaks",
-            ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run"),
+            ("", "CLAUDE.md -n 20", "--judge claude --learn", "--dry-run"),
         ),
         "install": Entry(
             "install",

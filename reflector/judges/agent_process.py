@@ -30,6 +30,7 @@ from reflector import files
 from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
+from reflector.judges.client_versions import version_fault, version_in
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
@@ -325,27 +326,11 @@ async def _printed_version(
         gone = f"{client.title} is not at {path} any more; install it, and {again}"
         raise _refusal(gone, "access")
     ended = await _run(_Start([path, "--version"], environ, folder))
-    match = re.search(rb"\d+(?:\.\d+)+", ended.out)
-    if ended.code or ended.why or match is None:
+    version = version_in(ended.out)
+    if ended.code or ended.why or not version:
         why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
         raise _refusal(f"{path} --version fails ({why}); repair it, and {again}", "access")
-    return match[0].decode()
-
-
-def version_fault(client: JudgeClient, version: str) -> str:
-    """Return why a version of a client cannot judge, and the way out; "" if it can."""
-    number = _version_number(version)
-    since, below = client.versions
-    if number < _version_number(since):
-        return f"{client.title} {version} is too old to judge; update it to {since} or later"
-    if number >= _version_number(below):
-        newest = f"this reflector knows it below {below}"
-        return f"{client.title} {version} is too new to judge: {newest}; update reflector"
-    return ""
-
-
-def _version_number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return version
 
 
 async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:

@@ -20,7 +20,8 @@ from reflector.config import BACKENDS, Config
 from reflector.extensions import Extension, ExtensionError
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.agent_process import check_client, installed_version, version_fault
+from reflector.judges.agent_process import check_client, installed_version
+from reflector.judges.client_versions import version_fault
 from reflector.judges.extensions import agree, agreed_extension, disagree
 from reflector.judges.protocol import BackendError
 from reflector.judges.registry import judge_kind

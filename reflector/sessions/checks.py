@@ -33,6 +33,7 @@ from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
+from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -119,6 +120,25 @@ def sessions_of(
             if written >= since and not is_subagents and is_in_project(root, file):
                 dated.append((-written, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
+
+
+def project_sessions(
+    project: Project,
+    known: Recorded,
+    *,
+    most: int,
+    since: float,
+    each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
+) -> list[FoundTranscript]:
+    """Return the newest transcripts that agents keep of a project, as `sessions_of` finds them."""
+    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
+    of_project = dict.fromkeys(known, str(project.root))
+    return sessions_of(project.root, folders, of_project, since, each)[:most]
+
+
+def reader_of(file: FoundTranscript) -> Reader:
+    """Return the reader of the agent in whose folder a transcript is."""
+    return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
 
 
 def _transcripts_in(
