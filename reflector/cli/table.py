@@ -108,7 +108,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
         "stats": Entry("figures", "stats", "Show tokens and cost"),
         "report": Entry(
-            "playbook",
+            "report",
             "report",
             "Write an HTML page",
             ("--open", "--since 2026-11-01 --share --out playbook.html"),
