@@ -111,7 +111,7 @@ ANSWERED = (
     "tests/road/test_own_template.py",
     "tests/reflection/test_earlier_answers.py",
 )
-PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
+PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py", "tests/report/test_lines.py")
 JUDGE = ("tests/cli/test_judge.py",)
 REPORTED = ("tests/cli/test_doctor.py",)
 TRIALS = (
@@ -154,6 +154,7 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
 APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
 HTML = "reflector/report/html.py"
+RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 UNDOING, PROPOSALS = of("changes", "undo propose")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
@@ -166,18 +167,22 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 
 MUTATIONS = [
     # The report.
-    Mutation(HTML, "found = quote(text, limit)", "found = text[:limit]", PAGE),
+    Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),
     Mutation(HTML, "finalize=shown,", "", PAGE),
     Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),
-    Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
+    Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
-    Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
+    Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
+    Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
+    Mutation(RULES_SHOWN, "self.row.judged < FEW", "False", PAGE),
+    Mutation(RULES_SHOWN, "return float(max(self.row.high", "return float(min(self.row.high", PAGE),
+    Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
+    Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
+    Mutation(SECTIONS_SHOWN, "replace(rule, steps=steps", "replace(rule, cited=0, steps=steps", PAGE),
     Mutation(
-        "reflector/report/page.py",
-        "one.session_id), one.tag) != one.tag",
-        "one.session_id)) is not None",
-        PAGE,
+        "reflector/report/summary.py", "if verdict.position > first]", "if verdict]", PAGE
     ),
+    Mutation("reflector/report/charts.py", "down += tall if value < 0 else 0", "pass", PAGE),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
     Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),

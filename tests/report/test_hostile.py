@@ -129,9 +129,7 @@ def test_what_is_shared_has_no_quote_reason_path_project_author_or_session(tmp_p
             ]
         )  # type: ignore[attr-defined]
         ledger.append([recorded, done, *tags])
-    whole, shared = (
-        Reader(report(agent, *share)).text for share in ([], ["--share"])
-    )
+    whole, shared = (Reader(report(agent, *share)).text for share in ([], ["--share"]))
     for kept in (
         "5f2a91c0",
         "Bob said so",

@@ -488,9 +488,7 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
 
 def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
     rows = Reader(report(agent)).tables["Sessions by week"]
-    query = (
-        "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down FROM sessions"
-    )
+    query = "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down FROM sessions"
     (of,) = json.loads(agent.call("sql", query, "--json").out)
     sums = [sum(whole(row[column]) for row in rows) for column in (1, 2, 3)]
     assert sums == [of["n"], of["up"], of["down"]]
