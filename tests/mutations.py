@@ -178,11 +178,8 @@ MUTATIONS = [
     Mutation(RULES_SHOWN, "return float(max(self.row.high", "return float(min(self.row.high", PAGE),
     Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
     Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
-    Mutation(SECTIONS_SHOWN, "replace(rule, steps=steps", "replace(rule, cited=0, steps=steps", PAGE),
-    Mutation(
-        "reflector/report/summary.py", "if verdict.position > first]", "if verdict]", PAGE
-    ),
-    Mutation("reflector/report/charts.py", "down += tall if value < 0 else 0", "pass", PAGE),
+    Mutation("reflector/report/summary.py", "if verdict.position > first)", "if verdict)", PAGE),
+    Mutation("reflector/report/charts.py", "            bottom += tall", "            pass", PAGE),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
     Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),

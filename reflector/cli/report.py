@@ -19,10 +19,11 @@ from reflector.text.bounds import clean
 
 if TYPE_CHECKING:
     from reflector.report.page import Page
-    from reflector.report.summary import Most, Summary
+    from reflector.report.summary import Summary
 
 #: Characters of a rule in a line.
 _MOST = 52
+_READ_FIRST = "The texts of the rules are in it. Read it before you send it."
 
 
 @click.command()
@@ -82,33 +83,25 @@ def _lines(
 ) -> list[str]:
     """Return what the command prints: the file, its last days, and the next command."""
     opening = "" if opens or page.is_past else f" Open it: {place.command('report', '--open')}"
-    lines = [f"{out}, {size / 1000:,.0f} kB, loads nothing.{opening}"]
-    lines += _summary_lines(page.summary)
-    if share:
-        lines.append("The texts of the rules are in it. Read it before you send it.")
-    else:
-        sharing = place.command("report", "--share")
-        lines.append(f"It quotes your sessions. To send it to others: {sharing}")
-    return lines
-
-
-def _summary_lines(summary: Summary) -> list[str]:
-    verdicts = counted(summary.helped + summary.harmed, "verdict")
+    summary = page.summary
+    helped = summary.helped.total()
+    harmed = summary.harmed.total()
+    added = sum(rule.change == "added" for rule in page.changes.rules)
     lines = [
-        f"{_days(summary)}: {counted(summary.sessions, 'session')}, {verdicts} "
-        f"({summary.helped} helped, {summary.harmed} harmed), {counted(summary.added, 'new rule')}"
+        f"{out}, {size / 1000:,.0f} kB, loads nothing.{opening}",
+        f"{_days(summary)}: {counted(summary.sessions, 'session')}, "
+        f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
+        f"{counted(added, 'new rule')}",
     ]
-    lines += _most_line("most helped", summary.most_helped)
-    lines += _most_line("most harmed", summary.most_harmed)
+    texts = {rule.row.name: rule.row.text for rule in page.rules}
+    for words, counts in (("helped", summary.helped), ("harmed", summary.harmed)):
+        for name, count in counts.most_common(1):
+            text = clean(texts.get(name, "(removed)"), _MOST)
+            lines.append(f"most {words}  {name}  {text}  {count}")
     if summary.questions:
         lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
-    return lines
-
-
-def _most_line(words: str, most: Most | None) -> list[str]:
-    if most is None:
-        return []
-    return [f"{words}  {most.name}  {clean(most.text, _MOST)}  {most.count}"]
+    sharing = f"It quotes your sessions. To send it to others: {place.command('report', '--share')}"
+    return [*lines, _READ_FIRST if share else sharing]
 
 
 def _days(summary: Summary) -> str:

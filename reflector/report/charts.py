@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
@@ -138,7 +138,7 @@ def _shown(page: Page, width: int) -> Markup:
     shapes = _text("sessions that cited it", 0, 12, "title")
     for tick in _ticks(most_cited):
         shapes += _grid(y(tick), width - _RIGHT) + _number(tick, y(tick))
-    for tick in _apart(_ticks(most_shown), x):
+    for tick in _ticks(most_shown):
         shapes += _text(_short(tick), x(tick), bottom + 18, anchor="middle")
     shapes += _text("sessions that were shown the rule", _LEFT, bottom + 38, "title")
     # The red ones last, so that no other covers them.
@@ -152,43 +152,50 @@ def _shown(page: Page, width: int) -> Markup:
     return _chart(shapes, width, bottom + 44)
 
 
-def _apart(ticks: Sequence[int], place: Callable[[float], float]) -> Iterator[int]:
-    """Yield the ticks from the last one down that have room for their number."""
-    last = math.inf
-    for tick in reversed(ticks):
-        if last - place(tick) >= _LABEL / 2:
-            last = place(tick)
-            yield tick
-
-
 def _bars(series: Sequence[Series], top: int, width: int, height: int) -> str:
     """Return stacked bars by week between grid lines; what is below 0 hangs from its line."""
     columns = list(zip(*(bars.values for bars in series), strict=True))
-    above = max((sum(n for n in column if n > 0) for column in columns), default=0)
-    below = -min((sum(n for n in column if n < 0) for column in columns), default=0)
+    above = max(_sum(column, 1) for column in columns)
+    below = max(_sum(column, -1) for column in columns)
     scale = height / max(1, above + below)
     zero = top + above * scale
-    shapes = ""
     step = _step(len(columns), width)
     right = max(_LEFT + _SHORTEST, _LEFT + math.ceil(step * len(columns)))
+    shapes = ""
     ticks = _ticks(max(above, below))
     for tick in sorted({*ticks, *(-tick for tick in ticks)}):
         if -below <= tick <= above:
             y = zero - tick * scale
             shapes += _grid(y, right) + _number(tick, y)
+    kinds = [bars.kind for bars in series]
     for place, column in enumerate(columns):
-        up = down = zero
-        for bars, value in zip(series, column, strict=True):
-            tall = abs(value) * scale
-            up -= tall if value > 0 else 0
-            y = up if value > 0 else down
-            down += tall if value < 0 else 0
-            x = _LEFT + place * step
-            if value:
-                shapes += (
-                    f'<rect class="{bars.kind}" x="{x:.1f}" y="{y:.1f}" '
-                    f'width="{step * 0.85:.1f}" height="{max(tall, 0.7):.1f}"/>'
-                )
+        shapes += _stack(kinds, column, _LEFT + place * step, zero, scale, step * 0.85)
+    return shapes
+
+
+def _sum(column: Sequence[int], sign: int) -> int:
+    """Return the sum of the values of a sign, without it."""
+    return sum(max(0, sign * value) for value in column)
+
+
+def _stack(
+    kinds: Sequence[str], column: Sequence[int], x: float, zero: float, scale: float, width: float
+) -> str:
+    """Return the bars of a week, one upon the other; those below 0 under one another."""
+    shapes = ""
+    top = bottom = zero
+    for kind, value in zip(kinds, column, strict=True):
+        tall = abs(value) * scale
+        if value > 0:
+            top -= tall
+        y = top if value > 0 else bottom
+        if value < 0:
+            bottom += tall
+        if value:
+            shapes += (
+                f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" '
+                f'width="{width:.1f}" height="{max(tall, 0.7):.1f}"/>'
+            )
     return shapes
 
 
@@ -199,10 +206,10 @@ def _step(weeks: int, width: int) -> float:
 def _week_labels(begins: Sequence[str], width: int, y: int) -> str:
     """Return the names below bars: of each week if there are few, else of months or quarters."""
     step = _step(len(begins), width)
-    named = range(len(begins))
+    named = list(range(len(begins)))
     form = "%-d %b"
     if len(begins) >= _NAMED_WEEKS:
-        months = [n for n in range(1, len(begins)) if begins[n][:7] != begins[n - 1][:7]]
+        months = [n for n in named[1:] if begins[n][:7] != begins[n - 1][:7]]
         named = months[:: 1 if len(months) < _NAMED_MONTHS else 3]
         form = "%b %y"
     shapes = ""

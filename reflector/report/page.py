@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.audit.blame import Step
@@ -81,14 +82,12 @@ class Context:
 
     shown    what took most of the context first
     uncited  those of them that no session cited
-    useful   what a check found of an uncited one that was followed or helped
     wasted   those that `after` sessions were shown and none cited or followed, without bans and
              pinned ones; none if `after` is 0
     """
 
     shown: Sequence[Rule]
     uncited: Sequence[Rule]
-    useful: Mapping[str, str]
     wasted: Sequence[Rule]
     after: int
 
@@ -163,9 +162,7 @@ def page_of(
         LedgerError: the ledger cannot be read.
     """
     then = past or Past(ledger)
-    head = ledger.head()
-    last = ledger.at([then.position])
-    at = last[0].recorded_at if last else head.recorded_at
+    at = _last_time(ledger, then)
     since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
     first, _ = span_of(ledger, f"{since}..{then.position}")
     used = usage_at(ledger, past.position if past is not None else None)
@@ -174,15 +171,9 @@ def page_of(
     context = _context(rules, checks, project)
     contested = [rule for rule in rules if rule.is_contested]
     harming = [rule for rule in reversed(rules) if rule.is_harming]
-    names = dict.fromkeys(rule.row.name for rule in rules[:MOST_RULES])
-    names |= dict.fromkeys(_linked(contested, harming, context))
+    linked = (contested[:MOST_LINKS], harming[:MOST_LINKS], context.wasted[:MOST_LINKS])
+    names = {rule.row.name for rule in chain(rules[:MOST_RULES], *linked)}
     steps = steps_of(ledger, then, names)
-    texts = texts_of(ledger, then, names)
-    shown = [
-        replace(rule, steps=steps[rule.row.name], texts=texts.get(rule.row.name, ()))
-        for rule in rules
-        if rule.row.name in names
-    ]
     changed = sorted(difference(ledger, first, then.position).bullets, key=_most_changed)
     stats = ledger_stats(ledger, past)
     replaced = overruled(steps)
@@ -192,11 +183,11 @@ def page_of(
         is_past=past is not None,
         position=then.position,
         counting=then.counting,
-        chain="" if past is not None else head.chain,
+        chain="" if past is not None else ledger.head().chain,
         at=at,
         stats=stats,
         rules=rules,
-        shown=shown,
+        shown=_with_history(ledger, then, rules, {name: steps[name] for name in names}),
         contested=contested,
         harming=harming,
         changes=Changes(since, changed),
@@ -208,15 +199,26 @@ def page_of(
         months=_months(stats),
         lessons=sorted(lesson_book(past or ledger), key=lambda lesson: -lesson.effectiveness),
         trial=_trial(ledger, project, past),
-        summary=summary_of(ledger, then, since, first, changed),
+        summary=summary_of(ledger, then, since, first),
     )
 
 
-def _linked(contested: Sequence[Rule], harming: Sequence[Rule], context: Context) -> Iterator[str]:
-    """Yield the names of the rules that a list of the page leads to."""
-    useful = [rule for rule in context.uncited if rule.row.name in context.useful]
-    for rules in (contested, harming, context.wasted, useful):
-        yield from (rule.row.name for rule in rules[:MOST_LINKS])
+def _last_time(ledger: Ledger, then: Past) -> str:
+    """Return when the last event of a moment was recorded."""
+    last = ledger.at([then.position])
+    return last[0].recorded_at if last else ledger.head().recorded_at
+
+
+def _with_history(
+    ledger: Ledger, then: Past, rules: Sequence[Rule], steps: Mapping[str, Sequence[Step]]
+) -> list[Rule]:
+    """Return the rules that have steps, with them and their texts."""
+    texts = texts_of(ledger, then)
+    return [
+        replace(rule, steps=steps[rule.row.name], texts=texts[rule.row.name])
+        for rule in rules
+        if rule.row.name in steps
+    ]
 
 
 def _most_changed(changed: Changed) -> tuple[bool, int]:
@@ -241,19 +243,21 @@ def _context(rules: Sequence[Rule], checks: Checks | None, project: Project) -> 
         key=lambda rule: (-rule.context, rule.row.name),
     )
     uncited = [rule for rule in shown if not rule.cited]
-    useful = {
-        line.name: line.result
-        for line in (checks.asked if checks is not None else ())
-        if any(of.yes > of.no and of.evidence >= HARMS for of in (line.followed, line.helped))
-    }
     after = project.config.prune_after
-    excused = {*useful, *project.config.pinned}
+    excused = {*project.config.pinned, *_useful(checks)}
     wasted = [
         rule
         for rule in uncited
         if 0 < after <= rule.row.told_sessions and not rule.is_ban and rule.row.name not in excused
     ]
-    return Context(shown, uncited, useful, wasted, after)
+    return Context(shown, uncited, wasted, after)
+
+
+def _useful(checks: Checks | None) -> Iterator[str]:
+    """Yield the names of the rules that checks found followed or helpful."""
+    for line in checks.asked if checks is not None else ():
+        if any(of.yes > of.no and of.evidence >= HARMS for of in (line.followed, line.helped)):
+            yield line.name
 
 
 def _weeks(ledger: Ledger, then: Past) -> Weeks:

@@ -190,8 +190,8 @@ def _overruled(steps: Sequence[Step]) -> list[Step]:
     return [step for step in steps if was_replaced(step)]
 
 
-def texts_of(ledger: Ledger, then: Past, names: Collection[str]) -> Mapping[str, list[Text]]:
-    """Return the texts that each of these rules had.
+def texts_of(ledger: Ledger, then: Past) -> Mapping[str, list[Text]]:
+    """Return the texts that each rule had.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -206,4 +206,4 @@ def texts_of(ledger: Ledger, then: Past, names: Collection[str]) -> Mapping[str,
             text = str(bullet.get("text", REDACTED))
             if not earlier or earlier[-1].text != text:
                 earlier.append(Text(event.recorded_at, event.actor, text))
-    return {name: texts[name] for name in names if name in texts}
+    return texts

@@ -480,7 +480,6 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     assert f"{len(found.lines) - len(asked)} not asked about: reflector check" in page.text
     assert {row[0]: row[1:5] for row in rows} == wanted
     assert "check: followed 27 of 27" in page.bullets["ctx-004"]["text"]
-    assert "ctx-004: never cited; a check found it followed 27 of 27" in page.text
     arms = [[arm.sessions, arm.good] for arm in (trial.told, trial.without)]
     assert [list(map(whole, row[1:3])) for row in page.tables["Sessions of the trial"]] == arms
     assert trial.sentence in page.text
