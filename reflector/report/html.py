@@ -63,7 +63,7 @@ def page_html(page: Page, *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
-    environment.filters |= {"cut": cut, "rich": rich}
+    environment.filters |= {"cut": cut, "rich": rich, "counted": _counted}
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
     quotes = sum(len(rule.newest) for rule in page.shown)
@@ -111,6 +111,10 @@ def _hash(text: str) -> str:
 
 def _judge(name: str) -> str:
     return "by hand" if name == HUMAN else name
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(value: float | None) -> str:

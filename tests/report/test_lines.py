@@ -65,6 +65,7 @@ def test_report_prints_its_last_days(project: Agent) -> None:
 def test_report_of_nothing_prints_zeros(project: Agent) -> None:
     out = project.call("report", "--out", project.project.parent / "page.html").out
     assert "0 sessions, 0 verdicts (0 helped, 0 harmed), 0 new rules" in out
+    assert "No session was shown a rule yet." in report(project)
 
 
 def test_shared_report_tells_to_read_it(project: Agent) -> None:
@@ -129,7 +130,9 @@ def test_wasted_rule_needs_sessions_and_no_ban(
         ledger.append([added("pat-001", text)])
         shown(ledger, sessions, ["pat-001"])
     page = Reader(report(project))
-    assert f"1 rules were shown to sessions; 1 were never cited. {red} of these (red)" in page.text
+    assert (
+        f"Sessions were shown 1 rule, and never cited 1 of them. {red} of these (red)" in page.text
+    )
 
 
 def test_pinned_rule_is_never_wasted(project: Agent) -> None:
@@ -139,7 +142,7 @@ def test_pinned_rule_is_never_wasted(project: Agent) -> None:
         ledger.append([added("pat-001", "Keep functions small."), added("pat-002", "Write short.")])
         shown(ledger, 2, ["pat-001", "pat-002"])
     page = Reader(report(project))
-    assert "1 of these (red) were shown to 2 sessions or more" in page.text
+    assert "1 of these (red) were shown in 2 sessions or more" in page.text
 
 
 def test_stopped_trial_shows_when(project: Agent) -> None:
