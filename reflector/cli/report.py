@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reflector.report.page import Page
     from reflector.report.summary import Summary
 
+_FILE = Path("report.html")
 #: Characters of a rule in a line.
 _MOST = 52
 _READ_FIRST = "The texts of the rules are in it. Read it before you send it."
@@ -31,9 +32,7 @@ _READ_FIRST = "The texts of the rules are in it. Read it before you send it."
     "--since", metavar="MOMENT", help="First moment of the changes (default: seven days earlier)."
 )
 @as_of_option
-@click.option(
-    "--out", type=FILE, default=Path("report.html"), show_default=True, help="File to write."
-)
+@click.option("--out", type=FILE, default=_FILE, show_default=True, help="File to write.")
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 @click.option(
     "--share",
@@ -82,7 +81,8 @@ def _lines(
     page: Page, place: Place, out: Path, size: int, *, opens: bool, share: bool
 ) -> list[str]:
     """Return what the command prints: the file, its last days, and the next command."""
-    opening = "" if opens or page.is_past else f" Open it: {place.command('report', '--open')}"
+    is_plain = out == _FILE and not (opens or share or page.is_past)
+    opening = f" Open it: {place.command('report', '--open')}" if is_plain else ""
     summary = page.summary
     helped = summary.helped.total()
     harmed = summary.harmed.total()

@@ -71,11 +71,10 @@ def test_course_has_no_line_for_zero() -> None:
 
 
 def test_harmful_bars_hang_from_zero() -> None:
-    shapes = charts._bars(
-        [charts.Series("good", [2, 0]), charts.Series("bad", [-1, -3])], 0, 700, 50
-    )
-    bars = re.findall(r'class="(good|bad)" x="[\d.]+" y="([\d.]+)" .*?height="([\d.]+)"', shapes)
-    assert bars == [("good", "0.0", "20.0"), ("bad", "20.0", "10.0"), ("bad", "20.0", "30.0")]
+    series = [charts.Series("good", [2]), charts.Series("bad", [-1]), charts.Series("warn", [-2])]
+    shapes = charts._bars(series, 0, 700, 50)
+    bars = re.findall(r'class="(\w+)" x="[\d.]+" y="([\d.]+)" .*?height="([\d.]+)"', shapes)
+    assert bars == [("good", "0.0", "20.0"), ("bad", "20.0", "10.0"), ("warn", "30.0", "20.0")]
 
 
 def test_stacked_bars_add_up() -> None:
