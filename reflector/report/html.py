@@ -63,7 +63,8 @@ def page_html(page: Page, *, share: bool = False) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
-    environment.filters |= {"cut": cut, "rich": rich, "counted": _counted}
+    environment.filters |= {"cut": cut, "counted": _counted}
+    environment.filters["rich"] = rich
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
     quotes = sum(len(rule.newest) for rule in page.shown)
