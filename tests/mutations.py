@@ -119,7 +119,8 @@ ANSWERED = (
     "tests/road/test_own_template.py",
     "tests/reflection/test_earlier_answers.py",
 )
-PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
+PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py", "tests/report/test_lines.py")
+DRAWN_BARS = ("tests/report/test_charts.py",)
 JUDGE = ("tests/cli/test_review.py",)
 DECIDED = ("tests/cli/test_proposals.py",)
 LAB = ("tests/cli/test_trajectories.py", "tests/cli/test_reflection.py")
@@ -169,6 +170,7 @@ APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor he
 JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
+RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
@@ -184,17 +186,20 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 
 MUTATIONS = [
     # The report.
-    Mutation(HTML, "found = quote(text, limit)", "found = text[:limit]", PAGE),
+    Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),
     Mutation(HTML, "finalize=shown,", "", PAGE),
     Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),
-    Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
+    Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
-    Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
+    Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
+    Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
+    Mutation(RULES_SHOWN, "self.row.judged < FEW", "False", PAGE),
+    Mutation(RULES_SHOWN, "return float(max(self.row.high", "return float(min(self.row.high", PAGE),
+    Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
+    Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
+    Mutation("reflector/report/summary.py", "if verdict.position > first)", "if verdict)", PAGE),
     Mutation(
-        "reflector/report/page.py",
-        "one.session_id), one.tag) != one.tag",
-        "one.session_id)) is not None",
-        PAGE,
+        "reflector/report/charts.py", "            bottom += tall", "            pass", DRAWN_BARS
     ),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),

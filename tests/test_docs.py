@@ -153,6 +153,8 @@ class Reader:
             "TIME",
             line,
         )
+        line = re.sub(r"\b\d+ kB\b", "SIZE", line)
+        line = re.sub(r"^\d+( \w{3}( \d{4})?)? to \d+ \w{3}( \d{4})?:", "DAYS:", line)
         line = re.sub(r"\b\d+:pl1:[0-9a-f]{64}\b", "HEAD", line)
         return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
 

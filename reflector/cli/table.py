@@ -126,7 +126,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         ),
         "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
-            "playbook",
+            "report",
             "report",
             "Write an HTML page",
             ("--open", "--since 2026-11-01 --share --out playbook.html"),
