@@ -17,6 +17,7 @@ from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.client_versions import client_fault
+from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.watching import Line, watching
@@ -187,8 +188,7 @@ def _is_agent(config: Config, judge: str) -> bool:
 def _price(config: Config, judge: str, usage: Usage) -> Decimal | None:
     if judge not in JUDGES and judge not in BACKENDS:
         return None
-    kind = judge_kind("agent" if judge in JUDGES else judge)
-    return cost(kind.priced_model(config, judge) if kind.priced_model else "", usage)
+    return cost(priced_model(config, judge), usage)
 
 
 def judge_title(judge: str) -> str:

@@ -28,10 +28,20 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
+from reflector.cli.output import (
+    counted,
+    note,
+    print_json,
+    progress,
+    safe,
+    shaped,
+    short_time,
+    table,
+)
 from reflector.exchange import backup as backups, transfer
 from reflector.files import read_bounded
 from reflector.ledger import grants as granting
+from reflector.ledger.migration import revisions_of, upgrade_sql
 from reflector.ledger.rows import Anchor, Head
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import COUNTINGS, Counting
@@ -432,6 +442,43 @@ def copy(place: Place, url: str) -> None:
         end = transfer.copy_ledger(opened, url)
     click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
+
+
+@ledger.command()
+@click.pass_obj
+def revisions(place: Place) -> None:
+    """Show the revisions of the schema, and the one of this ledger.
+
+    The ledger is not changed. Any other command of a newer reflector upgrades it.
+    """
+    project = place.project()
+    needs_ledger(project)
+    rows = [
+        (revision.number, "in force" if revision.is_in_force else "", revision.purpose)
+        for revision in revisions_of(project.database_url)
+    ]
+    table(("revision", "state", "purpose"), rows, whole=True)
+
+
+@ledger.command()
+@click.option("--sql", is_flag=True, help="Print the statements for a database administrator.")
+@click.pass_obj
+def upgrade(place: Place, sql: bool) -> None:
+    """Bring the ledger's schema to the newest revision.
+
+    With --sql nothing is changed: the database's own client runs the statements, as the owner of
+    the tables and while nobody uses the ledger.
+    """
+    project = place.project()
+    needs_ledger(project)
+    statements = upgrade_sql(project.database_url)
+    if not statements:
+        note("The schema has the newest revision already.")
+    elif sql:
+        click.echo(statements)
+    else:
+        with project.open_ledger():
+            note("The schema has the newest revision.")
 
 
 @ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")

@@ -210,6 +210,8 @@ MORE: Final[dict[str, Entry]] = {
             "grants --role reader",
             "take",
             "forget ../old-shop",
+            "revisions",
+            "upgrade --sql > upgrade.sql",
         ),
     ),
     "lessons": Entry(

@@ -134,12 +134,6 @@ def _versions(clients: dict[str, consent.Agreed]) -> dict[str, tuple[str, str]]:
     return dict(zip(clients, run(all_of_them()), strict=True))
 
 
-def unfit_agents(project: Path) -> dict[str, str]:
-    """Return the installed agents that cannot judge by their version, each with the reason."""
-    versions = _versions(consent.installed_clients(project=project))
-    return {name: fault for name, (version, fault) in versions.items() if version and fault}
-
-
 def _extension(name: str, newest: Estimate) -> Offer:
     version = ""
     receiver = "unknown"

@@ -130,13 +130,6 @@ def project_hash(root: Path) -> str:
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def in_project(project: Project, file: FoundTranscript) -> bool:
-    """Return whether a session worked in a project. A path of another system (`D:\\shop`, in a
-    copied home) would be in any project, so it is in none.
-    """
-    return _is_in(file.cwd, project.root)
-
-
 @lru_cache(maxsize=4096)
 def _is_in(folder: str, project: Path) -> bool:
     cwd = Path(folder)

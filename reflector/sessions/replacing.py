@@ -15,7 +15,7 @@ from reflector import entries
 from reflector.exchange import backup as backups
 from reflector.ledger.errors import LedgerError, LedgerUnavailable
 from reflector.ledger.rows import Anchor
-from reflector.ledger.url import sqlite_url, url_of
+from reflector.ledger.url import url_of
 from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.playbook_json import (
     checkpoint_of,
@@ -86,7 +86,7 @@ def restore_project(project: Project, backup: Path, note: Notes, *, force: bool)
 
     Raises: LedgerError, OSError.
     """
-    url = url_of(project.config.ledger_url or sqlite_url(project.ledger_file))
+    url = url_of(project.database_url)
     present = backups.ledger_file(url)
     backups.check_is_backup(backup)
     state = project.make_state_dir()
