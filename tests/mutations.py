@@ -909,7 +909,7 @@ MUTATIONS = [
     # no secret.
     Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
     Mutation(APP, ", commands=dict.fromkeys(names)", "", ERRORS),
-    Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
+    Mutation(APP, 'typed = path.removeprefix("reflector ")', "typed = path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "if isinstance(error, OSError):", "if False:", ERRORS),
     Mutation(

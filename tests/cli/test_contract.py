@@ -168,7 +168,7 @@ def test_a_synonym_names_the_command(
         (["log", "--type", "tagged"], "bullet.tagged"),
         (["add", "habits", "Be kind."], "pat (PATTERNS & APPROACHES), mis (MISTAKES TO AVOID)"),
         (["list", "--as-of", "soon"], "2026-11-21 09:14, yesterday"),
-        (["import-history", "--since", "soon"], "2 weeks ago"),
+        (["history", "--since", "soon"], "2 weeks ago"),
         (["stats", "pat-001"], "pat-001 --doubles"),
         (["diff", "1"], "A..B"),
         (["list", "--counting", "twice"], "once_per_session"),
