@@ -78,7 +78,7 @@ def ingest(
     rows = [_judged_file(file, judged) for file in recorded.files]
     failed = [_error_words(path, error) for path, error in recorded.failed]
     _print_ingested(rows, failed, as_json=as_json)
-    if failed or any(file.outcome == "failed" for file, _ in rows):
+    if failed or any(reflection.outcome == "failed" for reflection in reflected):
         raise click.exceptions.Exit(1)
 
 

@@ -102,12 +102,13 @@ def test_a_command_accepts_the_examples_of_its_help(
         (tmp_path / file).touch()
     (tmp_path / "trajectories.jsonl").touch()
     examples = [line.strip() for line in (EVERY[path].epilog or "").splitlines()[2:]]
+    typed = path.removesuffix(" NAME")
     assert examples
     for example in examples:
-        assert example.startswith(f"reflector {path}")
+        assert example.startswith(f"reflector {typed}")
         words = shlex.split(re.sub(r"[<>]+ [\w.]+$", "", example.removeprefix("reflector ")))
         above = click.Context(reflector, obj=Place(tmp_path))
-        EVERY[path].make_context(path, words[path.count(" ") + 1 :], above)
+        EVERY[path].make_context(path, words[typed.count(" ") + 1 :], above)
 
 
 #: The most names of options that the whole program has.

@@ -118,7 +118,7 @@ def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) 
     assert bare.call("history").err.splitlines() == [
         "A session from before you had a playbook cites no rule and changes no count.",
         "bare: 1 of 1 file had something new; 2 records, 0 rules cited, 0 changes asked for",
-        "Next: reflector check (1 line in AGENTS.md)",
+        "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
         bare,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from reflector.judges.consent import agreed_clients
+from reflector.judges.agent_clients import JUDGES
 from tests.judges.played import Played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
-_OLD = "Claude Code 2.1.197 is too old to judge; update it to 2.1.330 or later"
+_OLD = "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it"
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def add_session(agent: Agent, words: str = "") -> None:
 
 
 def allowed(agent: Agent) -> set[str]:
-    return {*agreed_clients(agent.env())}
+    return {name for name, row in listed(agent).items() if row["allowed"] and name in JUDGES}
 
 
 def test_list_names_every_judge(agent: Agent) -> None:
@@ -96,12 +96,6 @@ def test_allow_names_an_old_version(agent: Agent, claude: Played) -> None:
     refused = agent.call("judge", "allow", "--yes", code=1).err
     assert _OLD in refused
     assert allowed(agent) == set()
-
-
-def test_check_names_an_old_version(agent: Agent, claude: Played) -> None:
-    make_old(claude)
-    (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
-    assert _OLD in agent.call("check").err
 
 
 def test_allow_asks_first(agent: Agent) -> None:

@@ -307,10 +307,7 @@ def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_wai
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
     assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
-    asked = (
-        "2 session windows to judge, 0 of 1 requests left today. Ask about all of them now, "
-        "at most about "
-    )
+    asked = "2 sessions to judge, 0 of 1 requests left today. Judge all of them now, at most about "
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)

@@ -27,7 +27,6 @@ from tests.judges.api import Api, sound as answering
 from tests.judges.truth.cases import insights, verdict
 from tests.ledger.events import added, history, learned, lesson, merged, trajectory
 from tests.oracle.histories import live
-from tests.report.test_page import undrawn
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.schemas import ANSWERS
@@ -42,6 +41,8 @@ _LESSON = lesson("l1", "insight").event_id
 QUESTIONS = {
     "status": ["", "--json"],
     "doctor": ["", "--json"],
+    "judge": ["", "--json"],
+    "mirror": [""],
     "review": ["", "list --json", "find --dry-run"],
     "reflect": ["--dry-run"],
     "lab": ["reparse --dry-run"],
@@ -85,7 +86,7 @@ QUESTIONS = {
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
     "demo install uninstall config statusline completion hook ingest history drain edit mcp"
-    " help lab import".split()
+    " help import adopt off on team".split()
 )
 
 
@@ -136,10 +137,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.call("review", "find")
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with undrawn():
-        for words in _ASKED:
-            ran = agent.call(*words, code=None)
-            assert "add --yes" in ran.err if words[0] == "redact" else ran.code in (0, 1), words
+    for words in _ASKED:
+        ran = agent.call(*words, code=None)
+        assert "add --yes" in ran.err if words[0] == "redact" else ran.code in (0, 1), words
     return agent
 
 
@@ -159,8 +159,7 @@ def _again(sound: Agent, folder: Path) -> Agent:
 
 def asked(agent: Agent, words: list[str]) -> str:
     """Ask, and return what was said of an error; no other end of a question is allowed."""
-    with undrawn():
-        ran = agent.call(*words, code=None)
+    ran = agent.call(*words, code=None)
     assert ran.code in (0, 1, 2), (words, ran)
     assert "Traceback" not in ran.err
     return ran.err
