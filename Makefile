@@ -33,7 +33,7 @@ $(PLAIN): pyproject.toml
 demo: $(PLAIN)   ## an end-to-end run on bundled sessions; nothing to configure
 	@$(BIN)/reflector demo
 
-check: lint      ## lint, types, and the tests of what changed, in half a minute; before each commit
+check: lint      ## lint, types, and the tests of your changes; before each commit
 	PYTHONPATH=. $(BIN)/python .ci/changed.py
 
 test: $(STAMP)   ## the fast suite: everything on SQLite, and PostgreSQL where its SQL differs

@@ -27,8 +27,8 @@ _JUDGED: list[Step] = [*_ADDED, ("ingest", "session.jsonl")]
 CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     "both-revise": (
         _ADDED,
-        [("revise", "pat-001", "Text of A")],
-        [("revise", "pat-001", "Text of B")],
+        [("edit", "pat-001", "Text of A")],
+        [("edit", "pat-001", "Text of B")],
     ),
     "both-add-other-texts": (
         _ADDED,
@@ -50,17 +50,23 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
         [("add", "pat", "Added by A"), ("remove", "pat-003", "--why", "A")],
         [("add", "pat", "Added by B"), ("remove", "pat-003", "--why", "B")],
     ),
-    "remove-and-revise": (_ADDED, [("remove", "pat-001")], [("revise", "pat-001", "Text of B")]),
-    "revise-and-remove": (_ADDED, [("revise", "pat-001", "Text of A")], [("remove", "pat-001")]),
+    "remove-and-revise": (_ADDED, [("remove", "pat-001")], [("edit", "pat-001", "Text of B")]),
+    "revise-and-remove": (_ADDED, [("edit", "pat-001", "Text of A")], [("remove", "pat-001")]),
     "both-judge": (
         _JUDGED,
-        [("judge", SESSION, "pat-001", "helpful")],
-        [("judge", SESSION, "pat-001", "harmful")],
+        [("review", "pat-001", "helpful", "--session", SESSION)],
+        [("review", "pat-001", "harmful", "--session", SESSION)],
     ),
     "both-judge-two-bullets": (
         _JUDGED,
-        [("judge", SESSION, "pat-001", "helpful"), ("judge", SESSION, "mis-001", "harmful")],
-        [("judge", SESSION, "mis-001", "harmful"), ("judge", SESSION, "pat-001", "helpful")],
+        [
+            ("review", "pat-001", "helpful", "--session", SESSION),
+            ("review", "mis-001", "harmful", "--session", SESSION),
+        ],
+        [
+            ("review", "mis-001", "harmful", "--session", SESSION),
+            ("review", "pat-001", "helpful", "--session", SESSION),
+        ],
     ),
     "both-redact": (
         [*_ADDED, ("add", "ctx", "Call Jane Doe")],
@@ -70,11 +76,11 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     "both-revise-and-redact": (
         _ADDED,
         [
-            ("revise", "pat-001", "Call Jane Doe of A"),
+            ("edit", "pat-001", "Call Jane Doe of A"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
         ],
         [
-            ("revise", "pat-001", "Call Jane Doe of B"),
+            ("edit", "pat-001", "Call Jane Doe of B"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
         ],
     ),
@@ -85,13 +91,13 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     ),
     "undo-on-one-side": (
         _ADDED,
-        [("revise", "pat-001", "Text of A"), ("undo",)],
-        [("revise", "pat-001", "Text of B")],
+        [("edit", "pat-001", "Text of A"), ("undo",)],
+        [("edit", "pat-001", "Text of B")],
     ),
     "undo-on-both-sides": (
         _ADDED,
-        [("revise", "pat-001", "Text of A"), ("undo",)],
-        [("revise", "pat-001", "Text of B"), ("undo",)],
+        [("edit", "pat-001", "Text of A"), ("undo",)],
+        [("edit", "pat-001", "Text of B"), ("undo",)],
     ),
     "both-merge": (
         _ADDED,
@@ -106,26 +112,26 @@ CASES: dict[str, tuple[list[Step], list[Step], list[Step]]] = {
     "merge-and-revise": (
         _ADDED,
         [("merge", "pat-001", "pat-002", "--text", "Merged by A")],
-        [("revise", "pat-001", "Text of B")],
+        [("edit", "pat-001", "Text of B")],
     ),
     "every-change": (
         [*_JUDGED, ("add", "ctx", "Call Jane Doe")],
         [
-            ("revise", "pat-001", "Text of A"),
+            ("edit", "pat-001", "Text of A"),
             ("add", "pat", "Added by A"),
             ("add", "oth", "Added by both"),
             ("remove", "mis-001"),
-            ("judge", SESSION, "pat-001", "helpful"),
+            ("review", "pat-001", "helpful", "--session", SESSION),
             ("ledger", "policy", "once_per_session"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
             ("add", "pref", "Only on A"),
         ],
         [
-            ("revise", "pat-001", "Text of B"),
+            ("edit", "pat-001", "Text of B"),
             ("add", "pat", "Added by B"),
             ("add", "oth", "Added by both"),
             ("remove", "mis-001"),
-            ("judge", SESSION, "pat-001", "harmful"),
+            ("review", "pat-001", "harmful", "--session", SESSION),
             ("ledger", "policy", "once_per_reflection"),
             ("redact", "--where", "Jane Doe", *WHY, "--yes"),
             ("add", "pref", "Only on B"),

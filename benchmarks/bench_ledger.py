@@ -209,7 +209,7 @@ _COUNTED_ON: tuple[tuple[str, ...], ...] = (
     ("list", "--sort", "used", "--json"),
     ("list", "--json"),
     ("status",),
-    ("proposals", "find", "--dry-run"),
+    ("review", "find", "--dry-run"),
 )
 #: By the last position.
 _FROM_THE_START: dict[str, Callable[[int], tuple[str, ...]]] = {
@@ -224,8 +224,8 @@ _FROM_THE_START: dict[str, Callable[[int], tuple[str, ...]]] = {
         f"{max(1, last - 1000)}..{last}",
         "--json",
     ),
-    "`double-counts`": lambda _: ("double-counts", "--json"),
-    f"`double-counts {made.MARKED}`": lambda _: ("double-counts", made.MARKED, "--json"),
+    "`stats --doubles`": lambda _: ("stats", "--doubles", "--json"),
+    f"`stats --doubles {made.MARKED}`": lambda _: ("stats", "--doubles", made.MARKED, "--json"),
 }
 
 

@@ -13,10 +13,10 @@ from benchmarks.process import Asked
 _GOAL = 1.3
 #: The commands that read, each as somebody would type it.
 _COMMANDS = (
-    f"list --json|show {made.MARKED}|list --search parser|statusline|status|log|blame "
+    f"list --json|show {made.MARKED}|list parser|statusline|status|log|blame "
     f"{made.MARKED}|stats --json|"
-    f"list --sort used --json|double-counts --json|double-counts {made.MARKED}|proposals find "
-    "--dry-run|proposals|"
+    f"list --sort used --json|stats --doubles --json|stats --doubles {made.MARKED}|review find "
+    "--dry-run|review|"
     "lessons|undo --dry-run|head|diff 9000..9900|list --as-of 9000|list --counting "
     "once_per_session|export|"
     "export --format ndjson"

@@ -208,7 +208,7 @@ class _Ends:
         ]
 
     def history(self, sessions: int, megabytes: int, pairs: int) -> list[Row]:
-        """`reflector import-history` of many sessions, none of them cited and all of them."""
+        """`reflector history` of many sessions, none of them cited and all of them."""
         files = [
             self.folder / ".claude" / "projects" / "x" / f"{number}.jsonl"
             for number in range(sessions)
@@ -216,7 +216,7 @@ class _Ends:
         files[0].parent.mkdir(parents=True)
         for number, path in enumerate(files):
             write_transcript(path, megabytes * _MB, session=1000 + number, cwd=str(self.project))
-        command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "import-history"]
+        command = [sys.executable, "-c", _PEAK, "--project", str(self.project), "history"]
         shown = b""
 
         def imported(template: Path) -> float:
@@ -240,7 +240,7 @@ class _Ends:
             took = paired_ratio(floor, partial(imported, template), pairs)
             peak = int(shown.rsplit(b"peak ", 1)[1]) / 1024
             note = (
-                f"`import-history` with `rules`: {sessions} sessions {told}; peak memory of the "
+                f"`history` with `rules`: {sessions} sessions {told}; peak memory of the "
                 "process that writes "
                 f"{peak:.0f} MB; floor: `json.loads` of their lines in two processes"
             )

@@ -1,5 +1,5 @@
 """How often a backend is right on labelled sessions: `python -m benchmarks.judgement FOLDER…
---backend rules`.
+--judge rules`.
 
 Invariant: what a source decided is not counted on that source. `rules` are measured as they ship,
 and once more with each source left out in turn: judged only by findings that are right nine times
@@ -9,7 +9,7 @@ drawn at random, are never mixed.
 A FOLDER holds `labels.jsonl`, `playbook.json` and `transcripts/`, and is no part of the project:
 other people's sessions. A backend that costs something (`anthropic`, `agent`, with your own
 settings) prints its price first and asks. Its answers are kept in the file of `--answers`: what is
-there is not asked for again, and `--backend fixtures` replays it. The last line is what the setting
+there is not asked for again, and `--judge fixtures` replays it. The last line is what the setting
 `judge_measured` takes.
 """
 
@@ -257,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.judgement", description=__doc__.splitlines()[0]
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--backend", choices=[*BACKENDS], default="rules")
+    parser.add_argument("--judge", choices=[*BACKENDS], default="rules")
     parser.add_argument("--limit", type=int, help="ask about so many transcripts of each folder")
     parser.add_argument(
         "--answers", type=Path, default=Path("judgement-answers.jsonl"), help="keeps the answers"
@@ -272,8 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             return 2
     sessions = [one for folder in given.folders for one in islice(sessions_of(folder), given.limit)]
-    flags = {"backend": given.backend} | (
-        {"fixtures": str(given.answers)} if given.backend == "fixtures" else {}
+    flags = {"backend": given.judge} | (
+        {"fixtures": str(given.answers)} if given.judge == "fixtures" else {}
     )
     try:
         backend = backend_of(load_config(Path(), flags=flags))
@@ -291,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, BackendError) as error:
         print(error, file=sys.stderr)
         return 1
-    print("\n".join(tables(cases, by_rules=given.backend == "rules")))
+    print("\n".join(tables(cases, by_rules=given.judge == "rules")))
     return 0
 
 

@@ -56,8 +56,10 @@ class Asked:
     """`reflector` asked about a ledger's file, each time by a process of its own."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        (folder / "project" / ".claude").mkdir(parents=True, exist_ok=True)
-        self._at = ["--project", str(folder / "project")]
+        # A question writes a missing playbook.json, and that of another ledger is refused.
+        project = folder / f"project-{file.stem}"
+        (project / ".claude").mkdir(parents=True, exist_ok=True)
+        self._at = ["--project", str(project)]
         self._environ = environ(folder) | {"REFLECTOR_LEDGER_URL": f"sqlite:///{file}"}
 
     def run(self, *arguments: str) -> Took:

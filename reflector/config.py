@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
+from reflector.refusal import Refusal
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -42,7 +43,7 @@ USERS_OWN = (
 )
 
 #: With which command a person lets their own agents judge.
-CONSENT = "reflector install --judge"
+CONSENT = "reflector judge allow"
 
 #: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no
 #: limit.
@@ -74,8 +75,10 @@ _OTHER_VARIABLES = frozenset(
 )
 
 
-class ConfigError(ValueError):
+class ConfigError(Refusal, ValueError):
     """A setting that is not understood; the text names its place and the right value."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +127,15 @@ class Config:
     #: else it only keeps one from being helpful
     wrong_counts: bool = False
     #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and
-    #: harmful; then `reflector reflect --reparse` counts what it found before
+    #: harmful; then `reflector lab reparse` counts what it found before
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"
     #: bullets that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
-    #: whether `proposals find` [proposes removals](counting.md#prune), or with `"apply"` makes them
+    #: whether `review find` [proposes removals](counting.md#prune), or with `"apply"` makes them
     prune: str = "propose"
-    #: how many sessions are shown a bullet that none of them cites before `proposals find` names
+    #: how many sessions are shown a bullet that none of them cites before `review find` names
     #: it; 0: never
     prune_after: int = 100
     #: whether what people ask for beyond the moment is [proposed](editing.md#what-people-say)
@@ -440,7 +443,7 @@ _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
     "worktrees": ("main", "own"),
-    # A bullet that `proposals find` names is a person's to decide, or it is removed at once.
+    # A bullet that `review find` names is a person's to decide, or it is removed at once.
     "prune": ("propose", "apply"),
 }
 

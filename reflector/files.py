@@ -43,6 +43,8 @@ SERIAL = iter(range(1 << 62))
 class Changed(Exception):
     """A file was written by somebody else since it was read; it is left as it is."""
 
+    exit_code = 1  # as a Refusal, which the hook would have to import
+
 
 class Folder:
     """One of our folders, held open: its files are reached by it, not by its path, which is

@@ -6,6 +6,7 @@ playbook.json and an import return findings, all of them; a mistake ends the com
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 
@@ -35,6 +36,32 @@ class Mistake(ValueError):
 
     The command line prints it as an error of usage.
     """
+
+
+#: The ways out of errors of the system that you can do something about.
+_WAYS_OUT = {
+    errno.ENOENT: "check the path",
+    errno.EISDIR: "remove the folder, or name a file",
+    errno.EROFS: "remount the file system read-write, or use another folder",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions"),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE),
+        "close programs or raise the limit (`ulimit -n`), then run the same command again",
+    ),
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT), ("free some space, then run the same command again")
+    ),
+}
+
+
+def os_error_words(error: OSError, name: object = None) -> str:
+    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the
+    way out.
+    """
+    where = name or error.filename
+    what = error.strerror or str(error)
+    told = f"{where}: {what}" if where is not None else what
+    return f"{told}; {_WAYS_OUT[error.errno]}" if error.errno in _WAYS_OUT else told
 
 
 def check_share(name: str, value: object) -> None:

@@ -8,7 +8,7 @@ counts: its prefix is the model's, and the prompt is longer than its `threshold`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from decimal import Decimal, InvalidOperation
 from operator import add
@@ -88,6 +88,26 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     )
     total = Decimal(price.input) * fresh + Decimal(price.output) * usage.output
     return (total / 1_000_000).quantize(Decimal("0.000001"))
+
+
+#: Tokens of an answer, for an estimate.
+ANSWER_TOKENS = 1_000
+
+
+def estimated_cost(model: str, prompts: Iterable[int]) -> Decimal | None:
+    """Return the list price of questions, each given by its tokens; None for an unknown model."""
+    total = Decimal(0)
+    for tokens in prompts:
+        price = cost(model, Usage(tokens, ANSWER_TOKENS))
+        if price is None:
+            return None
+        total += price
+    return total
+
+
+def price_words(price: Decimal) -> str:
+    """Return a price in dollars for a sentence or a cell."""
+    return f"${price:.2f}" if price >= Decimal("0.01") else "less than $0.01"
 
 
 class Spent(NamedTuple):

@@ -22,6 +22,7 @@ from reflector.files import absolute, open_state
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import can_be_written, had_ledger
 from reflector.ledger.store import Ledger
+from reflector.ledger.url import sqlite_url
 from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
@@ -171,6 +172,11 @@ class Project:
         ):
             return True
         return entries.copy_end(self.root).position > 0
+
+    @property
+    def database_url(self) -> str:
+        """The URL of the ledger's database: the one in the settings, or the project's own file."""
+        return self.config.ledger_url or sqlite_url(self.ledger_file)
 
     def open_ledger(self, *, mends: bool = False, walks: bool = True) -> Ledger:
         """Open the project's ledger; create it on first use. Of one that cannot be written a copy

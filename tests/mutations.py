@@ -55,6 +55,9 @@ MERGING = ("tests/exchange/test_merge.py",)
 PAIRED = ("tests/exchange/test_two_machines.py",)
 PARTED = ("tests/exchange/test_parted.py",)
 ACTS = "reflector/changes/acts.py"
+TAKEBACK = "reflector/changes/takeback.py"
+MERGE_TEXT = "reflector/cli/changes.py"
+DRIFT = "reflector/playbook_files/drift.py"
 SPOOL = ("tests/sessions/test_spool.py", "tests/hooks/test_deliveries.py")
 RESUMED = ("tests/road/test_resuming.py",)
 INTAKE = ("tests/sessions/test_intake.py", "tests/road/test_drain.py")
@@ -101,18 +104,26 @@ KEPT_FILE = tuple(
 )
 LESSONS = ("tests/embed/lessons/test_book.py",)
 JUDGED = ("tests/judges/test_agent.py",)
+KEPT_SESSIONS = ("tests/cli/test_history.py",)
+ERASING = ("tests/cli/test_redact.py",)
+ADOPTING = ("tests/cli/test_adopt.py",)
+ALLOWED = ("tests/cli/test_judges.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
     "tests/playbook_files/test_watching.py",
 )
+CHECK_ONLY = ("tests/cli/test_check.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
     "tests/reflection/test_earlier_answers.py",
 )
-PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py")
-JUDGE = ("tests/cli/test_judge.py",)
+PAGE = ("tests/report/test_page.py", "tests/report/test_hostile.py", "tests/report/test_lines.py")
+DRAWN_BARS = ("tests/report/test_charts.py",)
+JUDGE = ("tests/cli/test_review.py",)
+DECIDED = ("tests/cli/test_proposals.py",)
+LAB = ("tests/cli/test_trajectories.py", "tests/cli/test_reflection.py")
 REPORTED = ("tests/cli/test_doctor.py",)
 TRIALS = (
     "tests/trials/test_trials.py",
@@ -138,13 +149,16 @@ STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
-ENDS, STORED = of("sessions", "ends opencode_store")
+ENDS, STORED, HISTORY, ERASED, MACHINES = of(
+    "sessions", "ends opencode_store history redaction machines"
+)
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
     "exchange", "agreement verdicts matching survey merge bullets"
 )
 STEP, GATED_SETTINGS, GATED_TURN, GATED_LOG = of("embed/gated", "__init__ settings turn log")
 CONFIG, LOCATE = "reflector/config.py", "reflector/locate.py"
+DATES, MOMENTS = "reflector/audit/dates.py", ("tests/audit/test_moments.py",)
 BOOK, CHECKED = "reflector/embed/lessons/book.py", "reflector/audit/checked.py"
 PROMPTS_OF = "reflector/judges/prompts.py"
 HOOK_LIST, AGENTS, FAST = of("hooks", "install agents fast")
@@ -152,35 +166,65 @@ CLAUDE, CODEX, COPILOT, GEMINI, OPENCODE, PI = of(
     "transcripts/agents", "claude_code codex copilot gemini opencode pi"
 )
 BUILDING, CITATIONS, SPEAKERS = of("transcripts", "building citations speakers")
-APP, ARGUMENTS, REPORTING, STARTING = of("cli", "app options doctor start")
+APP, ARGUMENTS, REPORTING, HELPING, REVIEWING = of("cli", "app options doctor help review")
+JUDGING = "reflector/sessions/judging.py"
+AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
-UNDOING, PROPOSALS = of("changes", "undo propose")
+RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
+UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
-AGENT, AGREED, ASKED = of("judges", "agent_process consent model")
+AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
+    "judges", "agent_process consent model offers client_versions"
+)
+CHECK_PLAN, CHECK_ROWS = of("check", "plan result")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 MUTATIONS = [
     # The report.
-    Mutation(HTML, "found = quote(text, limit)", "found = text[:limit]", PAGE),
+    Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),
     Mutation(HTML, "finalize=shown,", "", PAGE),
     Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),
-    Mutation(HTML, 'found = _ID.sub("[id]", _PATH.sub("[path]", found))', "pass", PAGE),
+    Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
-    Mutation("reflector/report/page.py", "steps[-MOST_COUNTS:][::-1]", "steps[:MOST_COUNTS]", PAGE),
+    Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
+    Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
+    Mutation(RULES_SHOWN, "self.row.judged < FEW", "False", PAGE),
+    Mutation(RULES_SHOWN, "return float(max(self.row.high", "return float(min(self.row.high", PAGE),
+    Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
+    Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
+    Mutation("reflector/report/summary.py", "if verdict.position > first)", "if verdict)", PAGE),
     Mutation(
-        "reflector/report/page.py",
-        "one.session_id), one.tag) != one.tag",
-        "one.session_id)) is not None",
-        PAGE,
+        "reflector/report/charts.py", "            bottom += tall", "            pass", DRAWN_BARS
     ),
     Mutation("reflector/audit/stats.py", "or standing.stands(verdict) is not None", "", PAGE),
     Mutation("reflector/audit/stats.py", 'event.facts.get("corrections", 0)', "0", PAGE),
     Mutation(STANDING, "or window.event_id in retracted:", "or False:", JUDGE),
+    # The queue of your decisions.
+    Mutation(AFTERMATH, "(citation.window, *citation.later)", "(citation.window,)", JUDGE),
+    Mutation(
+        STANDING, "    return is_later and is_same_agent and", "    return is_later and", JUDGE
+    ),
+    Mutation(STANDING, "if any(window.state not in _OVER for window in citing)", "if False", JUDGE),
+    Mutation(REVIEWING, "    return decided.pop().number\n", "    return number\n", JUDGE),
+    Mutation(
+        REVIEWING, "is_by_key = sys.stdin.isatty() and not as_json", "is_by_key = True", JUDGE
+    ),
+    Mutation(REVIEWING, 'if proposal.state != "waiting":', "if False:", DECIDED),
+    Mutation(REVIEWING, 'keep=key == "k"', "keep=False", DECIDED),
+    Mutation(PRUNING, "if is_new and len(waiting) >=", "if False and len(waiting) >=", DECIDED),
+    Mutation(PRUNING, "any(pair.names & names for names in pruned.merges)", "False", DECIDED),
+    Mutation(JUDGING, 'if window.state != "completed"]', "]", LAB),
+    Mutation(
+        APP,
+        "found = Project.of_dataset(self.folder(), self.dataset, flags=flags)",
+        "found = Project.at(self.folder(), flags=flags)",
+        LAB,
+    ),
     # Trials.
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
@@ -249,28 +293,28 @@ MUTATIONS = [
     # What is said for an issue, and found in the help.
     Mutation(
         REPORTING,
-        ('one.root: "ANOTHER" for one in entries.entries()'),
-        '"": "" for one in ()',
+        ('entry.root: "ANOTHER" for entry in entries.entries()'),
+        '"": "" for entry in ()',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "value in own.items() if isinstance(value, int)}",
-        "value in own.items()}",
+        'f" = {value}" if isinstance(value, int) else ""',
+        'f" = {value}"',
         REPORTED,
     ),
     Mutation(
         REPORTING,
-        "        if isinstance(value, str) and len(value) > 2\n    }",
+        "        if isinstance(value, str) and len(value) > _SHORTEST_CHOICE\n    }",
         "        if False\n    }",
         REPORTED,
     ),
-    Mutation(REPORTING, 'places |= {home: "~"} if', "places |= {} if", REPORTED),
+    Mutation(REPORTING, '({home: "~"} if', "({} if", REPORTED),
     Mutation(REPORTING, r"""r"'[^'\n]*'|""", r"""r"'[^'\n]*!|""", REPORTED),
     Mutation(REPORTING, r'r"\b[a-z+]+://\S+"', r'r"\b[a-z+]+!//\S+"', REPORTED),
-    Mutation(REPORTING, 'one.error.partition(":")[0].split()[:8]', "one.error.split()", REPORTED),
-    Mutation(STARTING, "wanted) == most]", "wanted)]", ERRORS),
-    Mutation(STARTING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
+    Mutation(REPORTING, 'error.partition(":")[0].split()[:_MOST_WORDS]', "error.split()", REPORTED),
+    Mutation(HELPING, "wanted) == most]", "wanted)]", ERRORS),
+    Mutation(HELPING, "key=lambda part: -_count(", "key=lambda part: _count(", ERRORS),
     # The agent as judge.
     Mutation(LOCATE, "return bool(folder) and _kind(", "return bool(word) or _kind(", JUDGED),
     Mutation(AGREED, "dict.fromkeys((*_COMMON, *client.variables_of(environ)))", "environ", JUDGED),
@@ -282,7 +326,12 @@ MUTATIONS = [
     Mutation(AGENT, "start_new_session=True", "start_new_session=False", JUDGED),
     Mutation(AGENT, "if state.proved != proof:", "if False:", JUDGED),
     Mutation(AGENT, "    if output.kept:\n", "    if False:\n", JUDGED),
-    Mutation(AGENT, "if not since <= number < below:", "if False:", JUDGED),
+    Mutation(OFFERS, "{**consent.agreed_clients(), **named}", "named", ALLOWED),
+    Mutation(OFFERS, "and not consent.agreed_clients()", "", ALLOWED),
+    Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
+    Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
+    Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
+    Mutation(CHECK_ROWS, "Urgency.MORE_AGAINST if is_against", "Urgency.FOR if False", CHECK_ONLY),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
     Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
@@ -632,9 +681,15 @@ MUTATIONS = [
     Mutation(GATED_LOG, '.lower() == "true"', "", GATED),
     # Install: our hooks in a settings file, each once, and nothing of anybody else's touched.
     Mutation(HOOK_LIST, "[python, '-I', '-S', script]", "[python, '-S', script]", INSTALLED),
+    Mutation(HOOK_LIST, "if _OURSELVES.fullmatch(program):", "if True:", INSTALLED),
     Mutation(
-        HOOK_LIST, ("return _OURSELVES.fullmatch(ourselves) is not None"), "return True", INSTALLED
+        HOOK_LIST,
+        "        _remove_status_line(settings)\n        return text",
+        "        return text",
+        INSTALL_COMMAND,
     ),
+    Mutation(HOOK_LIST, "and is_status_line(_command(line)):", ":", INSTALL_COMMAND),
+    Mutation(HOOK_LIST, "if is_free_of_us and", "if", INSTALL_COMMAND),
     Mutation(HOOK_LIST, "event, None)) is None:", "event, 0)) is None:", INSTALLED),
     Mutation(HOOK_LIST, "missing.pop(event, None)", "missing.get(event)", INSTALLED),
     Mutation(HOOK_LIST, "            handler.update(renewed)\n", "", INSTALLED),
@@ -852,9 +907,9 @@ MUTATIONS = [
     Mutation(INJECTION, 'if template.text.lstrip().startswith("{{"):', "if False:", TOLD),
     # How a command ends: its exit code, and an error that names the thing and the way out and shows
     # no secret.
-    Mutation(APP, "2 if isinstance(error, ConfigError) else 1", "1", ERRORS),
-    Mutation(APP, ", commands=dict.fromkeys(COMMANDS)", "", ERRORS),
-    Mutation(APP, 'path.removeprefix("reflector ")', "path", ERRORS),
+    Mutation(APP, "return error.exit_code, str(error)", "return 1, str(error)", ERRORS),
+    Mutation(APP, ", commands=dict.fromkeys(names)", "", ERRORS),
+    Mutation(APP, 'typed = path.removeprefix("reflector ")', "typed = path", ERRORS),
     Mutation(APP, "return redact(safe(text))", "return redact(text)", ERRORS),
     Mutation(APP, "if isinstance(error, OSError):", "if False:", ERRORS),
     Mutation(
@@ -870,9 +925,22 @@ MUTATIONS = [
         "if True\n            else _COMMAND",
         ERRORS,
     ),
-    Mutation(ARGUMENTS, 'value.strip("[]").removeprefix("lesson ")', "value", NAMED),
+    Mutation(ARGUMENTS, 'value.strip("[] ").removeprefix("lesson ")', "value", NAMED),
+    Mutation(
+        ARGUMENTS, 'f"{typed[1]}-{typed[2]}" if typed is not None else plain', "plain", ERRORS
+    ),
+    Mutation(ARGUMENTS, "alike[0] if len(alike) == 1 else None", "None", ERRORS),
+    # A time in words names the whole period.
+    Mutation(DATES, "days or 7 * (name != words)", "days", MOMENTS),
+    Mutation(DATES, "if is_ahead else day", "if False else day", MOMENTS),
+    Mutation(DATES, "min(end, first + timedelta(days=now.day - 1))", "end", MOMENTS),
+    Mutation(DATES, ".replace(fold=1)", "", MOMENTS),
     # Undo: the last change whole, back to what was there, and never over a later one.
     Mutation(UNDOING, "        if len(chain) % 2:", "        if chain:", UNDO),
+    Mutation(TAKEBACK, "        if not evidence:\n            raise", "        raise", UNDO),
+    Mutation(TAKEBACK, 'if change.kind == "remove"', 'if change.kind == "add"', UNDO),
+    Mutation(MERGE_TEXT, "if not all(alike(text, rule)", "if not any(alike(text, rule)", UNDO),
+    Mutation(DRIFT, 'kind in ("missing", "written")', 'kind == "missing"', ERRORS),
     Mutation(ACTS, "is_own_kind and MERGED not in event.meta", "is_own_kind", UNDO),
     Mutation(ACTS, "and authorship.is_own(tx)", "and bool(tx)", UNDO),
     Mutation(
@@ -881,7 +949,37 @@ MUTATIONS = [
         "if event.event_id in undone_at:",
         UNDO,
     ),
-    Mutation(ACTS, "if last.type in _FINAL or _is_import(last):", "if last.type in _FINAL:", UNDO),
+    Mutation(
+        ACTS, "if last.type in _FINAL or acts.is_import(last):", "if last.type in _FINAL:", UNDO
+    ),
+    Mutation(
+        ACTS,
+        "return _command(event) in self.imports",
+        "return event.type in _IMPORTS or event.actor == IMPORT",
+        UNDO,
+    ),
+    Mutation(ACTS, "first = (merges or command)[0].position", "first = act.position", UNDO),
+    Mutation(
+        HISTORY,
+        "if file.started_at >= since and is_in_project(project.root, file)",
+        "if file.started_at >= since",
+        KEPT_SESSIONS,
+    ),
+    Mutation(
+        HISTORY,
+        "return transcript.cwd == project_hash(root) or _is_folder_of(transcript.cwd, root)",
+        "return _is_folder_of(transcript.cwd, root)",
+        KEPT_SESSIONS,
+    ),
+    Mutation(
+        HISTORY,
+        "            yield fresh\n",
+        "            if fresh:\n                yield fresh\n",
+        KEPT_SESSIONS,
+    ),
+    Mutation(ERASED, "if path in plan.removable]", "]", ERASING),
+    Mutation(ERASED, "    _each(plan.waiting, drop_words)\n", "", ERASING),
+    Mutation(MACHINES, "        deque(checked, maxlen=0)\n", "", ADOPTING),
     Mutation(ACTS, "if _command(event) != _command(last):", "if event is not last:", UNDO),
     Mutation(UNDOING, "if not _stands(ledger, bullet, bullet_changes):", "if False:", UNDO),
     Mutation(UNDOING, "former[index] + now[index] - then[index]", "former[index]", UNDO),

@@ -43,29 +43,30 @@ ANSWERS = {
     "log": "list[questions.LoggedJson]",
     "blame": "list[blame.Step]",
     "diff": "difference.Difference",
-    "double-counts": "doubles.DoubleCounts",
+    "stats --doubles": "doubles.DoubleCounts",
     "check": "check.LinesJson",
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
     "add": "changes.ChangesJson",
-    "revise": "changes.ChangesJson",
+    "edit": "changes.ChangesJson",
     "remove": "changes.ChangesJson",
     "merge": "changes.ChangesJson",
     "undo": "changes.ChangesJson",
-    "proposals": "list[proposals.Proposal]",
-    "proposals find": "proposals.FoundJson",
-    "status": "start.StatusJson",
-    "status --all": "list[start.OwnJson]",
+    "review": "review.WaitingJson",
+    "review list": "review.WaitingJson",
+    "review find": "review.FoundJson",
+    "status": "overview.StatusJson",
+    "status --projects": "list[overview.OwnJson]",
     "doctor": "list[reach.Check]",
     "config list": "dict[str, config.SettingJson]",
     "ingest": "sessions.IngestedJson",
-    "import-history": "list[sessions.HistoryJson]",
+    "history": "sessions.HistoryJson",
     "drain": "drain.Drained",
     "reflect": "drain.Drained",
-    "reflect --reparse": "list[standing.Reparsed]",
-    "judge": "list[standing.OpenCitation]",
-    "import FILE": "transfer.ImportedJson",
-    "import EXPORT": "transfer.LoadedJson | transfer.Merged",
+    "lab reparse": "list[standing.Reparsed]",
+    "judge": "list[offers.Offer]",
+    "adopt": "transfer.AdoptedJson",
+    "import": "machines.Loaded | transfer.Merged",
     "verify": "ledger.VerifiedJson",
     "rebuild": "ledger.RebuiltJson",
     "ledger head": "ledger.HeadJson",
@@ -177,11 +178,15 @@ def _modules() -> dict[str, Any]:
             for name in ("blame", "difference", "doubles", "session")
         },
         "book": "reflector.embed.lessons.book",
+        "check": "reflector.check.result",
         "drain": "reflector.sessions.drain",
+        "machines": "reflector.sessions.machines",
+        "overview": "reflector.sessions.overview",
         "plan": "reflector.trials.trial",
         "status": "reflector.trials.trial",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",
+        "offers": "reflector.judges.offers",
         "standing": "reflector.reflection.standing",
     }
     names = {name for answer in ANSWERS.values() for name in re.findall(r"(\w+)\.\w+", answer)}
@@ -342,7 +347,7 @@ _CHEAT = """\
 `reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD`
 finds a word in help and pages. [Commands](commands.md) has more examples.
 
-**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--dataset NAME`, `--json` (a
+**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--json` (a
 stable form), `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only
 show).
 

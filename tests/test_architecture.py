@@ -36,10 +36,13 @@ _IMPORTS = {
     "playbook_files": "text playbook events ledger changes",
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
-        "text playbook transcripts events ledger entries judges reflection trials embed changes"
-        " playbook_files curator"
+        "text playbook transcripts events ledger exchange entries judges reflection trials embed"
+        " changes playbook_files curator audit"
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
+    "check": (
+        "text playbook transcripts events ledger judges reflection playbook_files sessions audit"
+    ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"
     ),
@@ -55,14 +58,16 @@ _LAYERS["cli"] = set(_LAYERS)
 _SHARED = {
     f"reflector.{name}"
     for name in (
-        "authorship config extensions files git handover locate mistakes prices project resources"
-        " waiting"
+        "authorship config extensions files git handover locate mistakes prices project refusal"
+        " resources settings_file waiting"
     ).split()
 }
 _SHARED_BY = {
-    "ledger": {"reflector.files", "reflector.prices", "reflector.resources", "reflector.waiting"},
+    "ledger": {
+        f"reflector.{name}" for name in ("files", "prices", "refusal", "resources", "waiting")
+    },
     "playbook": {"reflector.mistakes"},
-    "transcripts": {"reflector.extensions"},
+    "transcripts": {"reflector.extensions", "reflector.refusal"},
     "events": set(),
 }
 
@@ -203,6 +208,34 @@ def test_only_the_command_line_and_the_hooks_print_or_exit() -> None:
     assert {module: spoken for module in silent if (spoken := _spoken(module))} == {}
 
 
+_LOCKS = "reflector.sessions.locks"
+_WRITES = {"set_checkpoint", "unlink", "rmtree"}
+
+
+def _writes(module: str) -> set[str]:
+    """The locks that a module imports, and its calls that append, set checkpoints or delete."""
+    found = {_LOCKS} & set(_imports(module))
+    for node in ast.walk(_tree(_MODULES[module])):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        method = node.func.attr
+        receiver = ast.unparse(node.func.value)
+        if method in _WRITES or (receiver, method) == ("os", "remove"):
+            found.add(method)
+        elif method == "append" and receiver.endswith("ledger"):
+            found.add("ledger.append")
+    return found
+
+
+def test_commands_leave_writing_to_other_packages() -> None:
+    found = {
+        module.removeprefix("reflector.cli."): _writes(module)
+        for module in _MODULES
+        if _layer(module) == "cli"
+    }
+    assert {name: names for name, names in found.items() if names} == {}
+
+
 def test_a_module_says_in_its_docstring_what_it_is_for() -> None:
     said = {
         name: ast.get_docstring(_tree(path)) or ""
@@ -228,10 +261,12 @@ def test_each_rule_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     source = tmp_path / "reaching.py"
     source.write_text(
         '"""Reaches up."""\n\ndef f():\n    from ..events import event\n    print(event)\n'
+        "    pipeline.ledger.append([])\n    names.append(1)\n    path.unlink()\n"
     )
     monkeypatch.setitem(_MODULES, "reflector.playbook.reaching", source)
     assert _strangers("reflector.playbook.reaching") == {"reflector.events.event"}
     assert _spoken("reflector.playbook.reaching") == {"print"}
+    assert _writes("reflector.playbook.reaching") == {"ledger.append", "unlink"}
     assert _circle(_graphs()[1]) == {"events", "playbook"}
     event = tmp_path / "event.py"
     event.write_text(

@@ -97,7 +97,7 @@ def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
     answers = tmp_path / "answers.jsonl"
     asks = [str(folder), "--limit", "2", "--answers", str(answers)]
     monkeypatch.setattr("builtins.input", lambda _: "n")
-    assert main([*asks, "--backend", "anthropic"]) == 1
+    assert main([*asks, "--judge", "anthropic"]) == 1
     assert (api.asked, answers.exists()) == ([], False)
     assert "2 questions: about" in capsys.readouterr().out
     api.does = [
@@ -113,7 +113,7 @@ def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
         for name, quote in (("pat-001", "Perfect, that works."), ("pat-002", "what nobody said"))
     ]
     for backend in ("anthropic", "anthropic", "fixtures"):
-        assert main([*asks, "--backend", backend, "--yes"]) == 0
+        assert main([*asks, "--judge", backend, "--yes"]) == 0
         printed = capsys.readouterr().out
         assert "| all (2) | helpful | 1/1 = 1.00 (0.21–1.00) |" in printed
         assert "Verdicts without evidence: 1 " in printed

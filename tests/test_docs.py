@@ -28,6 +28,7 @@ from tests import surface
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.road.test_real_transcripts import FILES
+from tests.test_locate import git
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -152,6 +153,8 @@ class Reader:
             "TIME",
             line,
         )
+        line = re.sub(r"\b\d+ kB\b", "SIZE", line)
+        line = re.sub(r"^\d+( \w{3}( \d{4})?)? to \d+ \w{3}( \d{4})?:", "DAYS:", line)
         line = re.sub(r"\b\d+:pl1:[0-9a-f]{64}\b", "HEAD", line)
         return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
 
@@ -162,17 +165,18 @@ PAGES = {page.name: page.read_text("utf-8") for page in (*DOCS.glob("*.md"), ROO
 
 def empty(you: Agent) -> Path:
     you.claude.mkdir(parents=True)
+    git(you.project, "init")
     return you.project
 
 
 def demo(you: Agent) -> Path:
-    you.call("demo", "--keep", you.project)
+    you.call("demo", you.project)
     return you.project
 
 
 def beside_the_demo(you: Agent) -> Path:
     (you.home / "other" / ".claude").mkdir(parents=True)
-    you.call("demo", "--keep", you.home / "demo")
+    you.call("demo", you.home / "demo")
     return you.home
 
 
@@ -287,8 +291,7 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
     steps = (
-        "demo|install "
-        "--dry-run|install|doctor|import|hook|list|blame|log|import-history|verify|uninstall"
+        "demo|install --dry-run|install|doctor|adopt|hook|list|blame|log|history|verify|uninstall"
     )
     assert [step for step in steps.split("|") if f"$ reflector {step}" not in page] == []
 
@@ -328,7 +331,7 @@ def test_git_does_in_two_clones_what_its_page_says(tmp_path: Path) -> None:
     )
     typed(
         "git push -q origin main && git clone -q ../origin.git ../second && cd ../second && "
-        "reflector install --git"
+        "reflector team"
     )
     typed(
         "reflector add pat 'Ask before you add a dependency'",
@@ -427,7 +430,7 @@ def test_the_quick_start_prints_what_the_readme_shows(
 def test_the_demo_fits_a_screen_of_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["demo", "--keep", str(tmp_path / "demo")]) == 0
+    assert run(["demo", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
     assert "[pat-002] helpful=1 harmful=2" in demo
     assert [

@@ -100,7 +100,7 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
 ) -> None:
     before = said(agent)
     SWEPT[how](agent)
-    told = agent.call("import-history").err
+    told = agent.call("history").err
     assert "events are back from the copy" in told
     assert said(agent) == before
     assert "are back" not in agent.call("list").err
@@ -199,7 +199,7 @@ def test_a_project_that_goes_elsewhere_takes_its_ledger_along(
     try:
         other = Agent(there, agent.home)
         assert said(other) == before
-        assert len(agent.json("status", "--all")) == (1 if how == "renamed" else 2)
+        assert len(agent.json("status", "--projects")) == (1 if how == "renamed" else 2)
         other.call("add", "pat", "Only there.")
         if how == "copied":
             assert said(agent) == before
@@ -315,12 +315,12 @@ def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
     other.call("add", "pat", "Here.")
     (check,) = [one for one in other.json("doctor", code=None) if one["name"] == "copy"]
     assert check["mend"] == f"reflector ledger forget {agent.project}"
-    assert [(one["project"], one["is_there"]) for one in other.json("status", "--all")] == [
+    assert [(one["project"], one["is_there"]) for one in other.json("status", "--projects")] == [
         (str(other.project), True),
         (str(agent.project), False),
     ]
     other.call(*check["mend"].split()[1:])
-    assert [one["project"] for one in other.json("status", "--all")] == [str(other.project)]
+    assert [one["project"] for one in other.json("status", "--projects")] == [str(other.project)]
 
 
 @pytest.mark.parametrize(

@@ -256,14 +256,14 @@ def test_a_listed_judge_waits_for_consent(agent: Agent, site: Path, tmp_path: Pa
     judged(agent, tmp_path)
     (failure,) = agent.events("reflection.failed")
     assert failure["data"]["stage"] == "access"
-    assert "run: reflector install --judge --agent odd-judge" in failure["data"]["message"]
+    assert "run: reflector judge allow odd-judge" in failure["data"]["message"]
     assert not imported(site)
 
 
 def test_an_allowed_judge_signs_its_answers(agent: Agent, site: Path, tmp_path: Path) -> None:
     list_names(agent, judges="odd-judge")
-    assert "add --yes" in agent.call("install", "--judge", "--agent", "odd-judge", code=2).err
-    agent.call("install", "--agent", "odd-judge", "--judge", "--yes")
+    assert "add --yes" in agent.call("judge", "allow", "odd-judge", code=2).err
+    agent.call("judge", "allow", "odd-judge", "--yes")
     judged(agent, tmp_path)
     (answered,) = agent.events("reflection.answered")
     assert answered["data"]["backend"] == "odd-judge"
@@ -277,7 +277,7 @@ def test_an_allowed_judge_signs_its_answers(agent: Agent, site: Path, tmp_path: 
 
 def test_another_distribution_needs_a_new_consent(agent: Agent, site: Path, tmp_path: Path) -> None:
     list_names(agent, judges="odd-judge")
-    agent.call("install", "--judge", "--agent", "odd-judge", "--yes")
+    agent.call("judge", "allow", "odd-judge", "--yes")
     metadata = site / "odd_pack-1.5.dist-info/METADATA"
     metadata.write_text(metadata.read_text().replace("odd-pack", "other-pack"))
     judged(agent, tmp_path)
@@ -288,8 +288,8 @@ def test_another_distribution_needs_a_new_consent(agent: Agent, site: Path, tmp_
 @pytest.mark.usefixtures("site")
 def test_a_withdrawal_takes_back_the_consent(agent: Agent, tmp_path: Path) -> None:
     list_names(agent, judges="odd-judge")
-    agent.call("install", "--judge", "--agent", "odd-judge", "--yes")
-    agent.call("uninstall", "--judge")
+    agent.call("judge", "allow", "odd-judge", "--yes")
+    agent.call("judge", "forbid")
     assert load_config(agent.project, environ=agent.env()).backend == "rules"
     list_names(agent, backend="odd-judge")
     judged(agent, tmp_path)
@@ -299,7 +299,7 @@ def test_a_withdrawal_takes_back_the_consent(agent: Agent, tmp_path: Path) -> No
 @pytest.mark.usefixtures("site")
 def test_the_budget_of_a_month_holds_for_a_judge(agent: Agent, tmp_path: Path) -> None:
     list_names(agent, judges="odd-judge", monthly_tokens="1")
-    agent.call("install", "--judge", "--agent", "odd-judge", "--yes")
+    agent.call("judge", "allow", "odd-judge", "--yes")
     judged(agent, tmp_path)
     assert agent.events("reflection.answered") == []
     (skipped,) = agent.events("reflection.skipped")
@@ -332,7 +332,7 @@ def test_a_broken_judge_is_a_failure(
     agent: Agent, site: Path, tmp_path: Path, change: str, stage: str
 ) -> None:
     list_names(agent, judges="odd-judge")
-    agent.call("install", "--judge", "--agent", "odd-judge", "--yes")
+    agent.call("judge", "allow", "odd-judge", "--yes")
     with (site / "odd_pack.py").open("a") as module:
         module.write(f"{change}\n")
     judged(agent, tmp_path)
@@ -346,7 +346,7 @@ def test_a_ledger_needs_no_extension(
     agent: Agent, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_names(agent, judges="odd-judge")
-    agent.call("install", "--judge", "--agent", "odd-judge", "--yes")
+    agent.call("judge", "allow", "odd-judge", "--yes")
     judged(agent, tmp_path)
     exported = agent.call("export", "--format", "ndjson").out
     monkeypatch.syspath_prepend("/nowhere")
@@ -416,10 +416,10 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     run = partial(agent.run, program=[sys.executable, "-P", "-m", "reflector"])
     qwen_session(agent.home / ".qwen/projects/shop", agent.project)
     list_names(agent, readers="qwen-code", judges="praise")
-    run("install", "--judge", "--agent", "praise", "--yes")
+    run("judge", "allow", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
     assert "1 of Qwen Code" in run("check", "--dry-run").err
-    run("import-history", "--agent", "qwen-code", "--yes")
+    run("history", "--agent", "qwen-code", "--yes")
     run("reflect")
     (answered,) = agent.events("reflection.answered")
     assert answered["meta"]["extension"]["distribution"] == "reflector-qwen"

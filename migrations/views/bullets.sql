@@ -1,4 +1,4 @@
--- One row for each bullet, removed ones included: the fields of `reflector list --all --json`, with the baseline and
+-- One row for each bullet, removed ones included: the fields of `reflector list --removed --json`, with the baseline and
 -- the policy.
 CREATE VIEW bullets AS
 SELECT

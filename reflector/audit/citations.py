@@ -6,7 +6,7 @@ bullet once. `list`, `history` and `prune` use it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ from reflector.ledger.usage import MARKS, TREND, usage_at
 from reflector.playbook.evidence import HARMS, against
 
 if TYPE_CHECKING:
+    from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage
 
@@ -103,14 +104,34 @@ class Observed(NamedTuple):
         return round(self.helpful / total, 6) if total else None
 
 
-def observed(past: Past, names: Collection[str]) -> dict[str, Observed]:
-    """Return the votes on each of these bullets. Every share, order and removal comes from here.
+def observed(rows: Iterable[BulletRow], past: Past, used: Mapping[str, Use]) -> dict[str, Observed]:
+    """Return the votes on each bullet. Every share, order and removal comes from here. `past` was
+    read after the rows, so it has each.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    votes = past.votes(names)
-    return {name: Observed(*votes.get(name, (0, 0))) for name in names}
+    votes = {row.name: _votes_by_counters(row, past, used.get(row.name)) for row in rows}
+    mixed = [name for name, known in votes.items() if known is None]
+    counted = past.votes(mixed)
+    return {
+        name: Observed(*counted.get(name, (0, 0))) if known is None else known
+        for name, known in votes.items()
+    }
+
+
+def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> Observed | None:
+    """Return the votes on a bullet if each session gave it one verdict that counts, as most do: the
+    counters without their baseline. None if the verdicts have to be read.
+    """
+    start_helpful, start_harmful = past.baseline(row.name)
+    helpful = row.helpful - start_helpful
+    harmful = row.harmful - start_harmful
+    decided = used.decided if used is not None else 0
+    is_plain = not past.covered() and past.is_counted_from_its_beginning(row.name)
+    if is_plain and helpful + harmful == decided:
+        return Observed(helpful, harmful)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +163,11 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
         LedgerError: the ledger cannot be read.
     """
     tally = usage_at(ledger)
-    bullets = ledger.bullets()
-    verdicts = observed(Past(ledger), [bullet.name for bullet in bullets])
+    rows = ledger.rows()
+    past = Past(ledger)
+    verdicts = observed(rows, past, use(ledger, past, tally=tally))
     bullets_due: list[Due] = []
-    for row in bullets:
+    for row in ledger.bullets():
         usage = tally.bullets[row.name]
         counts = verdicts[row.name]
         is_unused = 0 < after <= usage.told and not usage.cited

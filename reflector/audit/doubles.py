@@ -2,7 +2,7 @@
 policy.
 
 Invariant: a double is a fact, not an error: the counting policies differ in which of the tags
-count. A tag may be surplus in several classes. `double-counts` shows them.
+count. A tag may be surplus in several classes. `stats --doubles` shows them.
 """
 
 from __future__ import annotations

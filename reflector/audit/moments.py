@@ -9,11 +9,11 @@ time as `log` shows it includes the events of that day or time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from reflector.audit.dates import FORMS, NotATime, Period, period_of
 from reflector.events import event as ev
 from reflector.events.event import written
 from reflector.events.registry import WINDOW_TYPES
@@ -48,12 +48,15 @@ def session_named(ledger: Ledger, session_id: str) -> str:
         UnknownReference: no session or several have an id that begins so.
     """
     candidates = _sessions_like(ledger, session_id)
-    if len(candidates) != 1:
-        could = f"; it could be {', '.join(candidates[:5])}" if candidates else ""
-        raise UnknownReference(
-            f"no session {session_id!r:.80} is recorded{could}. See 'reflector log'."
-        )
+    if not candidates:
+        raise UnknownReference(f"no session {session_id!r:.80} is recorded; see `reflector log`")
+    if len(candidates) > 1:
+        raise _several(session_id, candidates)
     return candidates[0]
+
+
+def _several(beginning: str, sessions: Sequence[str]) -> UnknownReference:
+    return UnknownReference(f"{beginning!r:.80} could be session {', '.join(sessions[:5])}")
 
 
 def _sessions_like(ledger: Ledger, beginning: str) -> list[str]:
@@ -138,27 +141,15 @@ def _like(ledger: Ledger, beginning: str) -> list[tuple[Kind, str]]:
     return [*(("reflection", row[0]) for row in completed), *(("event", row[0]) for row in others)]
 
 
-_TIME = re.compile(
-    r"(?P<day>\d{4}-\d{2}-\d{2})"
-    r"(?:[T ](?P<minute>\d{2}:\d{2})(?P<second>:\d{2})?(?P<fraction>[.,]\d{1,6})?(?P<zone>Z"
-    r"|[+-]\d{2}:?\d{2})?)?",
-    re.ASCII,
-)
-#: A time of this year, as a narrow table prints it.
-_OF_THIS_YEAR = re.compile(r"\d\d-\d\d( \d\d:\d\d)?", re.ASCII)
-_LIKE_A_TIME = re.compile(r"\d{4}-\d{1,2}(-|\Z)", re.ASCII)
 _INSTANT = timedelta(microseconds=1)
-_WAYS = (
-    "a moment is a position (42), a time (2026-11-21, 2026-11-21T09:14, "
-    "2026-11-21T09:14Z) or a session's id"
-)
+_WAYS = f"write a date or time ({FORMS}), a position (42) or the id of a session"
 
 
 def position_of(ledger: Ledger, moment: str) -> int:
     """Return the position of the last event that a moment includes; 0 before the first.
 
-    A moment is a position; a time in ISO 8601, local without a zone; or a session's id or the
-    beginning of one, which means its last event so far.
+    A moment is a position; a date or a time, in ISO 8601 or in words, local without a zone; or a
+    session's id or the beginning of one, which means its last event so far.
 
     Raises:
         UnknownReference: the text names no moment, or several.
@@ -166,8 +157,8 @@ def position_of(ledger: Ledger, moment: str) -> int:
     text = moment.strip()
     if text.isdecimal() and text.isascii():
         return _position(ledger, text)
-    if (period := _period_of(text)) is not None:
-        return ledger.position_at(written(period.last))
+    if (named := _period_of(text)) is not None:
+        return ledger.position_at(written(named.last))
     return _in_session(ledger, text, "max")
 
 
@@ -181,10 +172,9 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     begin, dots, end = span.partition("..")
     if not dots:
         raise UnknownReference(
-            f"{span!r} is not A..B; {_WAYS}, and A..B is two of them, such as "
-            "2026-11-01..2026-11-21"
+            f"{span!r} is not A..B, such as 2026-11-01..yesterday; for A and B, {_WAYS}"
         )
-    starts = position_before if _LIKE_A_TIME.match(begin.strip()) else position_of
+    starts = position_of if _period_of(begin) is None else position_before
     first = starts(ledger, begin) if begin.strip() else 0
     last = position_of(ledger, end) if end.strip() else ledger.head().position
     if first > last:
@@ -194,15 +184,32 @@ def span_of(ledger: Ledger, span: str) -> tuple[int, int]:
     return first, last
 
 
-def period(text: str) -> tuple[str, str] | None:
-    """Return the first and the last microsecond of a time, in UTC as the ledger writes it; None for
-    a text that names no time.
+class Bounds(NamedTuple):
+    """The events between two moments: those of positions after `after` and up to `upto` that
+    occurred from `begin` until `end`, which are "" for no limit.
+    """
+
+    after: int
+    upto: int
+    begin: str
+    end: str
+
+
+def bounds_of(ledger: Ledger, since: str | None, until: str | None) -> Bounds:
+    """Return the bounds of two moments, None for no bound. A time bounds when events occurred: an
+    old session may be recorded today.
 
     Raises:
-        UnknownReference: the text looks like a time and is not one.
+        UnknownReference: a text names no moment, or several.
     """
-    named = _period_of(text.strip())
-    return (written(named.first), written(named.last)) if named is not None else None
+    first = _period_of(since) if since is not None else None
+    last = _period_of(until) if until is not None else None
+    return Bounds(
+        after=position_before(ledger, since) if since is not None and first is None else 0,
+        upto=ledger.head().position if until is None or last else position_of(ledger, until),
+        begin=written(first.first) if first is not None else "",
+        end=written(last.last) if last is not None else "",
+    )
 
 
 def position_before(ledger: Ledger, moment: str) -> int:
@@ -213,47 +220,20 @@ def position_before(ledger: Ledger, moment: str) -> int:
         UnknownReference: the text names no moment, or several.
     """
     text = moment.strip()
-    if (period := _period_of(text)) is not None:
-        return ledger.position_at(written(period.first - _INSTANT))
+    if (named := _period_of(text)) is not None:
+        return ledger.position_at(written(named.first - _INSTANT))
     position = position_of(ledger, text)
     if text.isdecimal() and position == int(text[:18]):
         return max(0, position - 1)
     return _in_session(ledger, text, "min") - 1
 
 
-class _Period(NamedTuple):
-    """The first and the last microsecond of a time, in UTC."""
-
-    first: datetime
-    last: datetime
-
-
-def _period_of(text: str) -> _Period | None:
+def _period_of(text: str) -> Period | None:
     """Return the period that a time names; None for a text that names no time."""
-    if _OF_THIS_YEAR.fullmatch(text):
-        text = f"{datetime.now().year}-{text}"
-    if not _LIKE_A_TIME.match(text):
-        return None
     try:
-        parts = _TIME.fullmatch(text)
-        if parts is None:
-            raise ValueError("no ISO 8601")
-        first = datetime.fromisoformat(text.replace(",", "."))
-        # A local day has 23 or 25 hours twice a year, and an hour that is there twice ends with its
-        # second time.
-        last = (first + _unit(parts) - _INSTANT).replace(fold=1)
-        return _Period(first.astimezone(UTC), last.astimezone(UTC))
-    except (ValueError, OverflowError) as error:
-        raise UnknownReference(f"{text!r} is not a time ({error}); {_WAYS}") from error
-
-
-def _unit(parts: re.Match[str]) -> timedelta:
-    """Return how long the smallest part of a time is."""
-    if parts["fraction"]:
-        return timedelta(microseconds=10 ** (7 - len(parts["fraction"])))
-    if parts["second"]:
-        return timedelta(seconds=1)
-    return timedelta(minutes=1) if parts["minute"] else timedelta(days=1)
+        return period_of(text)
+    except NotATime as error:
+        raise UnknownReference(f"{error}; {_WAYS}") from error
 
 
 def _position(ledger: Ledger, text: str) -> int:
@@ -272,12 +252,13 @@ def _position(ledger: Ledger, text: str) -> int:
 
 def _in_session(ledger: Ledger, text: str, which: Literal["min", "max"]) -> int:
     """Return the first or the last position of a session."""
-    try:
-        session_id = session_named(ledger, text)
-    except UnknownReference as error:
-        raise UnknownReference(f"{error} Here, {_WAYS}") from error
+    sessions = _sessions_like(ledger, text)
+    if len(sessions) > 1:
+        raise _several(text, sessions)
+    if not sessions:
+        raise UnknownReference(f"{text!r:.80} is not a moment; {_WAYS}")
     where = "playbook_id = ? AND session_id = ?"
     with ledger.asking() as sql:
         query = f"SELECT {which}(position) FROM event WHERE {where}"  # noqa: S608
-        (position,) = sql.run(query, session_id).fetchone()
+        (position,) = sql.run(query, sessions[0]).fetchone()
     return int(position)

@@ -27,7 +27,6 @@ from reflector.ledger.answers import Group, take_out
 from reflector.ledger.as_of import Past
 from reflector.ledger.reader import of_types
 from reflector.ledger.usage import answers_at
-from reflector.prices import spent_on
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -92,8 +91,8 @@ def _states(ledger: Ledger, upto: int) -> dict[str, int]:
 
 @dataclass(slots=True)
 class OneSession:
-    """A session: its verdicts that count, how often a person corrected the agent, the tokens of its
-    judges. `known` is whether its outcome is recorded; without one, corrections are 0.
+    """A session: its verdicts that count, and how often a person corrected the agent. `known` is
+    whether its outcome is recorded; without one, corrections are 0.
     """
 
     session_id: str | None
@@ -101,7 +100,6 @@ class OneSession:
     harmful: int = 0
     corrections: int = 0
     known: bool = False
-    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +144,11 @@ def weeks(ledger: Ledger, then: Past) -> list[Week]:
             week.sessions.append(session)
         verdicts = verdicts_in(sql, then.position)
     _count_verdicts(Standing(then), verdicts, sessions)
-    types = (ev.REFLECTION_ANSWERED, ev.SESSION_OUTCOME)
-    for event in ledger.events(types=types, upto=then.position):
+    for event in ledger.events(types=[ev.SESSION_OUTCOME], upto=then.position):
         counted = sessions.get(event.session_id or event.target_id)
-        if counted is None:
-            continue
-        if event.type == ev.SESSION_OUTCOME:
+        if counted is not None:
             counted.corrections += event.facts.get("corrections", 0)
             counted.known = True
-        else:
-            model = str(event.facts.get("model") or "")
-            counted.tokens += spent_on(event.meta, model).tokens
     return list(_without_gaps(by_monday))
 
 

@@ -8,12 +8,11 @@ act that bare `undo` cannot take back is named, and no older one is taken back i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from reflector import authorship
-from reflector.changes.undo import CHANGING, NothingToUndo, undone
+from reflector.changes.undo import CHANGING, Act, NothingToUndo, undone
 from reflector.events import event as ev
 from reflector.events.event import ASIDE, MERGED, Event, identity, tx_of
 from reflector.ledger.reader import events_where, of_types
@@ -45,15 +44,7 @@ _VERDICTS = f"{of_types((ev.REFLECTION_COMPLETED,))} AND actor = ? ORDER BY posi
 class NotByItself(NothingToUndo):
     """Your newest act has to be named; the text shows the command."""
 
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """The newest act: events that change bullets, and those that are evidence, retractions or
-    policies.
-    """
-
-    changes: Sequence[Event]
-    evidence: Sequence[Event]
+    exit_code = 2
 
 
 def newest(ledger: Ledger) -> Act:
@@ -64,12 +55,12 @@ def newest(ledger: Ledger) -> Act:
     """
     acts = _your_acts(ledger)
     undone_at = undone(ledger)
-    standing = [event for event in acts.events if _stands(event, acts.by_id, undone_at)]
+    standing = [event for event in acts.events if _stands(event, acts, undone_at)]
     if not standing:
         raise NothingToUndo(_NOTHING if authorship.is_possible() else _NO_HOME)
     last = standing[-1]
-    if last.type in _FINAL or _is_import(last):
-        raise NotByItself(_refusal(last, standing))
+    if last.type in _FINAL or acts.is_import(last):
+        raise NotByItself(_refusal(last, standing, acts))
     changes: list[Event] = []
     evidence: list[Event] = []
     for event in standing:
@@ -79,16 +70,26 @@ def newest(ledger: Ledger) -> Act:
             changes.append(event)
         else:
             evidence.append(_evidence_of(ledger, event))
-    return Act(changes, evidence)
+    reason = "undo" if changes else f"undid position {evidence[0].position}"
+    return Act(changes, evidence, reason)
 
 
 class _YourActs(NamedTuple):
     """The events of your acts, in order; and each by its id, the id of the tag that it gave, and
     the ids of the retractions that are a part of it.
+
+    imports  the commands that brought rules from a file or from another ledger
     """
 
     events: Sequence[Event]
     by_id: Mapping[str, Event]
+    imports: Collection[str]
+
+    def is_import(self, event: Event) -> bool:
+        """Return whether an event is a part of an import. To adopt lines that are watched is not
+        one: its undo makes them watched again.
+        """
+        return _command(event) in self.imports
 
 
 def _your_acts(ledger: Ledger) -> _YourActs:
@@ -116,7 +117,8 @@ def _your_acts(ledger: Ledger) -> _YourActs:
             by_id[event.event_id] = event
             if tag_id := _tag_id(event):
                 by_id[tag_id] = event
-    return _YourActs(acts, by_id)
+    imports = {_command(event) for event in acts if event.type in _IMPORTS}
+    return _YourActs(acts, by_id, imports)
 
 
 def _is_signed(event: Event) -> bool:
@@ -136,16 +138,12 @@ def _is_unsigned(event: Event) -> bool:
     return is_from_here and event.actor == ev.HUMAN
 
 
-def _is_import(event: Event) -> bool:
-    return event.type in _IMPORTS or event.actor == IMPORT
-
-
 def _command(event: Event) -> str:
     """Return the transaction id of an event's command; the time of an event of older versions."""
     return tx_of(event.meta) or event.recorded_at
 
 
-def _stands(event: Event, acts: Mapping[str, Event], undone_at: Mapping[str, int]) -> bool:
+def _stands(event: Event, acts: _YourActs, undone_at: Mapping[str, int]) -> bool:
     """Return whether an act was not taken back and takes back none of yours that bare `undo` can
     take back.
     """
@@ -159,16 +157,16 @@ def _stands(event: Event, acts: Mapping[str, Event], undone_at: Mapping[str, int
     return not is_undo
 
 
-def _taken_back(event: Event, acts: Mapping[str, Event]) -> Event | None:
+def _taken_back(event: Event, acts: _YourActs) -> Event | None:
     """Return your act that an event takes back, if bare `undo` could take it back; else None."""
     if event.type not in _UNDOING or event.target_id is None:
         # a verdict points to the part of the session that was judged, a redaction to what it erased
         return None
-    target = acts.get(event.target_id)
+    target = acts.by_id.get(event.target_id)
     # A forged ledger may hold a circle.
     if target is None or target.position >= event.position:
         return None
-    is_out_of_reach = _is_import(target) or target.type in _FINAL
+    is_out_of_reach = acts.is_import(target) or target.type in _FINAL
     return None if is_out_of_reach else target
 
 
@@ -185,19 +183,20 @@ def _evidence_of(ledger: Ledger, act: Event) -> Event:
     return act if tag is None else tag
 
 
-def _refusal(act: Event, standing: Sequence[Event]) -> str:
+def _refusal(act: Event, standing: Sequence[Event], acts: _YourActs) -> str:
     """Return why bare `undo` takes back nothing, with the command that does."""
-    if _is_import(act):
+    if acts.is_import(act):
         command = [event for event in standing if _command(event) == _command(act)]
-        imports = [event for event in command if event.type in _IMPORTS]
-        positions = f"{command[0].position}..{command[-1].position}"
-        if imports:
-            positions = str(imports[-1].position)
+        # The position of a merge names all that it brought.
+        merges = [event for event in command if event.type == ev.LEDGER_MERGED]
+        first = (merges or command)[0].position
+        last = (merges or command)[-1].position
+        positions = str(first) if first == last else f"{first}..{last}"
         return (
             f"your newest act is the import at position {act.position}; take it back with "
             f"`reflector undo {positions}`"
         )
-    own_changes = [event for event in standing if not _is_import(event)]
+    own_changes = [event for event in standing if not acts.is_import(event)]
     older = [event for event in own_changes if event.type not in _FINAL]
     way_out = f"; name an older act, such as `reflector undo {older[-1].position}`" if older else ""
     act_words = _FINAL[act.type]

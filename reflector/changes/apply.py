@@ -19,6 +19,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.admissible import hidden_fault, text_fault
 from reflector.playbook.change import KINDS, Change, sources_of
 from reflector.playbook.names import SECTIONS, Names
+from reflector.refusal import Refusal
 from reflector.text.secrets import secret_kinds as secrets_in
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _TRIES = 100
 Rows = Mapping[str, BulletRow]
 
 
-class BulletRefused(ValueError):
+class BulletRefused(Refusal, ValueError):
     """A change that cannot be made; the text gives the reason and the way out."""
 
 

@@ -235,7 +235,7 @@ def find_proposal(ledger: Ledger, beginning: str) -> Proposal:
     if len(matching) != 1:
         count = len(matching)
         which = f"{count} proposals' ids begin" if matching else "no proposal's id begins"
-        raise ProposalRefused(f"{which} with {beginning!r}; see `reflector proposals --all`")
+        raise ProposalRefused(f"{which} with {beginning!r}; see `reflector review list`")
     return matching[0]
 
 
@@ -295,8 +295,8 @@ def reject_proposal(ledger: Ledger, proposal: Proposal, reason: str, *, keep: bo
     _check_waits(proposal)
     if keep and proposal.change.kind != "merge":
         raise ProposalRefused(
-            f"proposal {proposal.id[:8]} is not a merge: there are no bullets to keep apart; "
-            "reject it without --keep"
+            f"proposal {proposal.id[:8]} is not a merge: it has no rules to keep apart; "
+            "decline it with `reflector review reject`"
         )
     apart = proposal.change.names if keep else ()
     how = "kept" if keep else "rejected"

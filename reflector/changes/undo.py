@@ -148,16 +148,21 @@ def last_change(ledger: Ledger, name: str) -> list[Event]:
     return [list(standing.values())[-1]]
 
 
-class Import(NamedTuple):
-    """The events that the import of another machine's ledger brought, or that took one back:
-    changes of bullets, and evidence with adoptions of policies.
+class Act(NamedTuple):
+    """The events to take back: changes of bullets; and evidence, retractions and adoptions of
+    policies.
+
+    reason       why they are taken back if you give no reason
+    is_imported  whether they came with the import of a ledger
     """
 
     changes: Sequence[Event]
-    evidence: Sequence[Event]
+    evidence: Sequence[Event] = ()
+    reason: str = "undo"
+    is_imported: bool = False
 
 
-def imported(ledger: Ledger, merged: Event) -> Import:
+def imported(ledger: Ledger, merged: Event) -> Act:
     """Return the events that came with a `ledger.merged`.
 
     Raises: NothingToUndo for one of an older version, which has no transaction id.
@@ -187,7 +192,7 @@ def imported(ledger: Ledger, merged: Event) -> Import:
             changes.append(event)
         elif not is_in_window:
             evidence.append(event)
-    return Import(changes, evidence)
+    return Act(changes, evidence, is_imported=True)
 
 
 def approved(ledger: Ledger, approval: Event) -> list[Event]:

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,8 @@ import click
 import reflector.ledger as ledgers
 from reflector import __version__
 from reflector.cli.table import COMMANDS, FORMER, HIDDEN, SYNONYMS
-from reflector.mistakes import Mistake
+from reflector.mistakes import Mistake, os_error_words
+from reflector.refusal import Refusal
 
 if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
@@ -32,15 +33,19 @@ if TYPE_CHECKING:
 
 #: The beginning of a command that a message names, where it says nothing of a playbook and is about
 #: one.
-_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|demo|completion)[a-z])")
+_COMMAND = re.compile(r"(?<=[`'])reflector(?= (?!install|uninstall|judge|demo|completion)[a-z])")
+
+#: The commands that show how often a rule helped.
+_SHOW_COUNTS = frozenset({"blame", "list", "show"})
 
 
 class _Commands(click.Group):
     """The commands of the table, imported when they are used."""
 
     def __init__(self, **attrs: Any) -> None:
-        # The names are enough to suggest one.
-        super().__init__(**attrs, commands=dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
+        # The names are enough to suggest one; nobody means those that only agents call.
+        names = (name for name in COMMANDS if name not in HIDDEN)
+        super().__init__(**attrs, commands=dict.fromkeys(names))  # type: ignore[arg-type]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -105,9 +110,8 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
     ),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
-@click.option("--dataset", help="The playbook of a dataset in the project: see 'lab trajectory'.")
 @click.pass_context
-def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str | None) -> None:
+def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
     """An event-sourced playbook for coding agents: every helpful and harmful count can be
     explained.
     """
@@ -116,11 +120,14 @@ def reflector(ctx: click.Context, project: Path | None, user: bool, dataset: str
             "--user names your own playbook and --project another one; leave one of them out"
         )
     place = ctx.ensure_object(Place)
-    place.root, place.user, place.dataset = project, user, dataset
+    place.root, place.user = project, user
 
 
 class Place:
-    """Where a command works: the project is found and configured when a command first asks."""
+    """Where a command works: the project is found and configured when a command first asks.
+
+    dataset  whose playbook it works on, for `reflector lab --dataset`
+    """
 
     def __init__(
         self, root: Path | None = None, *, user: bool = False, dataset: str | None = None
@@ -135,7 +142,7 @@ class Place:
         """Return the same place for a later question: its settings may have changed since."""
         return Place(self.root, user=self.user, dataset=self.dataset)
 
-    def _note(self, notes: Iterable[str]) -> None:
+    def note(self, notes: Iterable[str]) -> None:
         """Print notes, each once however often the command asks for the playbook."""
         from reflector.cli.output import note
 
@@ -145,28 +152,23 @@ class Place:
                 note(f"reflector: {self.here(text)}")
 
     def project(self, **flags: Any) -> Project:
-        """Return the project, with a command's flags over its settings, or its dataset's playbook.
-        Raises ConfigError and DatasetRefused.
-        """
-        found = self.whole_project(**flags)
-        return (
-            found
-            if self.dataset is None
-            else type(found).of_dataset(found.root, self.dataset, flags=flags)
-        )
+        """Return the project, your own playbook or a dataset's, with a command's flags over its
+        settings.
 
-    def whole_project(self, **flags: Any) -> Project:
-        """Return the project, also where a dataset is named. Raises ConfigError."""
+        Raises:
+            ConfigError, DatasetRefused: the settings or the dataset's name cannot be used.
+        """
         from reflector.project import Project
 
-        key = repr(flags)
+        key = f"{self.dataset} {flags}"
         if key not in self._found:  # a command asks again and again
-            # The user's folder is made when something is kept in it.
-            self._found[key] = (
-                Project.of_user(flags=flags)
-                if self.user
-                else Project.at(self.folder(), flags=flags)
-            )
+            if self.dataset is not None:
+                found = Project.of_dataset(self.folder(), self.dataset, flags=flags)
+            elif self.user:  # the folder is made when something is kept in it
+                found = Project.of_user(flags=flags)
+            else:
+                found = Project.at(self.folder(), flags=flags)
+            self._found[key] = found
         return self._found[key]
 
     def folder(self) -> Path:
@@ -194,7 +196,7 @@ class Place:
             if self.root is not None
             else []
         )
-        dataset = ["--dataset", self.dataset] if self.dataset is not None else []
+        dataset = ["lab", "--dataset", self.dataset] if self.dataset is not None else []
         return " ".join(["reflector", *map(shlex.quote, [*where, *dataset]), *words])
 
     def here(self, text: str) -> str:
@@ -218,7 +220,7 @@ class Place:
         with open_pipeline(project or self.project()) as pipeline:
             assert pipeline is not None  # it waited
             yield pipeline
-        self._note(pipeline.notes)
+        self.note(pipeline.notes)
 
     @property
     def is_untouched(self) -> bool:
@@ -226,6 +228,13 @@ class Place:
         from reflector.sessions import spool
 
         return spool.is_untouched(self.project())
+
+    @property
+    def is_in_repository(self) -> bool:
+        """Whether the project is a git repository or lies in one."""
+        from reflector.locate import home_folder, repository
+
+        return bool(repository(str(self.folder()), home_folder()))
 
     def needs_playbook(self) -> None:
         """Raise where the project has nothing of ours yet, so that a command makes nothing
@@ -280,7 +289,7 @@ class Place:
             from reflector.ledger.store import Ledger
             from reflector.playbook_files.kept_copies import foreign_note
 
-            self._note(filter(None, [foreign_note(project)]))
+            self.note(filter(None, [foreign_note(project)]))
             with Ledger.open("sqlite://") as nothing:
                 yield nothing
             return
@@ -294,7 +303,7 @@ class Place:
             if ledger.only_reads:
                 from reflector.sessions.drain import unread_notes
 
-                self._note(unread_notes(project))
+                self.note(unread_notes(project))
                 with ledger.snapshot():
                     yield ledger
                 return
@@ -302,6 +311,7 @@ class Place:
                 before = spool.current_state(project, ledger)
                 if spool.was_seen(project, before):
                     yield ledger
+                    self.note(self._unjudged(ledger))
                     return
         from reflector.sessions.drain import refresh_project
 
@@ -316,8 +326,18 @@ class Place:
                     spool.keep_seen(project, before)
                 with ledger.snapshot():
                     yield ledger
+                notes += self._unjudged(ledger)
         finally:  # below the answer, where a long one leaves them in sight
-            self._note(notes)
+            self.note(notes)
+
+    def _unjudged(self, ledger: Ledger) -> list[str]:
+        """Return a note on the sessions that the counts lack, for a command that shows counts."""
+        context = click.get_current_context(silent=True)
+        if context is None or context.find_root().invoked_subcommand not in _SHOW_COUNTS:
+            return []
+        from reflector.sessions.drain import unjudged_notes
+
+        return unjudged_notes(self.project(), ledger)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -326,34 +346,21 @@ def run(arguments: list[str] | None = None) -> int:
         # It lives as long as the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     place = Place()
-    # None: a terminal gets colours, unless its person wants none (no-color.org) or it knows none.
-    colour = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
-    ledgers.tell = lambda text: place._note([text])
+    ledgers.tell = lambda text: place.note([text])
     try:
         code = reflector.main(
-            arguments, prog_name="reflector", obj=place, standalone_mode=False, color=colour
+            arguments,
+            prog_name="reflector",
+            obj=place,
+            standalone_mode=False,
+            color=_colour(os.environ),
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:
-        if isinstance(error, click.NoSuchCommand | click.NoSuchOption) and error.ctx is not None:
-            word = (
-                error.command_name if isinstance(error, click.NoSuchCommand) else error.option_name
-            )
-            path = f"{error.ctx.command_path} {word}"
-            typed = path.removeprefix("reflector ")
-            if now := FORMER.get(typed):
-                error = click.UsageError(f"`{path}` is now `reflector {now}`", error.ctx)
-            elif meant := SYNONYMS.get(typed):
-                said = f"there is no `{path}`; `reflector {meant}` does that"
-                error = click.UsageError(said, error.ctx)
-        # Shown by our own hand: an argument may be a hostile file name.
-        told = io.StringIO()
-        error.show(told)
-        print(_shown(place.here(told.getvalue().rstrip("\n"))), file=sys.stderr)
-        return error.exit_code
+        return _end_with_usage(place, error)
     except (click.Abort, KeyboardInterrupt):
         print(
             "reflector: stopped; what was recorded stays, run the same command again",
@@ -366,11 +373,56 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if (known := explained(error)) is None:
+        if (explanation := explained(error)) is None:
             raise
-        code, words = known
+        code, words = explanation
         print(f"reflector: {_shown(place.here(words))}", file=sys.stderr)
         return code
+
+
+def _colour(environ: Mapping[str, str]) -> bool | None:
+    """Return False if the terminal or its owner (no-color.org) wants no colours; None lets click
+    decide.
+    """
+    is_plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
+    return False if is_plain else None
+
+
+def _end_with_usage(place: Place, error: click.ClickException) -> int:
+    """Print an error of usage, with the present name of a renamed command or option."""
+    error = _renamed(error) or error
+    # Shown by our own hand: an argument may be a hostile file name.
+    message = io.StringIO()
+    error.show(message)
+    print(_shown(place.here(message.getvalue().rstrip("\n"))), file=sys.stderr)
+    return error.exit_code
+
+
+def _renamed(error: click.ClickException) -> click.UsageError | None:
+    """Return the error that names the right word for an unknown command or option; None for any
+    other error.
+    """
+    if isinstance(error, click.NoSuchCommand):
+        word = error.command_name
+    elif isinstance(error, click.NoSuchOption):
+        word = error.option_name
+    else:
+        return None
+    context = error.ctx or click.Context(reflector, info_name="reflector")
+    path = f"{context.command_path} {word}"
+    typed = path.removeprefix("reflector ")
+    if present := FORMER.get(typed):
+        return click.UsageError(f"`{path}` is now `reflector {present}`", context)
+    if meant := SYNONYMS.get(typed):
+        words = f"there is no `{path}`; `reflector {meant}` does that"
+        return click.UsageError(words, context)
+    if word in ("--user", "--project"):
+        rest = context.command_path.removeprefix("reflector ")
+        value = " DIRECTORY" if word == "--project" else ""
+        return click.UsageError(
+            f"write {word} before the command: `reflector {word}{value} {rest}`", context
+        )
+    return None
 
 
 class _ReaderGone(Exception):
@@ -378,25 +430,16 @@ class _ReaderGone(Exception):
 
 
 def explained(error: Exception) -> tuple[int, str] | None:
-    """Return the exit code of an error that a person can mend, and its words; None for a bug."""
-    from reflector.changes.apply import BulletRefused
-    from reflector.cli.output import os_error_words
-    from reflector.config import ConfigError
+    """Return the exit code of an error that you can repair, and its words; None for a bug."""
     from reflector.files import Changed
-    from reflector.hooks.git_merge import GitRefused
-    from reflector.hooks.install import MalformedSettings, SettingsRefused
-    from reflector.ledger.errors import LedgerError
-    from reflector.playbook_files.admission import PlaybookRefused
-    from reflector.transcripts.reading import UnknownTranscript
 
+    if isinstance(error, Refusal | Changed):
+        return error.exit_code, str(error)
     if isinstance(error, OSError):
         return 1, os_error_words(error)
     if isinstance(error, MemoryError):
         way_out = "close programs or raise the limit (`ulimit -v`), then run the same again"
         return 1, f"there is not enough memory; {way_out}"
-    refused = (PlaybookRefused, BulletRefused, SettingsRefused, MalformedSettings, GitRefused)
-    if isinstance(error, (LedgerError, *refused, UnknownTranscript, Changed, ConfigError)):
-        return 2 if isinstance(error, ConfigError) else 1, str(error)
     return None
 
 

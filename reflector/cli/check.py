@@ -1,160 +1,90 @@
-"""`reflector check`: which lines of the files that agents load mattered in the sessions that a
-person already has.
+"""`reflector check`: the lines of the files that agents load, and the findings about them.
 
-Invariant: nothing is sent before the person agreed to who gets how much, and no file of the project
-is changed. Without a judge, what can be known is said at once.
+Invariant: nothing is sent before the user agreed to the judges, the tokens and the price. No file
+of the project is changed. Without a judge, `check` shows what can be found out for free.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
-from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
+from reflector.audit.checked import TOO_FEW, Answered, Checked
+from reflector.check.plan import (
+    DEFAULT_API,
+    Look,
+    Plan,
+    ask_planned,
+    judge_title,
+    look_at,
+    unfit_agents,
+)
+from reflector.check.result import (
+    LineJson,
+    LinesJson,
+    answer_of,
+    by_agent,
+    compressed_files,
+    is_broken,
+)
 from reflector.cli.app import Place
-from reflector.cli.options import READ_FILE, agreed, json_option, yes_option
+from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
-from reflector.cli.sessions import compressed_words, in_project
-from reflector.config import BACKENDS, CONSENT
+from reflector.cli.sessions import compressed_words
+from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
-from reflector.judges.registry import backend_of, described, judge_kind, judge_of
-from reflector.ledger.store import Ledger
-from reflector.playbook.bullet import Bullet
-from reflector.playbook.duplicates import Pair, duplicates
-from reflector.playbook_files.watching import Advice, advice_of, watching
-from reflector.prices import Usage, cost
+from reflector.judges.registry import described, judge_settings
+from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project
-from reflector.reflection.checking import ROOM, unanswered
-from reflector.sessions import checks, history
-from reflector.sessions.history import FoundTranscript as Found
-from reflector.text.words import context_tokens
-from reflector.transcripts.readers import Reader, option_of, stores
+from reflector.sessions import checks
 
-#: The judges that are asked over the network, not by an agent.
-_APIS = [name for name, is_model in BACKENDS.items() if is_model and name != "agent"]
-#: The one that is asked if the person has no agent that can judge.
-_DEFAULT_API = "anthropic"
-#: Tokens of an answer, for an estimate.
-_ANSWER = 1_000
-_WORDS = {
-    "not followed": ("say it differently, or make it a hook"),
-    "harmful": "reword it, or remove it",
-}
-_UNSEEN = "not mentioned"
+_NOT_MENTIONED = "not mentioned"
 #: Files that were not read, in an error.
 _MOST_UNREAD = 3
-_NO_WORD = (
-    f"{_UNSEEN}: but for short and common ones, no word, path or command of the line is in any of "
-    "these sessions."
+_NOT_MENTIONED_NOTE = (
+    f"{_NOT_MENTIONED}: no session contains a word, path or command of the line (short and common "
+    "words aside)."
 )
-_NO_AGENT = "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"
-_NO_SESSION = (
-    "No session of this folder is where agents leave theirs; those ingested from elsewhere are "
-    "not there. "
-    "Next: use your agent here, or go where you did, or look further back with --since; then run "
-    "this again"
+_NO_SESSION_NOTE = (
+    "No agent keeps a session of this folder. Next: use your agent here, or go to the folder where "
+    "you did, or look further back with --since; then run this again. `check` does not see "
+    "sessions that you ingested from elsewhere."
 )
 #: By `benchmarks.coverage`, at the 32,000 tokens of a question.
-_COVERAGE = (
-    "What decides a case was in what a judge is shown in 159 of 165 labelled ones without a "
-    'citation. So "not seen" '
-    "means: not seen in what was shown."
+_EXCERPT_NOTE = (
+    'The judge reads an excerpt of each session. "Not seen" means: not in the excerpt. (In tests, '
+    "159 of 165 excerpts held the deciding passage.)"
 )
-_FOOT = "The intervals (90 %) take the judge at its word."
-
-
-@dataclass(frozen=True, slots=True)
-class LineJson:
-    """A line of a file, and what is known of it; `name` and what judges said are null before it was
-    asked about.
-
-    place     its file and line
-    unmentioned  whether no word, path or command of it stands in any session; null where it was not
-                 looked for
-    quotes, act  the commands that show its quotes, and with which it is changed
-    """
-
-    place: str
-    name: str | None
-    text: str
-    tokens: int
-    unmentioned: bool | None = None
-    judged: CheckedLine | None = None
-    quotes: str | None = None
-    act: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LinesJson:
-    """What `check` found.
-
-    files      the files with their tokens at each start
-    scopes     of the files that are loaded only at work on some files, the patterns of these
-    left_out   what in them is not a line, and files and imports that were not read
-    sessions   how many transcripts of the project were looked at, by agent
-    compressed  how many transcripts of any project cannot be read, by agent
-    questions  how many are left to ask, `tokens` at most for them, and `price` in USD where it is
-               known
-    lacks      the command that gets a judge; null if there is one
-    unanswered  how many sessions have no answer though the judge was asked as often as it is by
-                itself
-    found      what judges said so far; null where nobody was asked
-    """
-
-    files: Mapping[str, int]
-    scopes: Mapping[str, tuple[str, ...]]
-    left_out: list[str]
-    sessions: Mapping[str, int]
-    compressed: Mapping[str, int]
-    questions: int
-    tokens: int
-    price: str | None
-    lacks: str | None
-    lines: list[LineJson]
-    alike: list[Pair]
-    failed: list[str]
-    unanswered: int = 0
-    found: Checked | None = None
+_INTERVAL_NOTE = "90% intervals; they assume that the judge is right."
 
 
 @click.command()
 @click.argument("files", nargs=-1, type=READ_FILE, metavar="[FILE…]")
 @click.option(
-    "--sessions",
+    "-n",
     "most",
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="The newest so many.",
+    help="Read only the N newest sessions.",
 )
 @click.option(
     "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
+    type=DAY,
     help="Only sessions since this day.",
 )
-@click.option(
-    "--judge",
-    type=click.Choice([*JUDGES, *_APIS]),
-    help="Who judges; default: the agent of a session.",
-)
-@click.option("--learn", is_flag=True, help="Propose as well what the sessions show to be missing.")
+@judge_option
+@click.option("--learn", is_flag=True, help="Also propose advice that seems to be missing.")
 @click.option("--retry-failed", is_flag=True, help="Ask again about sessions without an answer.")
-@click.option(
-    "--dry-run", is_flag=True, help=("Ask nobody; show what is known, and what asking would cost.")
-)
+@click.option("--dry-run", is_flag=True, help="Send nothing; show the cost of a judge.")
 @yes_option
 @json_option
 @click.pass_obj
@@ -170,372 +100,250 @@ def check(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Show which lines of your CLAUDE.md mattered, were followed, helped or did harm.
+    """Show which lines of your CLAUDE.md your agent follows, and which help.
 
-    FILE is a file of advice; default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
-    load in this project. Its list items, and each sentence of a paragraph or a heading that tells
-    to do something, are lines. A judge reads the sessions that your agents left of this project,
-    newest first, one question a session: the agent that wrote it, if you let it (`reflector install
-    --judge`), or whom --judge names. You are asked before, with the tokens and the price. Stop it
-    whenever you like: the same command goes on, and asks nothing twice. What a judge says that is
-    no answer counts for nothing: the next check asks again, at most twice; `status` lists what is
-    left.
+    FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
+    load in this project. Every list item is checked, and every sentence that is an instruction.
 
-    No file of the project is changed. The lines are watched: not in playbook.json and not told,
-    until `reflector import FILE` makes them the playbook's. Their verdicts count for nothing else
-    unless you set `checked_counts`.
+    A judge reads the sessions that your agents keep of this project, newest first, with one
+    question each. You see the tokens and the price before anything is sent. If you stop it, the
+    same command goes on, and asks nothing twice. `check` changes no file of the project.
     """
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
     if not advice.lines:
-        raise click.ClickException(_why_none(advice))
-    with _ledger(project) as ledger:
-        known = checks.recorded_files(project, ledger)
-        found = _sessions(project, known, most, since)
-        names = [*watching(ledger, advice.lines, first=project.first_number).lines]
-        left = checks.questions(
-            ledger, found, names, known, judge_of(project.config), again=retry_failed
-        )
-    plan, ran = _planned(project, advice, left), checks.Ran()
+        raise click.ClickException(_no_line_words(advice))
+    look = look_at(
+        project,
+        advice.lines,
+        most=most,
+        since=since.timestamp() if since else 0.0,
+        again=retry_failed,
+        each=partial(counting, what="looking at your agents' sessions"),
+    )
     if not as_json:
-        _print_head(advice, _by_agent(found), plan)
-    if plan.files and not dry_run and (yes or sys.stdin.isatty()):
-        agreed(f"{plan.words} Continue?", "", yes=yes)
-        ran = _ask(project, advice, plan, learn=learn, again=retry_failed)
-    answer = _answer(place, project, advice, found, plan, ran)
+        _print_head(advice, look)
+    ran = checks.Ran()
+    if look.plan.files and not dry_run and (yes or sys.stdin.isatty()):
+        agreed(f"{_cost_words(look.plan)} Continue?", "", yes=yes)
+        ran = _ask(project, advice, look.plan, learns=learn, again=retry_failed)
+    answer = answer_of(project, advice, look, ran, place.command)
     if as_json:
         print_json(answer)
     else:
-        _print(place, answer, plan, ran)
+        _print_rows(answer)
+        _print_trouble(place, answer, ran)
+        _print_next(place, look.plan, ran)
     if ran.failed:
         raise click.exceptions.Exit(1)
 
 
-def _why_none(advice: Advice) -> str:
-    """Return why there is nothing to check, and what to do."""
-    unread = [one for one in advice.omitted if one.startswith(("not read: ", "not followed: "))]
-    looked = ", ".join(advice.files)
-    if not looked and not unread:
-        looked = "CLAUDE.md, AGENTS.md, GEMINI.md or rules, for none is there"
-    told = f"there is no line of advice{f' in {looked}' if looked else ''}"
-    return "; ".join([told, *unread[:_MOST_UNREAD], "name a file: reflector check FILE"])
-
-
-def _ledger(project: Project) -> Ledger:
-    """Return the project's ledger; of a project without one an empty one, which leaves nothing
-    behind.
-    """
-    return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
+def _no_line_words(advice: Advice) -> str:
+    """Return why there is nothing to check, and the way out."""
+    unread = [text for text in advice.omitted if text.startswith(("not read: ", "not followed: "))]
+    reasons = unread[:_MOST_UNREAD]
+    if advice.files:
+        reasons.insert(0, f"no instruction found in {', '.join(advice.files)}")
+    elif not unread:
+        reasons = ["no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found here"]
+    return "; ".join([*reasons, "name a file: reflector check FILE"])
 
 
 def _with_judge(place: Place, named: str | None) -> Project:
     """Return the project with the judge that is named, or the one that the person has."""
-    project = place.project()
-    if named in JUDGES:
-        return place.project(backend="agent", judge_client=named)
-    if named is None and project.config.asks_model:
+    project = place.project(**judge_settings(named))
+    if project.config.asks_model:
         return project
-    if named is None and consent.agreed_clients():
+    if named is not None:
+        raise click.UsageError(f"{named} cannot judge lines: use a model, such as --judge claude")
+    if consent.agreed_clients():
         return place.project(backend="agent")
-    with_api = place.project(backend=named or _DEFAULT_API)
-    lacks = described(with_api.config, with_api.root).way_out
-    return with_api if named or not lacks else project
+    with_api = place.project(backend=DEFAULT_API)
+    return project if described(with_api.config, with_api.root).way_out else with_api
 
 
-def _reader_of(one: Found) -> Reader:
-    """Return the reader that wrote a transcript, by its folder."""
-    return next(store.reader for store in stores() if one.path.is_relative_to(store.kept.folder))
-
-
-def _compressed() -> dict[str, list[Path]]:
-    """Return the transcripts that nobody reads, by agent."""
-    found: dict[str, list[Path]] = {}
-    for store in stores():
-        if paths := history.compressed([store.kept.folder]):
-            found.setdefault(store.reader.name, []).extend(paths)
-    return found
-
-
-def _by_agent(found: Iterable[Found]) -> Mapping[str, int]:
-    return Counter(_reader_of(one).name for one in found)
-
-
-def _sessions(
-    project: Project, known: Iterable[tuple[str, int]], most: int, since: datetime | None
-) -> list[Found]:
-    at_home = dict.fromkeys(known, str(project.root))
-    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
-    begin, each = (
-        since.timestamp() if since else 0.0,
-        partial(counting, what="looking at your agents' sessions"),
-    )
-    found = checks.sessions_of(project.root, folders, at_home, begin, each)
-    return [*islice((one for one in found if in_project(project, one)), most)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is left to ask: transcripts, the questions and tokens for each judge, and their price in
-    USD.
-
-    barred  how many transcripts no judge may see, by agent
-    lacks   the command that gets a judge; "" if there is one
-    """
-
-    files: Sequence[Found]
-    by: Mapping[str, tuple[int, int]]
-    price: Decimal | None
-    barred: Mapping[str, int]
-    lacks: str
-
-    @property
-    def questions(self) -> int:
-        return sum(number for number, _ in self.by.values())
-
-    @property
-    def words(self) -> str:
-        """Who would get how much, in a sentence."""
-        each = [
-            (
-                f"{_title_of(who)} would get {counted(number, 'question')}, at most about "
-                f"{-(-tokens // 1000) * 1000:,} tokens"
-            )
-            for who, (number, tokens) in self.by.items()
-        ]
-        price = "at a price that is not known here"
-        if self.price is not None:
-            price = (
-                f"about ${self.price:.2f}"
-                if self.price >= Decimal("0.01")
-                else "for less than $0.01"
-            )
-        return f"{'; '.join(each)}, {price}." if each else "Nothing is left to ask."
-
-
-def _title_of(judge: str) -> str:
-    """Return a judge's name in a sentence; the judge of another package has only its name."""
-    if judge in JUDGES:
-        return JUDGES[judge].title
-    return judge_kind(judge).title if judge in BACKENDS else judge
-
-
-def _planned(project: Project, advice: Advice, left: Sequence[tuple[Found, int]]) -> _Plan:
-    config, lines = (
-        project.config,
-        3 * sum(map(context_tokens, (line.text for line in advice.lines))),
-    )
-    lacks = described(config, project.root)[1] if config.asks_model else CONSENT
-    lacks = _NO_AGENT if lacks == CONSENT and not consent.installed_clients() else lacks
-    may, by, barred, files = (
-        consent.agreed_clients(),
-        dict[str, tuple[int, int]](),
-        Counter[str](),
-        list[Found](),
-    )
-    prices: list[Decimal | None] = []
-    for one, count in left:
-        reader = _reader_of(one)
-        writer = option_of(reader)
-        api = config.backend if config.backend in _APIS else _DEFAULT_API
-        by_api = config.backend in _APIS or lacks == _NO_AGENT
-        who = api if by_api else config.judge_client or writer
-        if config.backend in config.judges:
-            who = config.backend
-        if who in JUDGES and who not in may and not lacks:
-            barred[reader.name] += 1
-            continue
-        files.append(one)
-        usage = Usage(
-            count * min(one.bytes // 3 + lines, ROOM, config.request_tokens), count * _ANSWER
-        )
-        number, tokens = by.get(who, (0, 0))
-        by[who] = number + count, tokens + usage.total
-        has_price = who not in config.judges
-        prices.append(cost(_model(project, who), usage) if has_price else None)
-    price = None if None in prices or not by else sum(filter(None, prices), Decimal(0))
-    return _Plan([] if lacks else files, by, price, barred, lacks)
-
-
-def _model(project: Project, who: str) -> str:
-    """Return the model that is asked, as the price list has it."""
-    kind = judge_kind("agent" if who in JUDGES else who)
-    return kind.priced_model(project.config, who) if kind.priced_model else ""
-
-
-def _ask(project: Project, advice: Advice, plan: _Plan, *, learn: bool, again: bool) -> checks.Ran:
-    """Ask about what is left; with the time left, and what was spent so far."""
-    config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
-    judge = backend_of(config, project.root)
+def _ask(project: Project, advice: Advice, plan: Plan, *, learns: bool, again: bool) -> checks.Ran:
+    """Ask the judges; the bar shows the time left and the price so far."""
     with progress(len(plan.files), "checking") as bar:
 
         def advance(spent: Decimal) -> None:
             bar.label = f"checking, ${spent:.2f}"
             bar.update(1)
 
-        how: Any = {"learns": learn, "most": plan.questions, "again": again}
-        return checks.check_sessions(
-            project, judge, plan.files, advice.lines, advance=advance, **how
-        )
+        return ask_planned(project, advice.lines, plan, learns=learns, again=again, advance=advance)
 
 
-def _answer(
-    place: Place,
-    project: Project,
-    advice: Advice,
-    found: Sequence[Found],
-    plan: _Plan,
-    ran: checks.Ran,
-) -> LinesJson:
-    with _ledger(project) as ledger:
-        watched = watching(ledger, advice.lines, first=project.first_number).lines
-        judged = checked_lines(ledger, names=watched)
-        unused = sum(
-            trouble.is_over(project.config.max_attempts) for _, trouble in unanswered(ledger)
-        )
-    known = {watched[one.name]: one for one in judged.lines}
-    looks = bool(found) and not judged.sessions  # where a judge was asked, that says more
-    gone = checks.unmentioned(
-        (line.text for line in advice.lines), (one.path for one in found if looks), project.root
-    )
-    lines = []
-    for line in advice.lines:
-        at, of = f"{line.file}:{line.number}", known.get(line)
-        act = place.command("revise", of.name) if of and of.status == "live" else f"edit {at}"
-        quotes = place.command("blame", of.name) if of and of.relevant else None
-        name, mentioned = of.name if of else None, line.text in gone if looks else None
-        lines.append(
-            LineJson(at, name, line.text, context_tokens(line.text), mentioned, of, quotes, act)
-        )
-    places = [
-        Bullet(one.place, line.section, line.text)
-        for one, line in zip(lines, advice.lines, strict=True)
-    ]
-    return LinesJson(
-        files=advice.files,
-        scopes=advice.scopes,
-        left_out=[*advice.omitted],
-        sessions=_by_agent(found),
-        compressed={title: len(paths) for title, paths in _compressed().items()},
-        questions=plan.questions - ran.asked,
-        tokens=sum(tokens for _, tokens in plan.by.values()),
-        price=None if plan.price is None else f"{plan.price:.2f}",
-        lacks=plan.lacks or None,
-        lines=sorted(lines, key=_order),
-        alike=duplicates(places),
-        failed=ran.failed,
-        unanswered=unused,
-        found=judged if judged.requests else None,
-    )
-
-
-def _order(line: LineJson) -> tuple[int, float]:
-    """Results first, those against a line before the others; then what was not seen, by what it
-    costs.
-    """
-    of = line.judged
-    if of is None or not of.sessions:
-        return 4, not line.unmentioned
-    if of.result == TOO_FEW:
-        return 3, -of.relevant
-    if not of.relevant:
-        return 2, -of.tokens
-    return not any(words in of.result for words in _WORDS), -max(
-        of.followed.evidence, of.helped.evidence
-    )
-
-
-def _print_head(advice: Advice, sessions: Mapping[str, int], plan: _Plan) -> None:
+def _print_head(advice: Advice, look: Look) -> None:
+    """Print the files, the sessions, and those that are skipped."""
     for name, tokens in advice.files.items():
         number = sum(line.file == name for line in advice.lines)
         scope = advice.scopes.get(name)
         when = f"only for {', '.join(scope)}" if scope else "at each start"
         note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens {when}")
     for text in advice.omitted:
-        note(f"  {text}")
+        note(f"  {text if text.startswith('not ') else f'not checked: {text}'}")
+    sessions = by_agent(look.sessions)
     each = ", ".join(f"{number} of {title}" for title, number in sessions.items())
-    note(
-        f"{counted(sum(sessions.values()), 'session')} of this project{': ' if each else ''}{each}"
-    )
-    for title, paths in _compressed().items():
+    total = counted(len(look.sessions), "session")
+    note(f"{total} of this project{': ' if each else ''}{each}")
+    for title, paths in compressed_files().items():
         note(compressed_words(title, paths))
-    for title, number in plan.barred.items():
-        note(
-            f"{counted(number, 'session')} of {title} stay unread: you have not let it judge. "
-            "Another one: --judge"
-        )
+    _print_skipped(look.plan)
 
 
-def _print(place: Place, answer: LinesJson, plan: _Plan, ran: checks.Ran) -> None:
+def _print_skipped(plan: Plan) -> None:
+    """Print the agents that cannot judge, and the ways out."""
+    faults = unfit_agents(plan)
+    for fault in faults.values():
+        note(f"{fault}. Or choose another judge (--judge NAME).")
+    for judge, number in plan.barred.items():
+        title = judge_title(judge)
+        way_out = f"Allow it ({CONSENT}) or choose another judge (--judge NAME)."
+        reason = f"{title} may not judge yet. {way_out}"
+        if judge not in JUDGES:
+            reason = f"{title} cannot judge. Choose another judge (--judge NAME)."
+        if judge not in faults:
+            note(f"{number:,} {title} session{'s' if number > 1 else ''} skipped: {reason}")
+
+
+def _cost_words(plan: Plan) -> str:
+    """Return the judges with the questions, the tokens and the price, in a sentence."""
+    if not plan.shares:
+        return "Nothing is left to ask."
+    parts = [
+        f"{judge_title(judge)} would get {counted(share.questions, 'question')}, at most about "
+        f"{-(-share.tokens // 1000) * 1000:,} tokens"
+        for judge, share in plan.shares.items()
+    ]
+    return f"{'; '.join(parts)}, {_price_words(plan.price)}."
+
+
+def _price_words(price: Decimal | None) -> str:
+    if price is None:
+        return "at a price that is not known here"
+    return f"about ${price:.2f}" if price >= Decimal("0.01") else "for less than $0.01"
+
+
+def _print_rows(answer: LinesJson) -> None:
+    """Print the lines with the findings, the pairs that are alike, and the price of the judge."""
     if answer.found is None:
-        unseen = any(one.unmentioned for one in answer.lines)
-        cells = [
-            (one.place, one.tokens, _UNSEEN if one.unmentioned else "", one.text)
-            for one in answer.lines
-        ]
-        table(
-            ("line", "tokens", "found", "text"),
-            cells,
-            prose=("text",),
-            extra=() if unseen else ("found",),
-        )
-        if unseen:
-            note(_NO_WORD)
+        _print_unjudged(answer.lines)
     else:
-        note(_COVERAGE)
-        rows = [_row(one) for one in answer.lines]
-        columns = ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text")
-        table(columns, rows, prose=("text",), extra=("followed", "helped", "name", "tokens"))
-        for one in answer.lines:
-            if one.quotes and one.judged is not None and one.judged.result != TOO_FEW:
-                result = one.judged.result
-                so = next((f", so {what}" for words, what in _WORDS.items() if words in result), "")
-                click.echo(
-                    safe(f"{one.place}: {result}{so}; quotes: {one.quotes}; change it: {one.act}")
-                )
+        _print_judged(answer.lines)
     for pair in answer.alike:
-        click.echo(
-            safe(f"{pair.kind}: {' and '.join(one.name for one in pair.bullets)}: {pair.why}")
-        )
-    if (spent := answer.found) is not None:
-        price = f", ${Decimal(spent.cost):.2f}" + (
-            (" and what has no known price") if spent.unpriced else ""
-        )
-        asked = (
-            f"{counted(spent.sessions, 'session')} judged, {counted(spent.requests, 'question')}"
-        )
-        note(f"{asked}, {spent.tokens:,} tokens{price}. {_FOOT}")
-        if dropped := sum(one.dropped for one in spent.lines):
-            note(f"{counted(dropped, 'answer')} dropped: the quote is not where it was said to be.")
-    for text in [*(f"reflector: {one}" for one in ran.failed), *ran.notes]:
+        names = " and ".join(bullet.name for bullet in pair.bullets)
+        click.echo(safe(f"{pair.kind}: {names}: {pair.why}"))
+    if answer.found is not None:
+        _print_spent(answer.found)
+
+
+def _print_unjudged(rows: Sequence[LineJson]) -> None:
+    if not any(row.unmentioned for row in rows):
+        cells = [(row.place, row.tokens, row.text) for row in rows]
+        table(("line", "tokens", "text"), cells, whole=True)
+        return
+    words = {True: _NOT_MENTIONED, False: "", None: ""}
+    found = [(row.place, row.tokens, words[row.unmentioned], row.text) for row in rows]
+    table(("line", "tokens", "found", "text"), found, whole=True)
+    note(_NOT_MENTIONED_NOTE)
+
+
+def _print_judged(rows: Sequence[LineJson]) -> None:
+    note(_EXCERPT_NOTE)
+    table(
+        ("line", "name", "relevant", "followed", "helped", "tokens", "result", "text"),
+        [_cells(row) for row in rows],
+        prose=("result", "text"),
+        extra=("tokens", "relevant", "name", "helped"),
+        whole=True,
+        below="text",
+    )
+    for row in rows:
+        if row.quotes and row.judged is not None and row.judged.result != TOO_FEW:
+            result = row.judged.result
+            advice = f". {_advice(result)}" if is_broken(result) else ""
+            words = f"{row.place}: {result}{advice}; quotes: {row.quotes}; change it: {row.act}"
+            click.echo(safe(words))
+
+
+def _advice(result: str) -> str:
+    """Return the way out of a result that is against its line."""
+    if "harmful" in result:
+        return "Reword it, or remove it"
+    return "Say it differently, or make it a hook"
+
+
+def _cells(row: LineJson) -> tuple[object, ...]:
+    judged = row.judged
+    if judged is None:
+        return row.place, "", "", "", "", row.tokens, "not asked about", row.text
+    result = judged.result
+    if judged.earlier:
+        result += f" ({judged.earlier} by earlier words)"
+    if judged.left_out:
+        result += f", no room for it in {judged.left_out}"
+    if not judged.relevant:
+        result += f" (cost: {judged.tokens * judged.sessions:,} tokens)"
+    return (
+        row.place,
+        row.name,
+        judged.relevant,
+        _range(judged.followed),
+        _range(judged.helped),
+        judged.tokens,
+        result,
+        row.text,
+    )
+
+
+def _range(answered: Answered) -> str:
+    """Return the share of yes, with its interval."""
+    number = answered.yes + answered.no
+    return f"{answered.yes}/{number} ({answered.low:.0%} to {answered.high:.0%})" if number else ""
+
+
+def _print_spent(checked: Checked) -> None:
+    price = f", ${Decimal(checked.cost):.2f}"
+    if checked.unpriced:
+        price += " and a part without a known price"
+    sessions = f"{counted(checked.sessions, 'session')} judged"
+    questions = counted(checked.requests, "question")
+    note(f"{sessions}, {questions}, {checked.tokens:,} tokens{price}. {_INTERVAL_NOTE}")
+    if dropped := sum(line.dropped for line in checked.lines):
+        note(f"{counted(dropped, 'answer')} dropped: the quote is not in the session.")
+
+
+def _print_trouble(place: Place, answer: LinesJson, ran: checks.Ran) -> None:
+    for text in [*(f"reflector: {reason}" for reason in ran.failed), *ran.notes]:
         note(text)
     if answer.unanswered:
+        number = counted(answer.unanswered, "session")
         again = place.command("check", "--retry-failed")
-        note(
-            f"{counted(answer.unanswered, 'session')} without an answer, asked {MOST_QUESTIONS} "
-            f"times. Next: {again}"
-        )
+        note(f"{number} without an answer, asked {MOST_QUESTIONS} times. Next: {again}")
     if not answer.sessions:
-        note(_NO_SESSION)
-    if plan.by and not ran.asked:
-        note(f"A judge reads them: {plan.words}")
-        note(f"Next: {plan.lacks or place.command('check', '--yes')}")
+        note(_NO_SESSION_NOTE)
 
 
-def _row(line: LineJson) -> tuple[object, ...]:
-    of = line.judged
-    if of is None:
-        return (line.place, line.name or "", "", "", "", line.tokens, "not asked about", line.text)
-    shares = [
-        f"{one.yes}/{one.yes + one.no} ({one.low:.0%} to {one.high:.0%})"
-        if one.yes + one.no
-        else ""
-        for one in (of.followed, of.helped)
-    ]
-    result = of.result
-    if of.earlier:
-        result += f" ({of.earlier} by earlier words)"
-    if of.left_out:
-        result += f", no room for it in {of.left_out}"
-    if not of.relevant:
-        result += f", {of.tokens * of.sessions:,} tokens"
-    return (line.place, line.name, of.relevant, *shares, of.tokens, result, line.text)
+def _print_next(place: Place, plan: Plan, ran: checks.Ran) -> None:
+    """Print the price of a judge that was not asked, and the command that asks."""
+    if plan.shares and not ran.asked:
+        note(f"A judge reads them: {_cost_words(plan)}")
+        note(f"Next: {plan.lacks or place.command(*_same_words())}")
+
+
+def _same_words() -> list[str]:
+    """Return this command as it was typed, but with --yes instead of --dry-run."""
+    from shlex import quote
+
+    context = click.get_current_context()
+    files: tuple[Path, ...] = context.params["files"]
+    words = ["check", *(quote(str(path)) for path in files)]
+    if context.params["most"] != 50:
+        words += ["-n", str(context.params["most"])]
+    if (since := context.params["since"]) is not None:
+        words += ["--since", f"{since:%Y-%m-%d}"]
+    if (judge := context.params["judge"]) is not None:
+        words += ["--judge", quote(judge)]
+    flags = {"learn": "--learn", "retry_failed": "--retry-failed"}
+    words += [flag for name, flag in flags.items() if context.params[name]]
+    return [*words, "--yes"]

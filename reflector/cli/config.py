@@ -1,7 +1,5 @@
-"""`reflector config`: the settings, where each comes from, and how to change one.
-
-Invariant: a file of settings is replaced only by one that the program understands; its comments and
-its order stay.
+"""`reflector config`: the settings, where each comes from, and how to change one; `off` and `on`
+change the setting that turns a project off.
 """
 
 from __future__ import annotations
@@ -11,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import tomlkit
-from tomlkit.exceptions import ParseError
 
 from reflector.cli.app import Place
 from reflector.cli.options import json_option
-from reflector.cli.output import note, print_json, table
+from reflector.cli.output import note, print_json, safe, table
 from reflector.config import (
     BACKENDS,
     SETTINGS,
@@ -27,9 +23,10 @@ from reflector.config import (
     project_config,
     variable,
 )
-from reflector.files import read_bounded, read_ours, replace_file
+from reflector.hooks import fast
 from reflector.judges.registry import described, judge_kind
 from reflector.locate import user_config
+from reflector.settings_file import store_setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,8 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
         )
     if key in USERS_OWN and not for_all:
         raise click.UsageError(f"{key} can stand in your own file only; add --global")
-    path, _ = store(
-        place, key, list(values) if is_list else from_text(key, values[0]), for_all=for_all
-    )
+    value = list(values) if is_list else from_text(key, values[0])
+    path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
     if config.layer(key) not in ("user" if for_all else "project", "default"):
         note(f"{key} is set in {path}, but {_origin(config, place.folder(), key)} wins")
@@ -119,8 +115,8 @@ def unset(place: Place, key: str, for_all: bool) -> None:
     """Remove a setting, also a misspelt one, from the project's file or with --global from your
     own.
     """
-    path, was_there = store(place, key, None, for_all=for_all)
-    if not was_there:
+    path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
+    if not had_it:
         raise click.ClickException(f"{path} does not set {key}")
     if key in SETTINGS:
         _print_in_force(place, key)
@@ -139,38 +135,40 @@ def _print_in_force(place: Place, key: str) -> Config:
     return config
 
 
-def store(place: Place, key: str, value: object, *, for_all: bool) -> tuple[Path, bool]:
-    """Set a setting in the project's file or the person's own, None to remove it; return the file,
-    and whether it had the setting. The file is replaced if the program understands the new one, and
-    removed where that is empty. Raises ConfigError, and a ClickException for a file that is not
-    TOML.
+@click.command()
+@click.pass_obj
+def off(place: Place) -> None:
+    """Turn it off in this project: disable reflector here.
+
+    Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
+    commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
     """
-    path = Path(user_config()) if for_all else project_config(place.folder())
-    try:
-        document = tomlkit.parse((read_bounded if for_all else read_ours)(path, 1 << 20).decode())
-    except FileNotFoundError:
-        document = tomlkit.document()
-    except (ParseError, UnicodeDecodeError) as error:
-        raise click.ClickException(
-            f"{path} is not TOML: {error}; correct it in an editor"
-        ) from error
-    was_there = key in document
-    if value is not None:
-        document[key] = value
-    elif was_there:
-        del document[key]
-    else:
-        return path, False
-    text = document.as_string()
-    load_config(place.folder(), instead={path: text})
-    if text.strip() or path.is_symlink() or not path.is_file():
-        # People keep their own settings behind a link, among their dotfiles; a project's are never
-        # behind one.
-        target = path if path.parent.name == ".claude" else path.resolve()
-        replace_file(target, text.encode(), 0o600 if key == "api_key" else None)
-    else:
-        path.unlink()
-    return path, was_there
+    root = _own_folder(place, "off")
+    stored = store_setting(root, "enabled", value=False, for_all=False)
+    click.echo(safe(f"reflector is off in {root}: enabled = false in {stored.path}"))
+    click.echo("Sessions here are not recorded, shown any rule or judged.")
+    click.echo(f"To turn it on: {place.command('on')}")
+
+
+@click.command()
+@click.pass_obj
+def on(place: Place) -> None:
+    """Turn it on again in this project: enable reflector here."""
+    root = _own_folder(place, "on")
+    store_setting(root, "enabled", None, for_all=False)
+    if file := fast.off_by(str(root)):
+        way_out = "change `enabled` or `off` there"
+        raise click.ClickException(f"{file} still turns reflector off in {root}; {way_out}")
+    click.echo(safe(f"reflector is on in {root}."))
+
+
+def _own_folder(place: Place, verb: str) -> Path:
+    """Return the folder of a project that is switched."""
+    if place.user:
+        value = "false" if verb == "off" else "true"
+        everywhere = f"reflector config set --global enabled {value}"
+        raise click.UsageError(f"`{verb}` is about one project; for all of yours: {everywhere}")
+    return place.folder()
 
 
 def _origin(config: Config, root: Path, key: str) -> str:

@@ -32,26 +32,22 @@ _REPORTS = (
 _NEXT = """
 Four commands to type next, in a project of yours:
   reflector check                         which lines of your CLAUDE.md mattered
-  reflector import-history --dry-run      what earlier sessions would count
+  reflector history --dry-run      what earlier sessions would count
   reflector add pat 'Run the tests first' a first bullet
   reflector install                       the hooks, until reflector uninstall"""
 
 
 @click.command()
-@click.option(
-    "--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep it."
-)
-def demo(keep: Path | None) -> None:
-    """Show the whole pipeline on bundled sessions; needs no configuration.
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+def demo(folder: Path | None) -> None:
+    """Show how sessions are counted, on sample sessions.
 
-    Makes a project with a playbook and three sessions in a temporary folder. Uses no network, no
-    key and none of your files. With REFLECTOR_BACKEND=anthropic, a model judges the sessions, with
-    the key in your environment.
+    Makes a project with a playbook and three sessions in FOLDER, which is kept; without it, in a
+    temporary folder. Uses no network, no key and none of your files. With
+    REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
     """
-    if keep is not None and keep.exists():
-        raise click.UsageError(
-            f"{keep} exists; name a folder that does not, it is made for the demo"
-        )
+    if folder is not None and folder.exists():
+        raise click.UsageError(f"{folder} exists; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.judges.api_settings import KEY_VARIABLES, model_settings
@@ -62,10 +58,10 @@ def demo(keep: Path | None) -> None:
                 f"REFLECTOR_BACKEND=anthropic needs a key in {' or '.join(KEY_VARIABLES)}; the "
                 "demo itself needs none"
             )
-    with _stage(backend, keep) as project:
+    with _stage(backend, folder) as project:
         _sessions(project)
-        if keep is not None:
-            click.echo(f"\nLook around:  cd {keep} && reflector list")
+        if folder is not None:
+            click.echo(f"\nLook around:  cd {folder} && reflector list")
         click.echo(_NEXT)
 
 

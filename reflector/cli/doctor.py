@@ -1,9 +1,8 @@
 """`reflector doctor`: the checks, what --fix does about them, and the text to paste into an issue.
 
-Invariant: without --fix nothing changes. A report holds what the program knows of itself and
-nothing of what people, agents or models wrote: no text of a session or a bullet, no quoted word, no
-value that a person chose freely, no address and no name of another project. It goes through the
-rules for secrets all the same.
+Invariant: without --fix nothing changes. A report contains only facts about the program: no text of
+a session or a rule, no quoted word, no value of a user's own choice, no address and no name of
+another project. It goes through the rules for secrets all the same.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,7 +24,7 @@ from reflector import __version__, entries
 from reflector.cli.app import Place, explained
 from reflector.cli.options import json_option
 from reflector.cli.output import note, print_facts, print_json
-from reflector.cli.start import StatusJson, status_of
+from reflector.cli.status import status_of
 from reflector.config import SETTINGS, Config, ConfigError
 from reflector.extensions import KINDS
 from reflector.hooks.doctor import examine
@@ -32,8 +32,13 @@ from reflector.hooks.reach import Check
 from reflector.locate import home_folder
 from reflector.project import Project
 from reflector.resources import DISTRIBUTION
+from reflector.sessions.overview import StatusJson
 from reflector.text.secrets import redact
 
+#: Kinds of errors that a report lists, and words of each.
+_MOST_ERRORS, _MOST_WORDS = 10, 8
+#: A setting of fewer characters would be replaced inside other words.
+_SHORTEST_CHOICE = 2
 #: Yellow and green cannot be read on a light terminal.
 _STYLES: dict[str, dict[str, Any]] = {
     "ok": {},
@@ -43,29 +48,28 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 @click.command()
-@click.option(
-    "--fix", is_flag=True, help=("First fix what can be fixed safely, and print what was done.")
-)
+@click.option("--fix", is_flag=True, help="First make the repairs that are safe, and print them.")
 @click.option(
     "--report",
     "as_report",
     is_flag=True,
-    help=("Print a text for an issue, with nothing that anybody wrote."),
+    help="Print a text for an issue, without anything that you or an agent wrote.",
 )
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
     """Check everything between the agent and the playbook.
 
-    Each line is ok, a warning or an error, with the command that corrects it, and with what --fix
-    would do about it. Without --fix it changes nothing. --fix renews our hooks, makes our files
-    private and processes what waits; it changes nothing that a person wrote. Exits 1 on errors.
+    Each line is ok, a warning or an error, with the command that corrects it. Without --fix it
+    changes nothing. --fix renews reflector's hooks, makes its files private and records waiting
+    sessions; it changes nothing that you wrote. Exits 1 on errors.
     """
-    refused = None
+    refused: ConfigError | None = None
     try:
         project = place.project()
     except ConfigError as error:
-        project, refused = Project(place.folder(), Config()), error
+        refused = error
+        project = Project(place.folder(), Config())
     if fix:
         _fix(examine(project, refused))
     checks = list(examine(project, refused))
@@ -94,7 +98,7 @@ def _fix(checks: Iterable[Check]) -> None:
         else:
             note(f"{check.name}: {check.fix}")
     if not done:
-        note("nothing that --fix can fix")
+        note("--fix has nothing to repair")
 
 
 def _print_checks(checks: list[Check]) -> None:
@@ -115,45 +119,71 @@ def report(project: Project, checks: list[Check], status: StatusJson | None) -> 
     """Return the report of a project: its settings, the checks, and the last errors of its
     status.
     """
-    config, root = project.config, project.root
-    own = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
-    plain = {name: f" = {value}" for name, value in own.items() if isinstance(value, int)}
-    lines = [f"setting {name} ({config.layer(name)}){plain.get(name, '')}" for name in own]
-    more = [
-        f"{one.state:<7}  {one.name}: {'…' if one.name in KINDS else one.text}" for one in checks
-    ]
+    config = project.config
+    settings = {name: getattr(config, name) for name in SETTINGS if config.layer(name) != "default"}
+    lines = list(_check_lines(checks))
     if status is not None:
-        # What an error says may quote what was read; its stage, or its first words, say enough.
-        errors = Counter(f"{one.backend}, {one.stage}, {one.state}" for one in status.failures)
-        errors += Counter(
-            " ".join(one.error.partition(":")[0].split()[:8]) for one in status.spool.failed
-        )
-        left = status.spool
-        counts = {f"windows {state}": count for state, count in status.windows.items()}
-        counts |= {
-            "proposals": status.proposals,
-            "deliveries pending": left.pending,
-            "waiting": left.waiting,
-        }
-        counts |= {
-            "failed": len(left.failed),
-            "broken": len(left.broken),
-            "kept elsewhere": left.elsewhere,
-        }
-        more += ["", ", ".join(f"{what}: {count}" for what, count in counts.items())]
-        more += ["", *(f"error: {what} ({count} times)" for what, count in errors.most_common(10))]
+        lines += ["", *_status_lines(status)]
+    places = _places(project.root, settings)
+    plain = [_plain(line, places) for line in lines]
+    text = [*_versions(), "", *_setting_lines(config, settings), "", *plain]
+    return redact("\n".join(text)) + "\n"
+
+
+def _setting_lines(config: Config, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings that are not the default; only numbers and switches with their values."""
+    for name, value in settings.items():
+        shown = f" = {value}" if isinstance(value, int) else ""
+        yield f"setting {name} ({config.layer(name)}){shown}"
+
+
+def _check_lines(checks: list[Check]) -> Iterator[str]:
+    for check in checks:
+        # A line about an extension has its name, which the user chose.
+        text = "…" if check.name in KINDS else check.text
+        yield f"{check.state:<7}  {check.name}: {text}"
+
+
+def _status_lines(status: StatusJson) -> Iterator[str]:
+    """Yield the counts of a status and the kinds of its errors.
+
+    The text of an error may quote what was read; its stage, or its first words, are enough.
+    """
+    queue = status.spool
+    counts = {f"windows {state}": count for state, count in status.windows.items()}
+    counts |= {
+        "proposals": status.proposals,
+        "deliveries pending": queue.pending,
+        "waiting": queue.waiting,
+        "failed": len(queue.failed),
+        "broken": len(queue.broken),
+        "kept elsewhere": queue.elsewhere,
+    }
+    yield ", ".join(f"{name}: {count}" for name, count in counts.items())
+    yield ""
+    kinds = Counter(
+        f"{failure.backend}, {failure.stage}, {failure.state}" for failure in status.failures
+    )
+    kinds.update(_first_words(delivery.error) for delivery in queue.failed)
+    for kind, count in kinds.most_common(_MOST_ERRORS):
+        yield f"error: {kind} ({count} times)"
+
+
+def _first_words(error: str) -> str:
+    return " ".join(error.partition(":")[0].split()[:_MOST_WORDS])
+
+
+def _places(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of a user's own choice, each with the word that replaces it."""
     places = {
         value: f"the {name}"
-        for name, value in own.items()
-        if isinstance(value, str) and len(value) > 2
+        for name, value in settings.items()
+        if isinstance(value, str) and len(value) > _SHORTEST_CHOICE
     }
-    places |= {one.root: "ANOTHER" for one in entries.entries()}
+    places |= {entry.root: "ANOTHER" for entry in entries.entries()}
     places |= dict.fromkeys((str(root), str(root.resolve())), "PROJECT")
-    places |= {home: "~"} if (home := home_folder()) not in ("", os.sep) else {}
-    return (
-        redact("\n".join([*_versions(), "", *lines, "", *(_plain(line, places) for line in more)]))
-        + "\n"
-    )
+    home = home_folder()
+    return places | ({home: "~"} if home not in ("", os.sep) else {})
 
 
 def _versions() -> Iterator[str]:
@@ -161,17 +191,16 @@ def _versions() -> Iterator[str]:
     yield f"reflector {__version__}"
     yield f"{platform.python_implementation()} {platform.python_version()}{lock}"
     yield f"{platform.system()} {platform.release()} {platform.machine()}"
-    found = []
+    versions = set()
     for spec in metadata.requires(DISTRIBUTION) or ():
         if re.search(r"extra == .(?!mcp|postgres)", spec) is None:
+            name = re.split(r"[^\w.-]", spec)[0]
             with suppress(metadata.PackageNotFoundError):
-                found.append(
-                    " ".join((name := re.split(r"[^\w.-]", spec)[0], metadata.version(name)))
-                )
-    yield ", ".join(sorted({*found}))
+                versions.add(f"{name} {metadata.version(name)}")
+    yield ", ".join(sorted(versions))
 
 
-#: A word that is no setting may say anything, and a folder of homes has people's names.
+#: A word that is not a setting may be anything, and a folder of homes has people's names.
 _UNKNOWN_SETTING = re.compile(r"\S+( is not a setting\b)")
 _OTHERS_HOME = re.compile(r"(?<![\w.~])(/(?:home|Users)/)[^/\s]+")
 

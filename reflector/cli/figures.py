@@ -1,13 +1,11 @@
-"""Figures: stats, double-counts and diff; and `sql`, a question in SQL, answered as a table,
-JSON or CSV.
-"""
+"""Figures: `stats` and `diff`; and `sql`, a query that a table, JSON or CSV answers."""
 
 from __future__ import annotations
 
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from itertools import chain, count, islice
@@ -15,21 +13,23 @@ from typing import Any
 
 import click
 
-from reflector.audit import doubles
-from reflector.audit.difference import Difference, difference
+from reflector.audit.difference import Changed, Difference, difference
+from reflector.audit.doubles import find_double_counts
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, ledger_stats as stats_of
 from reflector.cli.app import Place
-from reflector.cli.lessons import changed_lessons, print_changed
+from reflector.cli.lessons import print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
 from reflector.cli.output import counted, note, print_csv, print_json, safe, shaped, short_id, table
-from reflector.cli.start import MonthJson, month_of, month_words
+from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
+from reflector.embed.lessons.history import changed_lessons
 from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
 from reflector.playbook.names import SECTIONS
+from reflector.sessions.overview import MonthJson, month_of
 
 #: Lines of a kind, and rows of a query, that a person is shown; a machine gets all.
 _MOST = 20
@@ -39,48 +39,6 @@ _DAYS = 30
 #: Characters of a query.
 _MOST_QUERY = 2**20
 _rows = chain.from_iterable
-
-
-@click.command("double-counts")
-@click.argument("name", required=False, type=NAME)
-@question
-def double_counts(asked: Question, name: str | None) -> None:
-    """Explain tags that were counted more than once.
-
-    Shows every bullet's totals under each counting policy. NAME is a bullet; without it, all
-    bullets are examined. D1 the same tag twice in one reflection, D2 helpful and harmful together,
-    D3 the same list of tags applied twice, D4 one session reflected on more than once, D5 one
-    transcript under two session ids, D6 overlapping windows. A fork's copies of another session's
-    records count once, and are listed.
-    """
-    if name is not None:
-        find_bullet(asked.ledger, name, asked.then)
-    found = doubles.find_double_counts(asked.ledger, name, asked.then)
-    if asked.answers(found):
-        return
-    rows = []
-    for one in found.classes:
-        examples = (
-            f"{e.name} {e.tag} at {', '.join(map(str, e.positions[:4]))}" for e in one.examples[:2]
-        )
-        rows.append((one.code, one.title, one.tags, one.bullets, "; ".join(examples)))
-    columns = ("class", "what", "surplus", "bullets", "such as")
-    table(columns, rows, prose=("what", "such as"), extra=("such as",))
-    if found.copies:
-        click.echo(
-            "\nSessions that begin with copies of another session's records, which count once:"
-        )
-        copied = [(short_id(one.session), short_id(one.of), one.records) for one in found.copies]
-        table(("session", "copied from", "records"), copied[:_MOST])
-    totals = [(of.name, *(str(getattr(of, policy)) for policy in COUNTINGS)) for of in found.totals]
-    differing = [row for row in totals if len(set(row[1:])) > 1]
-    click.echo()
-    if not differing:
-        click.echo(f"All counting policies agree on {counted(len(totals), 'bullet')}.")
-        return
-    table(("name", *COUNTINGS), differing[:_MOST])
-    trial = asked.place.command("list --counting", COUNTINGS[-1])
-    note(f"In force: {found.counting}. Another one on trial: {trial}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +72,26 @@ class StatsJson:
 
 
 @click.command()
+@click.argument("name", required=False, type=NAME)
+@click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
 @question
-def stats(asked: Question) -> None:
-    """Show tokens, cost and tags: by model, by prompt template, by day (UTC); with --json, all
-    days.
+def stats(asked: Question, name: str | None, doubles: bool) -> None:
+    """Show tokens, cost and verdicts: by model, by prompt, by day (UTC).
+
+    --json has all days. --doubles lists verdicts that a counting policy may count more than once,
+    and each rule's totals under each policy; NAME selects one rule.
     """
+    if doubles:
+        _doubles(asked, name)
+        return
+    if name is not None:
+        raise click.UsageError(f"for the double counts of a rule, add --doubles: {name} --doubles")
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
     groups: dict[str, Any] = {
-        f"by_{kind}": [{kind: one.key, **_figures(one)} for one in group]
-        for kind, group in found.groups.items()
+        f"by_{kind}": [{kind: group.key, **_figures(group)} for group in of_kind]
+        for kind, of_kind in found.groups.items()
     }
     if asked.answers(
         shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=learned)
@@ -133,52 +100,86 @@ def stats(asked: Question) -> None:
     _print_stats(found)
     if learned is not None:
         click.echo()
-        table(
-            ("lessons", ""),
-            [(name.replace("_", " "), value) for name, value in asdict(learned).items()],
-        )
+        rows = [(name.replace("_", " "), value) for name, value in asdict(learned).items()]
+        table(("lessons", ""), rows)
     if month is not None and month.tokens:
         click.echo(month_words(month))
 
 
+def _doubles(asked: Question, name: str | None) -> None:
+    """Show the verdicts that were counted more than once: of a rule, or of all."""
+    if name is not None:
+        name = find_bullet(asked.ledger, name, asked.then).name
+    found = find_double_counts(asked.ledger, name, asked.then)
+    if asked.answers(found):
+        return
+    rows = []
+    for of_class in found.classes:
+        examples = (
+            f"{example.name} {example.tag} at {', '.join(map(str, example.positions[:4]))}"
+            for example in of_class.examples[:2]
+        )
+        row = (of_class.code, of_class.title, of_class.tags, of_class.bullets, "; ".join(examples))
+        rows.append(row)
+    columns = ("class", "double count", "extra", "rules", "for example")
+    table(columns, rows, prose=("double count", "for example"), extra=("for example",))
+    if found.copies:
+        click.echo(
+            "\nSessions that begin with copies of another session's records, which count once:"
+        )
+        copied = [
+            (short_id(copy.session), short_id(copy.of), copy.records)
+            for copy in found.copies[:_MOST]
+        ]
+        table(("session", "copied from", "records"), copied)
+    totals = [
+        (total.name, *(str(getattr(total, policy)) for policy in COUNTINGS))
+        for total in found.totals
+    ]
+    differing = [row for row in totals if len(set(row[1:])) > 1]
+    click.echo()
+    if not differing:
+        click.echo(f"All counting policies agree on {counted(len(totals), 'rule')}.")
+        return
+    table(("name", *COUNTINGS), differing[:_MOST])
+    trial = asked.place.command("list --counting", COUNTINGS[-1])
+    note(f"Policy in force: {found.counting}. To try another: {trial}")
+
+
 def _figures(group: Group) -> dict[str, Any]:
     """Return what answers took, and the tags that were read from them, as JSON has it."""
-    found = {
+    figures_of = {
         "cost_usd" if name == "cost" else name: value
         for name, value in asdict(group).items()
         if name != "key"
     }
-    return found | {
-        "helpful_rate": None if group.helpful_rate is None else round(group.helpful_rate, 6)
-    }
+    rate = group.helpful_rate
+    return figures_of | {"helpful_rate": None if rate is None else round(rate, 6)}
 
 
 def _print_stats(found: Stats) -> None:
-    states = ", ".join(f"{count} {state}" for state, count in sorted(found.states.items()))
-    told = (
+    states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
+    sums = (
         f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
         f"{counted(found.windows, 'window')}"
     )
-    click.echo(f"{told} ({states})" if states else told)
+    click.echo(f"{sums} ({states})" if states else sums)
     for kind, groups in found.groups.items():
-        shown = groups[-_DAYS:] if kind == "day" else groups
-        if not shown:
+        if not groups:
             continue
         columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
         rows = [
             (
-                *(
-                    g.key,
-                    g.answers,
-                    f"{g.tokens:,}",
-                    f"{g.cost:.4f}",
-                    g.helpful,
-                    g.harmful,
-                    g.undecided,
-                ),
-                "" if g.helpful_rate is None else f"{g.helpful_rate:.0%}",
+                group.key,
+                group.answers,
+                f"{group.tokens:,}",
+                f"{group.cost:.4f}",
+                group.helpful,
+                group.harmful,
+                group.undecided,
+                "" if group.helpful_rate is None else f"{group.helpful_rate:.0%}",
             )
-            for g in shown
+            for group in (groups[-_DAYS:] if kind == "day" else groups)
         ]
         click.echo()
         table(columns, rows, extra=("helpful %", "undecided", "USD"))
@@ -186,19 +187,17 @@ def _print_stats(found: Stats) -> None:
 
 @click.command()
 @click.argument("query", required=False)
-@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, every row.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, every row.")
+@click.option("--format", "form", type=click.Choice(["csv"]), help="Print every row as CSV.")
+@json_option
 @click.pass_obj
-def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
+def sql(place: Place, query: str | None, form: str | None, as_json: bool) -> None:
     """Query the ledger with SQL, read-only.
 
-    Without QUERY, reads the query from stdin; where nothing comes, lists the views (bullets, tags,
+    Without QUERY, reads the query from stdin; if stdin is empty, lists the views (bullets, tags,
     reflections, sessions) and their columns, which docs/machines.md describes.
     """
-    if as_csv and as_json:
-        raise click.UsageError(
-            "--csv and --json are two forms of one answer; leave one of them out"
-        )
+    if form is not None and as_json:
+        raise click.UsageError(f"choose --json or --format {form}")
     if query is None:
         query = _from_stdin()
     with place.reading() as ledger, asking(ledger) as asker:
@@ -212,7 +211,7 @@ def sql(place: Place, query: str | None, as_csv: bool, as_json: bool) -> None:
                 print_json(
                     [dict(zip(names, map(_plain, row), strict=True)) for row in _rows(answer.pages)]
                 )
-            elif as_csv:
+            elif form is not None:
                 print_csv(
                     answer.columns, ([_cell(value) for value in row] for row in _rows(answer.pages))
                 )
@@ -247,9 +246,7 @@ def _list_views(asker: Asker, as_json: bool) -> None:
         [(view, ", ".join(names)) for view, names in columns.items()],
         whole=True,
     )
-    note(
-        "Such as: reflector sql 'SELECT name, helpful, harmful FROM bullets ORDER BY helpful DESC'"
-    )
+    note("For example: reflector sql 'SELECT name, helpful FROM bullets ORDER BY helpful DESC'")
 
 
 def _print_rows(answer: Answer) -> None:
@@ -258,7 +255,7 @@ def _print_rows(answer: Answer) -> None:
     if answer.columns:
         table(answer.columns, shown, prose=answer.columns)
     if len(rows) > _MOST_ROWS:
-        note(f"These are the first {_MOST_ROWS:,} rows; --csv and --json have all of them.")
+        note(f"These are the first {_MOST_ROWS:,} rows; --json and --format csv print all.")
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
@@ -300,9 +297,9 @@ def _cell(value: Any) -> Any:
 def diff(place: Place, span: str, as_json: bool) -> None:
     """Show how the playbook changed between two moments.
 
-    A and B are positions, times or sessions' ids; without A it is the beginning, without B now.
-    Shows bullets that were added, revised, moved and removed, and which sessions moved which
-    counters.
+    A and B are dates or times (2026-11-21, yesterday, 2 weeks ago), positions or session ids.
+    Without A, the span starts at the beginning; without B, it ends now. Lists rules that were
+    added, changed, moved and removed, and the sessions that changed their counts.
     """
     with place.reading() as ledger:
         found = difference(ledger, *span_of(ledger, span))
@@ -320,23 +317,36 @@ def _print_difference(found: Difference) -> None:
         click.echo(f"counting: {found.counting.before} → {found.counting.after}")
     if not found.bullets:
         note(f"The playbooks of positions {found.from_} and {found.to} are the same.")
+    for changed in found.bullets:
+        sides = (side for side in (changed.before, changed.after) if side is not None)
+        totals = " → ".join(f"{side.helpful}/{side.harmful}" for side in sides)
+        by_hand = ", set by hand" if changed.recounted else ""
+        click.secho(f"{changed.name}  {changed.change}  {totals}{by_hand}", bold=True)
+        for line in chain(_texts(changed), _moves(changed)):
+            click.echo(safe(f"  {line}"))
+
+
+def _texts(changed: Changed) -> Iterator[str]:
+    """Yield the text of a changed rule before and after, if they differ."""
+    before, after = (
+        None if side is None else " ".join(side.text.split())
+        for side in (changed.before, changed.after)
+    )
+    if before == after:
         return
-    for one in found.bullets:
-        before, after = one.before, one.after
-        totals = " → ".join(
-            f"{row.helpful}/{row.harmful}" for row in (before, after) if row is not None
-        )
-        recounted = ", set by hand" if one.recounted else ""
-        click.secho(f"{one.name}  {one.change}  {totals}{recounted}", bold=True)
-        if before is None or after is None or before.text != after.text:
-            for sign, row in (("-", before), ("+", after)):
-                if row is not None:
-                    click.echo(safe(f"  {sign} {' '.join(row.text.split())}"))
-        if before is not None and after is not None and before.section != after.section:
-            click.echo(f"  from {SECTIONS[before.section]} to {SECTIONS[after.section]}")
-        if after is not None and after.status != "live":
-            click.echo(safe(f"  {after.end}"))
-        for moved in one.sessions:
-            click.echo(
-                f"  {short_id(moved.session_id) or '(none)'}  {moved.helpful:+d}/{moved.harmful:+d}"
-            )
+    if before is not None:
+        yield f"- {before}"
+    if after is not None:
+        yield f"+ {after}"
+
+
+def _moves(changed: Changed) -> Iterator[str]:
+    """Yield the section, the end and the sessions' counts of a changed rule."""
+    before, after = changed.before, changed.after
+    if before is not None and after is not None and before.section != after.section:
+        yield f"from {SECTIONS[before.section]} to {SECTIONS[after.section]}"
+    if after is not None and after.status != "live":
+        yield after.end
+    for moved in changed.sessions:
+        session = short_id(moved.session_id) or "(none)"
+        yield f"{session}  {moved.helpful:+d}/{moved.harmful:+d}"

@@ -1,4 +1,4 @@
-"""`reflector lab`, for developers: trajectories of tasks that have a right answer, and the
+"""`reflector lab`, for developers: playbooks of datasets, recorded answers, today's parser, and the
 measure of the gate.
 """
 
@@ -9,40 +9,63 @@ from pathlib import Path
 
 import click
 
+from reflector.audit.moments import session_named
 from reflector.cli.app import Place
-from reflector.cli.options import FILE, PATH, BackendChoice
-from reflector.cli.output import note, os_error_words, progress, table
+from reflector.cli.options import FILE, PATH, dry_run_option, json_option, judge_option
+from reflector.cli.output import (
+    counted,
+    note,
+    os_error_words,
+    print_json,
+    progress,
+    short_id,
+    table,
+)
+from reflector.cli.reflect import print_judged
 from reflector.embed.gated import measure
 from reflector.embed.gated.log import canonical_line
 from reflector.embed.gated.settings import GatedConfig, read_config
 from reflector.judges.fixtures import Recording
-from reflector.judges.protocol import OUTAGES, Backend, reply_of
-from reflector.judges.registry import backend_of
+from reflector.judges.protocol import Backend, reply_of
+from reflector.judges.registry import backend_of, judge_settings
 from reflector.judges.truth.models import Entry, entries_in
 from reflector.judges.truth.questions import LANGUAGES, Case, Language, ReflectorPromptBuilder
 from reflector.mistakes import Mistake
-from reflector.project import Project, checked_dataset
-from reflector.reflection.gate import Gate
-from reflector.reflection.recorder import Recorder
-from reflector.reflection.trajectories import run_recorded
-from reflector.sessions import locks
+from reflector.project import checked_dataset
+from reflector.reflection.checking import recount
+from reflector.reflection.standing import reparse as read_again
+from reflector.sessions.judging import JudgedCase, judge_cases, judge_sessions
 
 _MOST_PROBLEMS = 20
 
 
-@click.group()
-def lab() -> None:
-    """Measure and try what developers of reflector work on."""
+class _Lab(click.Group):
+    """The group, in which each command of reflector works on the playbook of a dataset."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        root = ctx.find_root().command
+        outer = root.get_command(ctx, cmd_name) if isinstance(root, click.Group) else None
+        return super().get_command(ctx, cmd_name) or outer
 
 
-@lab.command(short_help="Judge trajectories of tasks that have a right answer.")
+@click.group(cls=_Lab)
+@click.option("--dataset", metavar="NAME", help="The dataset whose playbook the command works on.")
+@click.pass_obj
+def lab(place: Place, dataset: str | None) -> None:
+    """Measure and try the work of reflector's developers.
+
+    With --dataset, each command of reflector works on the dataset's playbook, for example
+    `reflector lab --dataset sums list`.
+    """
+    if dataset is not None:
+        place.dataset = checked_dataset(dataset)
+
+
+@lab.command(short_help="Judge trajectories of tasks with known answers.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE…")
 @click.option(
-    "--dataset",
-    help=("The dataset whose playbook was used; default: the one that each trajectory names."),
-)
-@click.option(
-    "--iterations",
+    "-n",
+    "rounds",
     type=click.IntRange(1, 10),
     default=1,
     show_default=True,
@@ -53,132 +76,187 @@ def lab() -> None:
     type=click.Choice(LANGUAGES),
     default="en",
     show_default=True,
-    help="Language of our prompts.",
+    help="Language of the prompts.",
 )
-@click.option(
-    "--backend",
-    type=BackendChoice(),
-    help=("The judge, not rules; default: the configured one."),
-)
-@click.option("--record", type=FILE, help="Write the answers here, as fixtures.")
+@judge_option
+@click.option("--record", type=FILE, help="Also write the answers to this file, as fixtures.")
 @click.pass_obj
 def trajectory(
     place: Place,
     files: tuple[Path, ...],
-    dataset: str | None,
-    iterations: int,
+    rounds: int,
     language: Language,
-    backend: str | None,
+    judge: str | None,
     record: Path | None,
 ) -> None:
-    """Record trajectories of tasks that have a right answer, and judge them; safe to repeat.
+    """Record trajectories of tasks with known answers, and judge them; safe to repeat.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
-    generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may
-    bring its own ground_truth and test_report. Each dataset has a playbook of its own: 'reflector
-    --dataset NAME list'. What cannot be read or judged is named, the others are recorded, and the
-    exit code is 1.
+    generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
+    ground_truth and test_report. Each dataset has its own playbook; `lab --dataset NAME` uses that
+    one for all trajectories. A trajectory that cannot be recorded or judged is named, the others
+    are judged, and the exit code is 1.
     """
-    project = place.whole_project(backend=backend)
-    dataset = dataset if dataset is not None else place.dataset
-    if dataset is not None:
-        checked_dataset(dataset)
-    judge: Backend = backend_of(project.config, project.root)
-    reply_of(judge)  # before anything is recorded
+    settings = judge_settings(judge)
+    project = Place(place.root, user=place.user).project(**settings)
+    backend: Backend = backend_of(project.config, project.root)
+    reply_of(backend)  # before anything is recorded
     if record is not None:
-        judge = Recording(judge, record)
+        backend = Recording(backend, record)
     builder = ReflectorPromptBuilder(project=project.root, language=language)
-    rows: list[tuple[str, str | None, int, str]] = []
-    notes, failed = list[str](), list[str]()
+    report = _Report()
     cases: dict[str, list[tuple[str, Case]]] = {}
-    for where, one in _read(files, failed):
-        name = dataset or one.dataset
-        case = Case(
-            one.trajectory,
-            one.ground_truth or "",
-            one.test_report or "",
-            name,
-            iterations,
-            language=language,
-        )
-        cases.setdefault(name, []).append((where, case))
+    for where, entry in _read(files, report.failed):
+        name = place.dataset or entry.dataset
+        cases.setdefault(name, []).append((where, _case(entry, name, rounds, language)))
     with progress(sum(map(len, cases.values())), "judging") as bar:
-        for name, of_one in cases.items():
+        for name, of_dataset in cases.items():
             place.dataset = name  # an error about its ledger names the command for its ledger
             try:
-                own = Project.of_dataset(project.root, name, flags={"backend": backend})
+                own = place.project(**settings)
             except Mistake as mistake:
-                failed += [f"{where}: {mistake}" for where, _ in of_one]
+                report.failed += [f"{where}: {mistake}" for where, _ in of_dataset]
                 continue
             place.write(own)
-            is_away = False
-            with (
-                locks.held(own.make_state_dir(), "model.lock", wait=True),
-                own.open_ledger() as ledger,
-            ):
-                recorder = Recorder(ledger, judge, gate=Gate(own.config, own.root))
-                for where, case in of_one:
-                    bar.update(1)
-                    try:
-                        asked, reflected = run_recorded(recorder, builder, case, ask=not is_away)
-                    except Mistake as mistake:
-                        failed.append(f"{where}: {mistake}")
-                        continue
-                    verdicts = ", ".join(
-                        (f"{judged.bullet_id} {judged.tag}") for judged in asked.evaluations
-                    )
-                    if reflected is None:
-                        verdicts = f"recorded before{verdicts and ': '}{verdicts}"
-                    else:
-                        verdicts = verdicts or reflected.outcome
-                        is_away = is_away or reflected.stage in OUTAGES
-                        into = failed if reflected.outcome == "failed" else notes
-                        into += [
-                            f"{where}: {problem}" for problem in asked.problems[:_MOST_PROBLEMS]
-                        ]
-                    rows.append((Path(where).name, name, len(asked.insights), verdicts))
+            for judged in judge_cases(own, backend, builder, of_dataset):
+                bar.update(1)
+                report.add(name, judged)
             place.write(own)
-    if rows:
-        table(("trajectory", "dataset", "insights", "verdicts"), rows)
-    for line in [*notes, *failed]:
-        note(f"reflector: {line}")
-    if failed:
-        raise click.exceptions.Exit(1)
+    report.print()
+
+
+def _case(entry: Entry, dataset: str, rounds: int, language: Language) -> Case:
+    return Case(
+        entry.trajectory,
+        entry.ground_truth or "",
+        entry.test_report or "",
+        dataset,
+        rounds,
+        language=language,
+    )
+
+
+class _Report:
+    """The rows and the notes about trajectories; `failed` ends the command with 1."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, int, str]] = []
+        self.notes: list[str] = []
+        self.failed: list[str] = []
+
+    def add(self, dataset: str, judged: JudgedCase) -> None:
+        where, talk, reflected, mistake = judged
+        if mistake is not None:
+            self.failed.append(f"{where}: {mistake}")
+            return
+        verdicts = ", ".join(f"{verdict.bullet_id} {verdict.tag}" for verdict in talk.evaluations)
+        if reflected is None:
+            words = f"recorded before: {verdicts}" if verdicts else "recorded before"
+        else:
+            words = verdicts or reflected.outcome
+            notes = self.failed if reflected.outcome == "failed" else self.notes
+            notes += [f"{where}: {problem}" for problem in talk.problems[:_MOST_PROBLEMS]]
+        self.rows.append((Path(where).name, dataset, len(talk.insights), words))
+
+    def print(self) -> None:
+        if self.rows:
+            table(("trajectory", "dataset", "insights", "verdicts"), self.rows)
+        for line in [*self.notes, *self.failed]:
+            note(f"reflector: {line}")
+        if self.failed:
+            raise click.exceptions.Exit(1)
 
 
 def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the trajectories of all files; what is not one goes to `failed`."""
+    """Yield the trajectories of all files; anything else goes to `failed`."""
     for path in files:
         try:
-            for where, found in entries_in(path):
-                if isinstance(found, str):
-                    failed.append(f"{where}: {found}")
+            for where, entry in entries_in(path):
+                if isinstance(entry, str):
+                    failed.append(f"{where}: {entry}")
                 else:
-                    yield where, found
+                    yield where, entry
         except OSError as error:
             failed.append(os_error_words(error, path))
 
 
+@lab.command(short_help="Judge sessions, and keep the answers as fixtures.")
+@click.argument("file", type=FILE)
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
+@judge_option
+@click.pass_obj
+def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
+    """Judge sessions, and write the answers to FILE, from which the judge fixtures answers."""
+    project = place.project(**judge_settings(judge))
+    backend = Recording(backend_of(project.config, project.root), file)
+    with place.reading() as ledger:
+        session_ids = {session_named(ledger, session) for session in sessions}
+    judged = judge_sessions(project, backend, session_ids)
+    place.write(project)
+    print_judged(judged)
+
+
+@lab.command(short_help="Read recorded answers with today's parser.")
+@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@dry_run_option
+@json_option
+@click.pass_obj
+def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Read recorded answers with today's parser; no model is asked.
+
+    If the parser reads other verdicts than those that count, the old reading is retracted and the
+    new one counts. After a change of `checked_counts`, the answers to `check` are counted again.
+    """
+    config = place.project().config
+    with place.changing() as ledger:
+        chosen: list[str | None] = [session_named(ledger, session) for session in sessions]
+        readings = [
+            reading
+            for id in chosen or [None]
+            for reading in read_again(
+                ledger, session_id=id, dry_run=dry_run, trusted=config.trusted
+            )
+        ]
+        recounted = 0
+        if not dry_run:
+            for id in chosen or [None]:
+                recounted += recount(ledger, counts=config.checked_counts, session_id=id)
+    if recounted:
+        verb = "count" if config.checked_counts else "do not count"
+        note(f"{counted(recounted, 'answer')} to `check` {verb} now.")
+    if as_json:
+        print_json(readings)
+        return
+    rows = [
+        (
+            short_id(reading.session_id),
+            reading.reading,
+            _tag_words(reading.before),
+            _tag_words(reading.after),
+        )
+        for reading in readings
+        if reading.reading != "same"
+    ]
+    columns = ("session", "reading", "before", "after")
+    empty = f"{len(readings)} answers, all read as before."
+    table(columns, rows, prose=("before", "after"), empty=empty)
+
+
+def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name} {tag}" for name, tag in tags) or "none"
+
+
 @lab.command(short_help="Measure the gated reflection step on a fixed turn.")
+@click.argument("settings", required=False)
+@click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @click.option(
-    "-c", "--config", metavar="FILE", help=("TOML or JSON; or an example: rulebased, fixtures.")
+    "--raw-time", is_flag=True, help="Show the time in milliseconds; it is 0.0 without this."
 )
-@click.option(
-    "-n",
-    "--repeats",
-    type=click.IntRange(1, 1_000_000),
-    default=1,
-    help="So many runs; the last is shown.",
-)
-@click.option(
-    "--raw-time",
-    is_flag=True,
-    help=("Show the milliseconds that it took; 0.0 without it, and with CI=true."),
-)
-def bench(config: str | None, repeats: int, raw_time: bool) -> None:
+def bench(settings: str | None, runs: int, raw_time: bool) -> None:
     """Measure the gated reflection step on a fixed turn; writes nothing.
 
-    Prints one JSON object, the same on every machine.
+    SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. Prints one
+    JSON object about the last run, the same on every machine.
     """
-    settings = GatedConfig(allow_reflection=True) if config is None else read_config(config)
-    click.echo(canonical_line(measure(settings, repeats=repeats, raw_time=raw_time)))
+    config = GatedConfig(allow_reflection=True) if settings is None else read_config(settings)
+    click.echo(canonical_line(measure(config, repeats=runs, raw_time=raw_time)))

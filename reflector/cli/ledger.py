@@ -7,7 +7,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 
 import click
@@ -28,32 +28,40 @@ from reflector.cli.options import (
     why_option,
     yes_option,
 )
-from reflector.cli.output import counted, note, print_json, progress, safe, shaped, short_time
-from reflector.events.registry import fold
+from reflector.cli.output import (
+    counted,
+    note,
+    print_json,
+    progress,
+    safe,
+    shaped,
+    short_time,
+    table,
+)
 from reflector.exchange import backup as backups, transfer
-from reflector.files import read_bounded, read_ours
+from reflector.files import read_bounded
 from reflector.ledger import grants as granting
-from reflector.ledger.errors import LedgerError, LedgerUnavailable
+from reflector.ledger.migration import revisions_of, upgrade_sql
 from reflector.ledger.rows import Anchor, Head
-from reflector.ledger.url import sqlite_url, url_of
 from reflector.mistakes import Finding
 from reflector.playbook.bullet import COUNTINGS, Counting
-from reflector.playbook.document import MAX_BYTES, load
-from reflector.playbook_files import playbook_json as playbook_file
-from reflector.playbook_files.admission import PlaybookRefused
+from reflector.playbook_files.drift import DriftJson, drift_of
 from reflector.playbook_files.git_versions import is_shared
 from reflector.project import Project
 from reflector.proof import heads
 from reflector.proof.verify import verify_opening
-from reflector.sessions import locks
+from reflector.sessions.replacing import (
+    go_on,
+    offer,
+    rebuild_project,
+    restore_project,
+    take_project,
+)
 from reflector.sessions.seen_head import missed, newest_seen
 from reflector.text.secrets import quote
 from reflector.trials.trial import (
-    keep_note,
     noted,
-    running,
     trial_findings as trials_wrong,
-    trial_place,
 )
 
 #: Bytes of a file of heads: one an hour for ten years.
@@ -62,16 +70,8 @@ _MAX_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
-class DriftJson:
-    """What is not what the events say, and the lines of the difference."""
-
-    of: str
-    diff: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class RebuiltJson:
-    """What drifted, and where a playbook.json is kept that could not be read."""
+    """The differences from the events, and the copy of a playbook.json that could not be read."""
 
     drift: list[DriftJson]
     kept: Path | None
@@ -79,12 +79,12 @@ class RebuiltJson:
 
 @click.command()
 @click.option(
-    "--check", is_flag=True, help=("Change nothing; print the difference and exit 1 on drift.")
+    "--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift."
 )
 @click.option(
     "--mend",
     is_flag=True,
-    help=("First create the triggers and views again, and set back a moved head."),
+    help="First create the triggers and views again, and set back a moved head.",
 )
 @click.option("--why", metavar="REASON", help="With --mend: put events aside that cannot be read.")
 @json_option
@@ -96,100 +96,49 @@ def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: boo
     Readers see the old playbook until the new one is complete. A rebuild that was killed continues
     where it stopped. A playbook.json that cannot be read is kept aside and written again.
 
-    With --mend --why, an event that `verify` cannot read is put aside: it changes nothing, and no
-    finding names it from then on. So is a last one that says that the playbook moved to another
-    ledger: it goes on here.
+    With --mend --why, an event that `verify` cannot read is put aside: it changes nothing, and
+    `verify` no longer names it. The last event is put aside, too, if it moved the playbook to
+    another ledger.
     """
-    project = place.project()
     if check and mend:
         raise click.UsageError("--check changes nothing and --mend does; give one of them")
     if why is not None and not (mend and (why := quote(why, _MAX_REASON))):
-        raise click.UsageError("--why is the reason of --mend, in words")
+        raise click.UsageError("--why needs --mend, and a reason in words")
+    project = place.project()
     if check or mend:
         needs_ledger(project)
     if check:
-        drift = _drift(project)
-        if as_json:
-            print_json(RebuiltJson(drift, None))
-        elif drift:
-            click.echo(safe("\n".join(line for one in drift for line in one.diff)))
-            note(
-                "There is drift. If playbook.json was edited, the next command records the edits; "
-                "`reflector rebuild` writes the file. See also `reflector verify`."
-            )
+        drift = drift_of(project)
+        _print_drift(place, drift, as_json=as_json)
         raise click.exceptions.Exit(1 if drift else 0)
+    place.needs_playbook()
     if mend:
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
-            for done in heads.mend_head(ledger, why):
-                note(f"reflector: {done}")
-    place.needs_playbook()
-    kept = _rebuild(place, project)
+            for repair in heads.mend_head(ledger, why):
+                note(f"reflector: {repair}")
+    kept = rebuild_project(project, partial(progress, label="rebuilding"), place.note)
     if as_json:
         print_json(RebuiltJson([], kept))
 
 
-def _drift(project: Project) -> list[DriftJson]:
-    """Return each of the tables and playbook.json that is not what the events say, with the
-    difference.
-
-    A file whose edit a question has recorded says when it was written before that, and is no drift.
-    """
-    with project.open_ledger() as ledger:
-        playbook = fold(ledger.history())
-        wanted = playbook_file.dump_for(project, playbook.bullets(), playbook.updated_at).decode()
-        tables = playbook_file.render_playbook(ledger, project).decode()
-        is_foreign = playbook_file.is_foreign(ledger, project)
-    path = project.playbook_json
-    raw = read_ours(path, MAX_BYTES) if path.exists() else b""
-    at = load(raw).last_updated or playbook.updated_at
-    as_written = playbook_file.dump_for(project, playbook.bullets(), at).decode()
-    written = raw.decode("utf-8", "replace")
-    drift = []
-    for name, text, due in (
-        ("the ledger's tables", tables, wanted),
-        (str(path), written, as_written),
-    ):
-        if name == str(path) and is_foreign:
-            continue
-        if text != due and (text or playbook.entries):
-            lines = unified_diff(
-                text.splitlines(), due.splitlines(), name, "the events", lineterm=""
-            )
-            drift.append(DriftJson(name, [*lines]))
-    return drift
+_CAUSES = {
+    "tables": "The tables differ from the events; `{}` computes them again.",
+    "left": "A command was stopped before it wrote playbook.json, or the file was removed; `{}` "
+    "writes it.",
+    "edited": "If you edited playbook.json, the next command records your edits; `{}` writes the "
+    "file.",
+}
 
 
-def _rebuild(place: Place, project: Project) -> Path | None:
-    """Rebuild the tables and the file; returns where a playbook.json that could not be read is
-    kept.
-
-    A writer on a server, whose tables are the owner's, still gets the file. Raises a LedgerError.
-    """
-    refused: LedgerUnavailable | None = None
-    with (
-        locks.held(project.make_state_dir(), "drain.lock", wait=True),
-        project.open_ledger() as ledger,
-    ):
-        # First, since all that follows reads the tables.
-        try:
-            with progress(ledger.head().position, "rebuilding") as bar:
-                ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
-        except LedgerUnavailable as error:
-            if not ledger.may_append():
-                raise
-            refused = error
-        kept = playbook_file.set_unreadable_aside(ledger, project)
-    if kept is not None:
-        note(
-            f"{project.playbook_json} could not be read and is written again; the old file is "
-            f"kept as {kept}"
-        )
-    with place.pipeline(project):
-        pass  # it writes the file
-    if refused is not None:
-        raise refused
-    return kept
+def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
+    if as_json:
+        print_json(RebuiltJson([*drift], None))
+        return
+    for different in drift:
+        click.echo(safe("\n".join(different.diff)))
+    for different in drift:
+        note(_CAUSES[different.cause].format(place.command("rebuild")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +326,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
     ):
         raise click.UsageError(f"{safe(counters)!r} is not HELPFUL/HARMFUL, such as 7/2")
     with place.changing() as opened:
-        find_bullet(opened, name, live=True)
+        name = find_bullet(opened, name).name
         appended = opened.assert_counters(name, int(helpful), int(harmful), actor="human")
     click.echo(f"{name} at {int(helpful)}/{int(harmful)}, pinned at position {appended.position}")
 
@@ -408,42 +357,23 @@ def restore(place: Place, file: Path, force: bool) -> None:
     playbook.json is written again; the replaced file is kept too.
     """
     project = place.project()
-    present = backups.ledger_file(
-        url_of(project.config.ledger_url or sqlite_url(project.ledger_file))
-    )
-    state = project.make_state_dir()
-    if present.exists() and present.stat().st_size:
-        try:
-            with place.pipeline(project):
-                # what a person wrote into playbook.json becomes events, so that it is not lost
-                # unseen
-                pass
-        except (LedgerError, PlaybookRefused) as error:
-            note(f"reflector: {error}")
-    with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
-        aside = playbook_file.set_aside(project)
-        written = (playbook_file.checkpoint_of(project), aside[1]) if aside is not None else None
-        end, kept = backups.restore_ledger(
-            file, present, project.config.playbook, force=force, written=written
-        )
-        if not project.config.ledger_url:
-            entries.claim(project.place)
-    _take_trial(place, project)
-    click.echo(end)
-    if kept is not None:
-        note(f"The replaced ledger is kept as {kept}")
+    restored = restore_project(project, file, place.note, force=force)
+    _go_on(place)
+    click.echo(restored.end)
+    if restored.ledger is not None:
+        note(f"The replaced ledger is kept as {restored.ledger}")
     # A session counts for the advice that is there when it is recorded; a kept file without git has
     # its counts with it.
-    again = "To record the sessions since that backup again, run `reflector import-history`"
-    if aside is not None:
-        note(f"playbook.json was written again; the old file is kept as {aside[0]}")
+    again = "To record the sessions since that backup again, run `reflector history`"
+    if restored.playbook is not None:
+        note(f"playbook.json was written again; the old file is kept as {restored.playbook}")
         shared = (
             ", after `git checkout .claude/playbook.json`, which brings back the advice that "
             "git has"
         )
         own = (
-            f"; after that, `reflector import {shlex.quote(str(aside[0]))}` adds the advice "
-            "that only that file has"
+            f"; after that, `reflector adopt {shlex.quote(str(restored.playbook))}` adds the "
+            "advice that only that file has"
         )
         again += shared if is_shared(project.root) else own
     note(f"{again}.")
@@ -461,50 +391,23 @@ def take(place: Place, yes: bool) -> None:
     made, moved or copied with its project needs no `take`.
     """
     project = place.project()
-    of, file = project.place, project.ledger_file
-    entry, end = entries.entry_in_force(of), entries.copy_end(project.root)
-    if file.exists():
-        seen = entries.inspect_file(file, of.playbook)
-        said = (
-            f"{file}: origin {seen.origin}, {counted(seen.position, 'event')}, "
-            f"{seen.first[:10]} to {seen.last[:10]}"
-        )
-        ask = "Is this ledger yours?"
-    elif entry is not None and end.position:
-        said = (
-            f"{file} is gone; its copy has {counted(end.position, 'event')} of the origin "
-            f"{entry.origin}"
-        )
-        ask = "Put it back?"
-    else:
-        raise click.ClickException(
-            f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it"
-        )
-    note(said)
-    agreed(ask, f"{ask} There is no terminal to ask", yes=yes)
-    with locks.held(project.make_state_dir(), "drain.lock", wait=True):
-        if file.exists():
-            entries.claim(of)
-        elif entry is not None and not entries.restore_from_copy(of, entry):
-            raise click.ClickException(
-                f"another process made {file} meanwhile; run the same command again"
-            )
-    _take_trial(place, project)
+    ledger_offer = offer(project)
+    note(ledger_offer.words)
+    question = ledger_offer.question
+    agreed(question, f"{question} There is no terminal to ask", yes=yes)
+    take_project(project)
+    _go_on(place)
 
 
-def _take_trial(place: Place, project: Project) -> None:
-    """Write the project's files, and go on with the trial of a ledger that is this person's from
-    now on.
-    """
-    with place.changing(project) as opened:
-        keep_note(project, opened, opens=True)
-        trial = running(opened, trial_place(project))
+def _go_on(place: Place) -> None:
+    """Write the files of a ledger that is yours from now on, and name the trial that goes on."""
+    trial = go_on(place.project(), place.note)
     if trial is not None:
-        what = safe(", ".join(trial.data["bullets"])) or "the playbook"
+        withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.share:.0%} of sessions go without {what}; "
-            f"`{stop}` ends it."
+            f"The ledger's trial goes on here: {trial.share:.0%} of sessions go without "
+            f"{withheld}; `{stop}` ends it."
         )
 
 
@@ -539,6 +442,43 @@ def copy(place: Place, url: str) -> None:
         end = transfer.copy_ledger(opened, url)
     click.echo(end)
     note(f"{counted(end.position, 'event')} copied. To use that ledger, name it with `ledger_url`.")
+
+
+@ledger.command()
+@click.pass_obj
+def revisions(place: Place) -> None:
+    """Show the revisions of the schema, and the one of this ledger.
+
+    The ledger is not changed. Any other command of a newer reflector upgrades it.
+    """
+    project = place.project()
+    needs_ledger(project)
+    rows = [
+        (revision.number, "in force" if revision.is_in_force else "", revision.purpose)
+        for revision in revisions_of(project.database_url)
+    ]
+    table(("revision", "state", "purpose"), rows, whole=True)
+
+
+@ledger.command()
+@click.option("--sql", is_flag=True, help="Print the statements for a database administrator.")
+@click.pass_obj
+def upgrade(place: Place, sql: bool) -> None:
+    """Bring the ledger's schema to the newest revision.
+
+    With --sql nothing is changed: the database's own client runs the statements, as the owner of
+    the tables and while nobody uses the ledger.
+    """
+    project = place.project()
+    needs_ledger(project)
+    statements = upgrade_sql(project.database_url)
+    if not statements:
+        note("The schema has the newest revision already.")
+    elif sql:
+        click.echo(statements)
+    else:
+        with project.open_ledger():
+            note("The schema has the newest revision.")
 
 
 @ledger.command(short_help="Print the GRANTs for a role of PostgreSQL.")

@@ -7,7 +7,7 @@ be asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +15,18 @@ import click
 from pydantic import Field
 
 from reflector import __version__
-from reflector.audit.blame import blame_bullet
+from reflector.audit.blame import Step, blame_bullet
 from reflector.changes.propose import MOST_ACCEPTED, approve_proposal, may_accept, propose
 from reflector.cli.app import Place, explained
 from reflector.cli.lessons import SAID
-from reflector.cli.options import SECTION
+from reflector.cli.options import NAME, SECTION, bullet_named
 from reflector.cli.output import json_of
 from reflector.embed.lessons.book import lesson_book
 from reflector.embed.lessons.recall import bullets_about
 from reflector.embed.lessons.recording import observe_outcome
-from reflector.ledger.store import Ledger
+from reflector.ledger.store import BulletRow, Ledger
 from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.resources import install_command
@@ -84,46 +85,54 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
     """Give a server the four tools."""
     from mcp.types import ToolAnnotations
 
+    tools = _Tools(place)
     asks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    server.add_tool(tools.search_playbook, annotations=asks)
+    server.add_tool(tools.why, annotations=asks)
+    repeatable = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+    server.add_tool(tools.propose_change, annotations=repeatable)
+    counts = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False)
+    server.add_tool(tools.lesson_outcome, annotations=counts)
 
-    @server.tool(annotations=asks)
-    def search_playbook(query: str, section: Section | None = None) -> list[dict[str, Any]]:
+
+class _Tools:
+    """The tools of an agent in a place. The agent reads the docstring of each."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def search_playbook(self, query: str, section: Section | None = None) -> list[dict[str, Any]]:
         """Find advice in the project's playbook and the user's own, the most fitting first; at most
         20 bullets.
 
         query: a few words; "" lists the best bullets. section: pat (patterns), mis (mistakes to
         avoid), pref (user preferences), ctx (project context) or oth.
         """
+        bullets: dict[str, Bullet] = {}
         with _errors_for_the_agent():
-            bullets = {}
-            for ledger in _ledgers(place.again()):
-                # A name means one bullet; where both playbooks have it, the project's.
-                bullets.update({b.name: b for b in ledger.bullets() if b.name not in bullets})
             chosen = SECTION.convert(section, None, None) if section is not None else None
-        found = bullets_about((b for b in bullets.values() if chosen in (None, b.section)), query)
-        return [json_of(one) for one in found[:_MOST_BULLETS]]
+            for ledger in _ledgers(self._place.again()):
+                for bullet in ledger.bullets():
+                    # A name means one bullet; if both playbooks have it, the project's.
+                    bullets.setdefault(bullet.name, bullet)
+        candidates = (b for b in bullets.values() if chosen in (None, b.section))
+        return [json_of(bullet) for bullet in bullets_about(candidates, query)[:_MOST_BULLETS]]
 
-    @server.tool(annotations=asks)
-    def why(name: str) -> dict[str, Any]:
+    def why(self, name: str) -> dict[str, Any]:
         """Explain a bullet's counts: who judged it helpful or harmful in which session, and why;
         the last 20 steps.
 
         name: such as pat-001.
         """
-        name = name.strip("[] ")
         with _errors_for_the_agent():
-            for ledger in _ledgers(place.again()):
-                if (row := ledger.row(name)) is not None:
-                    steps = blame_bullet(ledger, name)
-                    break
-            else:
-                raise click.UsageError(
-                    f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names"
-                )
-        keys = ("recorded_at", "session_id", "counted", "helpful", "harmful")
+            row, steps = self._explained(NAME.convert(name, None, None))
         last = [
-            {key: getattr(step, key) for key in keys}
-            | {
+            {
+                "recorded_at": step.recorded_at,
+                "session_id": step.session_id,
+                "counted": step.counted,
+                "helpful": step.helpful,
+                "harmful": step.harmful,
                 "verdict": step.tag or step.disposition,
                 "why": clean(step.rationale or "", _MOST_REASON),
             }
@@ -136,12 +145,18 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
             "steps": last,
         }
 
-    @server.tool(
-        annotations=ToolAnnotations(
-            read_only_hint=False, destructive_hint=False, idempotent_hint=True
+    def _explained(self, name: str) -> tuple[BulletRow, Sequence[Step]]:
+        """Return the bullet of a name and its steps, of the first playbook that has it."""
+        for ledger in _ledgers(self._place.again()):
+            row = bullet_named(ledger, name)
+            if row is not None:
+                return row, blame_bullet(ledger, row.name)
+        raise click.UsageError(
+            f"no bullet is or was called {clean(name, 64)!r}; search_playbook finds names"
         )
-    )
+
     def propose_change(
+        self,
         kind: Proposable,
         reason: str,
         text: str | None = None,
@@ -155,59 +170,56 @@ def add_tools(server: MCPServer[Any], place: Place) -> None:
         characters, without secrets. section: pat (patterns), mis (mistakes to avoid), pref (user
         preferences), ctx (project context) or oth. reason: what happened that taught it.
         """
-        with _errors_for_the_agent(), place.again().pipeline() as pipeline:
-            change = _change(
-                pipeline.ledger, kind, text, section, [name.strip("[] ") for name in names or ()]
-            )
+        with _errors_for_the_agent(), self._place.again().pipeline() as pipeline:
+            plain = [NAME.convert(name, None, None) for name in names or ()]
+            change = _change(pipeline.ledger, kind, text, section, plain)
             proposal = propose(
                 pipeline.ledger, change, origin="agent", trust="agent", reason=reason, actor="agent"
             )
-            # Nobody is asked about advice that is added, where it is set up so; what is there is a
-            # person's to change.
+            answer = {
+                "proposal": proposal.id[:8],
+                "state": proposal.state,
+                "name": proposal.name,
+                "why": proposal.why,
+            }
+            # Advice may be added without a question, if it is set up so; only a person changes
+            # the advice that is there.
             accepts = (
                 kind == "add"
                 and proposal.state == "waiting"
                 and pipeline.project.config.proposals == "accept"
             )
-            state: str = proposal.state
-            added, why = proposal.name, proposal.why
             if accepts and may_accept(pipeline.ledger):
                 bullet = approve_proposal(
                     pipeline.ledger, proposal, actor="agent", first=pipeline.project.first_number
                 )
                 pipeline.write()
-                state, added = "approved", bullet.name
+                answer |= {"state": "approved", "name": bullet.name}
             elif accepts:
-                why = (
+                answer["why"] = (
                     f"{MOST_ACCEPTED} proposals became bullets within a day; a person decides "
                     "about this one"
                 )
-        told = {"proposal": proposal.id[:8], "state": state, "name": added, "why": why}
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in answer.items() if value is not None}
 
-    @server.tool(
-        annotations=ToolAnnotations(
-            read_only_hint=False, destructive_hint=False, idempotent_hint=False
-        )
-    )
-    def lesson_outcome(lesson: str, outcome: Said, why: str) -> dict[str, Any]:
+    def lesson_outcome(self, lesson: str, outcome: Said, why: str) -> dict[str, Any]:
         """Say whether a lesson that you applied helped (good) or misled (bad).
 
         lesson: its id or the beginning of it. why: what happened, such as the test that passes now.
         """
-        with _errors_for_the_agent(), place.again().changing() as ledger:
+        with _errors_for_the_agent(), self._place.again().changing() as ledger:
             if outcome not in SAID:
                 raise Mistake(
                     f"outcome is {clean(outcome, 40)!r}; it must be one of {', '.join(SAID)}"
                 )
             id = lesson_book(ledger).named(lesson).id
             observe_outcome(ledger, id, SAID[outcome], quote(why, _MOST_REASON), source="agent")
-            one = lesson_book(ledger).named(id)
+            judged = lesson_book(ledger).named(id)
         return {
             "lesson": id[:8],
-            "effectiveness": one.effectiveness,
-            "confidence": one.confidence,
-            "state": one.state,
+            "effectiveness": judged.effectiveness,
+            "confidence": judged.confidence,
+            "state": judged.state,
         }
 
 

@@ -1,7 +1,7 @@
 """The kinds of arguments that commands take, and the options that several of them share.
 
 Invariant: an option of a name means the same on every command. A name that no bullet ever had is a
-usage error with the nearest one that there is.
+usage error that suggests the nearest one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.output import print_json, safe
-from reflector.config import BACKENDS, load_config
+from reflector.config import load_config
 from reflector.playbook.names import SECTIONS, USER_FIRST, is_below, is_name
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+#: A text that may mean a bullet's name.
+_LIKE_A_NAME = r"[a-z]+[-_ ]?\d+"
+
 #: The option of every command that answers with one JSON document.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 #: The option of a command that shows what it would do.
@@ -40,7 +44,7 @@ as_of_option = click.option(
     "--as-of",
     "moment",
     metavar="MOMENT",
-    help=("The state at a position, a time, or the end of a session."),
+    help="The state at a date, a position or a session's end.",
 )
 #: The reason of whoever decides, None where there is none.
 why_option = click.option("--why", metavar="REASON", help="The reason; the ledger keeps it.")
@@ -48,18 +52,35 @@ why_option = click.option("--why", metavar="REASON", help="The reason; the ledge
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-class BackendChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """A backend of ours, or a judge of another package that the user lists in `judges`."""
+class JudgeChoice(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """A judge: one that ships, an agent that can judge, or one of another package that you list in
+    `judges`.
+    """
 
     def __init__(self) -> None:
-        super().__init__(list(BACKENDS))
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        from reflector.judges.registry import judge_names
+
+        return judge_names()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of a backend."""
+        """Return the name of a judge."""
         place: Place | None = ctx.obj if ctx is not None else None
         if place is not None and value in load_config(place.folder()).judges:
             return value
         return super().convert(value, param, ctx)
+
+
+#: The command gets it as `judge`, None for the one in the settings: see `judge_settings`.
+judge_option = click.option(
+    "--judge",
+    type=JudgeChoice(),
+    metavar="WHO",
+    help="Judge to ask, such as rules, claude or anthropic.",
+)
 
 
 def agreed(question: str, otherwise: str, *, yes: bool) -> None:
@@ -126,49 +147,76 @@ def past(ledger: Ledger, moment: str | None) -> Past | None:
     return Past(ledger, position_of(ledger, moment))
 
 
-def find_bullet(
-    ledger: Ledger, name: str, then: Past | None = None, *, live: bool = False
-) -> BulletRow:
-    """Return the bullet of a name, now or then, or a usage error that suggests the nearest one;
-    with `live` a live one where there is any.
+def bullet_named(playbook: Ledger | Past, name: str) -> BulletRow | None:
+    """Return the bullet of a name, or the only one whose name differs in case, hyphens or leading
+    zeros, such as pat-001 for Pat-1; None if there is none.
     """
-    row = (then or ledger).row(name)
+    row = playbook.row(name)
+    if row is not None or not re.fullmatch(_LIKE_A_NAME, name, re.ASCII | re.IGNORECASE):
+        return row
+    alike = [row for row in playbook.rows() if _bare(row.name) == _bare(name)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRow:
+    """Return the bullet of a name, now or then, as `bullet_named` does, or raise a usage error that
+    suggests the nearest name.
+    """
+    row = bullet_named(then or ledger, name)
     if row is not None:
         return row
-    if then is not None and ledger.row(name) is not None:
+    if then is not None and bullet_named(ledger, name) is not None:
         raise click.UsageError(
             f"{name} was not there yet at position {then.position}. See 'reflector show {name}'."
         )
+    raise click.UsageError(f"no rule {safe(name)!r}.{_suggestion(ledger, name)}")
+
+
+def _suggestion(ledger: Ledger, name: str) -> str:
+    """Return the way to the name that was meant; a live bullet is suggested first."""
     from difflib import get_close_matches
 
-    rows = ledger.rows()
-    near: list[str] = []
-    for names in (
-        [row.name for row in rows if row.status == "live"] if live else [],
-        [row.name for row in rows],
-    ):
-        near = near or [known for known in names if bare(known) == bare(name)]
-        near = near or get_close_matches(name.lower(), names, n=1)
-    hint = f" Did you mean {near[0]}?" if near else " See 'reflector list --all'."
     if is_name(name) and not is_below(name, USER_FIRST):
-        hint = " Bullets of your own playbook are named so; see 'reflector --user list --all'."
-    raise click.UsageError(f"no bullet is or was called {safe(name)!r} in this ledger.{hint}")
+        return " Rules of your own playbook have such names; see 'reflector --user list --removed'."
+    rows = ledger.rows()
+    live = [row.name for row in rows if row.status == "live"]
+    every = [row.name for row in rows]
+    near = get_close_matches(name.lower(), live, n=1) or get_close_matches(name.lower(), every, n=1)
+    return f" Did you mean {near[0]}?" if near else " See 'reflector list --removed'."
 
 
-def bare(name: str) -> str:
+def _bare(name: str) -> str:
     """`pat1` of `pat-001`, `PAT-1` and `pat 1`."""
     return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
 class _Name(click.ParamType[str]):
-    """The name of a bullet, or the id of a lesson: it is cited in brackets, and copied with
-    them.
+    """The name of a bullet, or the id of a lesson or session: it is cited in brackets, and copied
+    with them. A bullet's name may be typed without the hyphen, in capitals.
     """
 
     name = "name"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return value.strip("[]").removeprefix("lesson ")
+        plain = value.strip("[] ").removeprefix("lesson ")
+        typed = re.fullmatch(rf"({'|'.join(SECTIONS)})[-_ ]?(\d+)", plain.lower(), re.ASCII)
+        return f"{typed[1]}-{typed[2]}" if typed is not None else plain
+
+
+class _Day(click.ParamType[datetime]):
+    """A date or a time: the beginning of the period that it names."""
+
+    name = "day"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        from reflector.audit.dates import FORMS, period_of
+
+        period = period_of(value)
+        if period is None:
+            self.fail(f"{value!r} is not a date or time, such as {FORMS}", param, ctx)
+        return period.first.astimezone()
 
 
 class _Section(click.Choice[str]):
@@ -192,4 +240,5 @@ class _Section(click.Choice[str]):
 
 
 NAME = _Name()
+DAY = _Day()
 SECTION = _Section(list(SECTIONS))

@@ -8,7 +8,6 @@ a terminal would obey.
 from __future__ import annotations
 
 import codecs
-import errno
 import json
 import re
 import sys
@@ -26,6 +25,7 @@ import click
 
 from reflector.events.event import Event
 from reflector.ledger.rows import Head
+from reflector.mistakes import os_error_words as os_error_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
@@ -70,21 +70,26 @@ def json_of(value: Any) -> Any:
     if isinstance(value, Change):
         return value.to_data()
     if isinstance(value, Bullet):
-        value = replace(value, section=SECTIONS[value.section])
+        return _fields_of(replace(value, section=SECTIONS[value.section]))
     if is_dataclass(value):
-        found = {
-            one.name.rstrip("_"): json_of(getattr(value, one.name))
-            for one in fields(value)
-            if one.repr
-        }
-        if isinstance(value, Event) and isinstance((found["data"] or {}).get("window"), dict):
-            found["data"]["window"].pop("keys", None)
-        return found
+        return _without_keys(_fields_of(value)) if isinstance(value, Event) else _fields_of(value)
     if isinstance(value, Mapping):
-        return {key: json_of(one) for key, one in value.items()}
+        return {key: json_of(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [json_of(one) for one in value]
+        return [json_of(inner) for inner in value]
     return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    shown = (field.name for field in fields(value) if field.repr)
+    return {name.rstrip("_"): json_of(getattr(value, name)) for name in shown}
+
+
+def _without_keys(event: dict[str, Any]) -> dict[str, Any]:
+    window = (event["data"] or {}).get("window")
+    if isinstance(window, dict):
+        window.pop("keys", None)
+    return event
 
 
 def shaped(kind: type[T], value: object, **more: Any) -> T:
@@ -137,39 +142,49 @@ def table(
     prose: Sequence[str] = (),
     extra: Sequence[str] = (),
     whole: bool = False,
+    below: str = "",
     empty: str = "",
 ) -> None:
     """Print a table, or without rows the note `empty`, if it is not "".
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
-    column), so what identifies a row stays whole. Where that does not fit, times are shortened, and
-    the columns `extra` are left out, the first of them first; they are also left out where they are
-    empty. What does not fit even so is cut. `whole` breaks the last column into lines instead of
-    cutting it. A column of numbers is aligned to the right.
+    column), so what identifies a row stays whole. If that does not fit, times are shortened, and
+    the columns `extra` are left out, the first of them first; a note names those. They are also
+    left out if they are empty. What does not fit even so is cut. `whole` breaks the last column
+    into lines instead of cutting it. If not all columns fit, the column `below` is printed below
+    each row, in lines. A column of numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
         return
-    found = [
+    columns_of = [
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
     ]
     room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    omitted: list[str] = []
+    texts = [""] * len(rows)
+    if room and below and sum(column.width + 2 for column in columns_of) - 2 > room:
+        texts = columns_of.pop(columns.index(below)).cells
     if room:
-        found = _fitted(found, prose or columns[-1:], extra, room)
+        columns_of, omitted = _fitted(columns_of, prose or columns[-1:], extra, room)
 
     def print_line(cells: Iterable[str], *, bold: bool = False) -> None:
         line = "  ".join(
-            column.shown(cell) for column, cell in zip(found, cells, strict=True)
+            column.shown(cell) for column, cell in zip(columns_of, cells, strict=True)
         ).rstrip()
         click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
-    print_line((column.name for column in found), bold=True)
-    for row in zip(*(column.cells for column in found), strict=True):
-        first, *others = _broken(row[-1], found[-1].width) if whole else row[-1:]
+    print_line((column.name for column in columns_of), bold=True)
+    for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
+        first, *others = _broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
         for other in others:
             print_line([*[""] * (len(row) - 1), other])
+        for line in _broken(text, room - 2) if text else []:
+            click.echo(f"  {line}")
+    if omitted:
+        note(f"{room} columns leave no room for: {', '.join(omitted)}.")
 
 
 @dataclass(slots=True)
@@ -185,6 +200,11 @@ class _Column:
         self.width = max(map(_width, [self.name, *self.cells]))
         self.is_number = any(self.cells) and all(map(_NUMBER.fullmatch, filter(None, self.cells)))
 
+    def with_short_times(self) -> _Column:
+        """Return the column with times of this year without it, and others without the hour."""
+        left_out = _LEFT_OUT.format(datetime.now().year)
+        return _Column(self.name, [re.sub(left_out, "", cell, count=1) for cell in self.cells])
+
     def shown(self, cell: str) -> str:
         """Return a cell as wide as the column."""
         shown = _cut(cell, self.width)
@@ -193,31 +213,38 @@ class _Column:
 
 
 def _fitted(
-    columns: list[_Column], prose: Sequence[str], extra: Sequence[str], room: int
-) -> list[_Column]:
-    """Return the columns that fit a terminal: times of this year without it and others without the
-    hour, then extra columns left out, then prose narrower; where that is not enough, all are.
+    columns: Sequence[_Column], prose: Sequence[str], extra: Sequence[str], room: int
+) -> tuple[list[_Column], list[str]]:
+    """Return the columns that fit a terminal, and the names of those that were left out.
+
+    First times lose this year or their hour, then extra columns are left out, then prose gets
+    narrower; if that is not enough, all columns do.
     """
-    left = _LEFT_OUT.format(datetime.now().year)
-
-    def least(column: _Column) -> int:
-        return min(column.width, _LAST) if column.name in prose else column.width
-
     columns = [column for column in columns if column.name not in extra or any(column.cells)]
-    for left_out in ("", *extra):
-        if sum(least(column) + 2 for column in columns) - 2 <= room:
-            break
-        columns = [
-            _Column(one.name, [re.sub(left, "", cell, count=1) for cell in one.cells])
-            for one in columns
-            if one.name != left_out
-        ]
+    if _least_width(columns, prose) > room:
+        columns = [column.with_short_times() for column in columns]
+    omitted: list[str] = []
+    for name in extra:
+        if _least_width(columns, prose) > room and name in (column.name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            omitted.append(name)
+    _narrow(columns, prose, room)
+    return columns, omitted
+
+
+def _narrow(columns: Sequence[_Column], prose: Sequence[str], room: int) -> None:
+    """Make prose narrower until the columns fit; if that is not enough, all of them."""
     while sum(column.width + 2 for column in columns) - 2 > room:
         wide = [column for column in columns if column.width > _LEAST]
         if not wide:
             break
         max(wide, key=lambda column: (column.name in prose, column.width)).width -= 1
-    return columns
+
+
+def _least_width(columns: Iterable[_Column], prose: Sequence[str]) -> int:
+    """Return how wide columns are with prose as narrow as it may be."""
+    spare = (max(0, column.width - _LAST) for column in columns if column.name in prose)
+    return sum(column.width + 2 for column in columns) - 2 - sum(spare)
 
 
 def event_table(
@@ -309,32 +336,6 @@ def print_facts(
 def note(text: str) -> None:
     """A line for the person, beside the output, on stderr."""
     click.echo(safe(text), err=True)
-
-
-#: What a person can do about an error of the system; for others its own words must do.
-_WAYS_OUT = {
-    errno.ENOENT: "check the path",
-    errno.EISDIR: "remove the folder, or name a file",
-    errno.EROFS: "remount the file system read-write, or use another folder",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "check its permissions"),
-    **dict.fromkeys(
-        (errno.EMFILE, errno.ENFILE),
-        "close programs or raise the limit (`ulimit -n`), then run the same command again",
-    ),
-    **dict.fromkeys(
-        (errno.ENOSPC, errno.EDQUOT), ("free some space, then run the same command again")
-    ),
-}
-
-
-def os_error_words(error: OSError, name: object = None) -> str:
-    """Return an error of the system: the file (`name`, else the error's own), what is wrong, the
-    way out.
-    """
-    where = name or error.filename
-    what = error.strerror or str(error)
-    told = f"{where}: {what}" if where is not None else what
-    return f"{told}; {_WAYS_OUT[error.errno]}" if error.errno in _WAYS_OUT else told
 
 
 def short_time(stamp: str) -> str:

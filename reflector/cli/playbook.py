@@ -1,31 +1,23 @@
-"""The playbook's bullets and what came of each: `list`, and `report`, one HTML page that people
-look at and pass on.
+"""The playbook's bullets and what came of each: `list`.
 
 Invariant: a bullet is described the same wherever it is shown, now or at a moment.
 """
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from reflector.cli.app import Place
-from reflector.cli.options import FILE, PATH, SECTION, Question, as_of_option, past, question
-from reflector.cli.output import counted, note, shaped, short_time, table, waiting
+from reflector.cli.options import SECTION, Question, question
+from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
-from reflector.files import write_named
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
-from reflector.playbook.evidence import share_interval
-from reflector.resources import install_command
+from reflector.playbook.evidence import share_interval, share_words
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked
@@ -101,7 +93,7 @@ class Uses(NamedTuple):
             if found is not None
             else {}
         )
-        votes = observed(past, [row.name for row in rows])
+        votes = observed(rows, past, used)
         return cls(rows, used, told, standing, votes, found, results)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
@@ -129,14 +121,10 @@ class Uses(NamedTuple):
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
-def worth(row: BulletRow, shown: Observed) -> str:
-    """Return the share helpful with its interval, for a line of its own; "" without any verdict."""
-    if shown.share is None:
-        return ""
-    low, high = (f"{end:.0%}" for end in share_interval(*shown))
-    verdicts = f"{sum(shown):.3g} verdict{'' if sum(shown) == 1 else 's'}"
-    more = ", without baselines and repeats" if row.helpful + row.harmful > sum(shown) else ""
-    return f"share helpful: {shown.share:.0%} of {verdicts} (90% interval: {low} to {high}){more}"
+def worth(votes: Observed) -> str:
+    """Return the share of sessions that a rule helped, for a line of its own; "" without a vote."""
+    words = share_words(*votes)
+    return f"helped in {words}" if words else ""
 
 
 #: How `list` may be ordered.
@@ -154,212 +142,136 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 
 
 @click.command("list")
-@click.option(
-    "--search",
-    metavar="WORDS",
-    help=("Only bullets with one of these words, those with most of them first."),
-)
+@click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="Only this section.")
 @click.option(
-    "--stale",
-    type=click.IntRange(1),
-    metavar="DAYS",
-    help=("Only bullets that were not used for so long."),
+    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not used for DAYS days."
 )
-@click.option("--sort", type=click.Choice(list(ORDERS)), help="The order; default: the best first.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many bullets.")
-@click.option("--all", "everything", is_flag=True, help="Include removed bullets.")
+@click.option("--sort", type=click.Choice(list(ORDERS)), help="Sort order (default: best).")
+@click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
+@click.option("--removed", is_flag=True, help="Include removed rules.")
 @click.option(
-    "--counting", type=click.Choice(COUNTINGS), help=("Count under this policy; changes nothing.")
+    "--counting", type=click.Choice(COUNTINGS), help="Count under this policy; change nothing."
 )
 @question
 def list_(
     asked: Question,
-    search: str | None,
+    words: tuple[str, ...],
     section: str | None,
     stale: int | None,
     sort: str | None,
-    limit: int | None,
-    everything: bool,
+    most: int | None,
+    removed: bool,
     counting: Counting | None,
 ) -> None:
-    """List the playbook's bullets with their counters.
+    """List the playbook's rules with their counts.
 
-    `used` is the number of sessions that cited the bullet and were judged, and `trend` the last
-    eight verdicts: `+` helpful, `-` harmful, `.` neither. `not followed` is how many judgements say
-    that the agent did otherwise: such advice may well be right. `--stale` and `--sort recent` show
-    when it was last used, and `told` stands where the agent is not told all of them. `demoted` is
-    in how many sessions a bullet was told since it last helped, where these are so many that it
-    gives way to others. `reflector ledger policy` puts another counting policy in force.
+    WORDS select the rules that contain one of them, best match first.
+
+    `used`: sessions that cited the rule and were judged. `trend`: the last eight verdicts, `+`
+    helpful, `-` harmful, `.` neither. `not followed`: judgements that the agent did otherwise.
+    `told`: shown to new sessions; appears only if some rules are not. `demoted`: sessions that saw
+    the rule since it last helped; appears once that has moved it down the list.
     """
     uses = Uses.of(asked)
-    every = uses.rows
-    if counting is not None:
-        every = _recounted(asked, every, counting)
-    order = sort or ("best" if search is None and not asked.as_json else None)
+    query = " ".join(words)
+    order = sort or ("best" if not query and not asked.as_json else None)
+    every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
+    listed = every if removed else [row for row in every if row.status == "live"]
     with_interval = asked.as_json or order == "best"
-    listed = [row for row in every if everything or row.status == "live"]
     known = [uses.json(row, with_interval=with_interval) for row in listed]
-    last = asked.ledger.at([asked.then.position]) if asked.then is not None else ()
-    now = time_of(last[0].recorded_at) if last else datetime.now(UTC)
-    before = written(now - timedelta(days=stale)) if now is not None and stale is not None else None
-    rows = [
-        row
-        for row in known
-        if section in (None, row.section)
-        and (before is None or row.last_used is None or row.last_used < before)
-    ]
-    if search is not None:
-        from reflector.embed.lessons.recall import bullets_about
-
-        places = {
-            bullet.name: place
-            for place, bullet in enumerate(bullets_about((r.bullet for r in rows), search))
-        }
-        rows = sorted((row for row in rows if row.name in places), key=lambda row: places[row.name])
+    unused_since = _days_before(asked, stale) if stale is not None else None
+    rows = _selected(known, section, unused_since, query)
     if order is not None:
         rows.sort(key=ORDERS[order])
-    rows = rows[:limit]
+    rows = rows[:most]
     if asked.answers(rows):
         return
     if rows:
         _print_list(rows, uses, dated=sort == "recent" or stale is not None)
-    elif known:
-        note("No bullet matches.")
-    elif asked.then is not None:
-        note("The playbook was empty then.")
     else:
-        example = asked.place.command("add", "pat", "'Run the tests before you commit'")
-        note(f"The playbook is empty. Add a bullet with: {example}")
+        note(_why_empty(asked, known))
+
+
+def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
+    if known:
+        return "No rule matches."
+    if asked.then is not None:
+        return "The playbook was empty then."
+    example = asked.place.command("add", "pat", "'Run the tests before you commit'")
+    return f"The playbook is empty. Add a rule: {example}"
+
+
+def _selected(
+    rows: Sequence[ListedJson], section: str | None, unused_since: str | None, query: str
+) -> list[ListedJson]:
+    """Return the rules of a section that no session used since a time and that contain words of a
+    query, which puts the best match first.
+    """
+    chosen = [row for row in rows if section in (None, row.section)]
+    if unused_since is not None:
+        chosen = [row for row in chosen if (row.last_used or "") < unused_since]
+    if not query:
+        return chosen
+    from reflector.embed.lessons.recall import bullets_about
+
+    by_name = {row.name: row for row in chosen}
+    return [by_name[bullet.name] for bullet in bullets_about((r.bullet for r in chosen), query)]
+
+
+def _days_before(asked: Question, days: int) -> str:
+    """Return the time so many days before the moment of a question, as the ledger writes it."""
+    last = asked.ledger.at([asked.then.position]) if asked.then is not None else ()
+    moment = time_of(last[0].recorded_at) if last else None
+    return written((moment or datetime.now(UTC)) - timedelta(days=days))
 
 
 def _recounted(asked: Question, rows: list[BulletRow], counting: Counting) -> list[BulletRow]:
-    """Return the bullets as another policy counts them, and say how many differ."""
+    """Return the bullets as another policy counts them, and note how many differ."""
     from reflector.ledger.as_of import Past
 
     other = (asked.then or Past(asked.ledger)).rows(counting)
     before = {row.name: row for row in rows}
     differing = sum(row != before.get(row.name) for row in other)
-    note(
-        f"{differing} of {counted(len(rows), 'bullet')} counted otherwise under {counting}; "
-        "nothing changed."
-    )
+    note(f"{differing} of {counted(len(rows), 'rule')} differ under {counting}; nothing changed.")
     return other
 
 
+class _Column(NamedTuple):
+    """A column of `list`: its title, its cell of a row, and whether it is there even if empty."""
+
+    title: str
+    cell: Callable[[ListedJson], object]
+    always: bool = False
+
+
+def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Column]:
+    """Return the columns of `list`: with `dated` the last use, else the trend."""
+    is_part = any(row.told is False for row in rows if row.status == "live")
+    used, idle = uses.used, uses.standing.idle
+    last_used = _Column("last used", lambda row: short_time(row.last_used) if row.last_used else "")
+    trend = _Column("trend", lambda row: used[row.name].trend if row.name in used else "")
+    return [
+        _Column("name", lambda row: row.name),
+        _Column("helpful", lambda row: row.helpful, always=True),
+        _Column("harmful", lambda row: row.harmful, always=True),
+        _Column("used", lambda row: row.used),
+        last_used if dated else trend,
+        _Column("not followed", lambda row: row.not_followed or ""),
+        _Column("told", lambda row: "yes" if is_part and row.told else ""),
+        _Column("checked", lambda row: row.checked or ""),
+        _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
+        _Column(
+            "text", lambda row: row.text if row.status == "live" else f"({row.status}) {row.text}"
+        ),
+    ]
+
+
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
-    live, idle = [row for row in rows if row.status == "live"], uses.standing.idle
-    demoted, untold = (
-        {row.name for row in live if row.demoted},
-        any(row.told is False for row in live),
-    )
-    columns: dict[str, list[Any]] = {
-        "name": [row.name for row in rows],
-        "helpful": [row.helpful for row in rows],
-        "harmful": [row.harmful for row in rows],
-        "used": [row.used for row in rows],
-        "trend": [uses.used[row.name].trend if row.name in uses.used else "" for row in rows],
-        "last used": [short_time(row.last_used) if row.last_used else "" for row in rows],
-        "not followed": [row.not_followed or "" for row in rows],
-        "told": ["yes" if untold and row.told else "" for row in rows],
-        "checked": [row.checked or "" for row in rows],
-        "demoted": [idle[row.name] if row.name in demoted else "" for row in rows],
-        "text": [
-            row.text if row.status == "live" else f"({row.status}) {row.text}" for row in rows
-        ],
+    cells = {
+        column.title: [column.cell(row) for row in rows]
+        for column in _columns(rows, uses, dated=dated)
+        if column.always or any(map(column.cell, rows))
     }
-    del columns["trend" if dated else "last used"]
-    shown = {
-        name: cells
-        for name, cells in columns.items()
-        if name in ("helpful", "harmful") or any(cells)
-    }
-    table(tuple(shown), list(zip(*shown.values(), strict=True)), extra=("checked", "trend", "used"))
-
-
-@click.command()
-@click.option(
-    "--since", metavar="MOMENT", help=("Show what changed since then; default: seven days before.")
-)
-@as_of_option
-@click.option(
-    "--out", type=FILE, default=Path("report.html"), show_default=True, help="The file to write."
-)
-@click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
-@click.option(
-    "--share",
-    is_flag=True,
-    help=("Leave out quotes, reasons, paths, projects, authors and sessions' ids."),
-)
-@click.option(
-    "--datasette",
-    type=PATH,
-    metavar="FOLDER",
-    help=("Write a Datasette configuration there instead."),
-)
-@click.pass_obj
-def report(
-    place: Place,
-    since: str | None,
-    moment: str | None,
-    out: Path,
-    opens: bool,
-    share: bool,
-    datasette: Path | None,
-) -> None:
-    """Write a page that shows the playbook: what moved, what is contested, what it costs.
-
-    One HTML file that loads nothing and reads without a script: what each bullet counts and why,
-    what changed, sessions by week, what waits, judges, cost, and what is told for nothing.
-    """
-    if datasette is not None:
-        if share:
-            raise click.UsageError(
-                "Datasette shows the whole ledger, so --share and --datasette exclude each other"
-            )
-        _explore(place, datasette)
-        return
-    if not all(map(find_spec, ("jinja2", "vl_convert"))):
-        raise click.ClickException(
-            f"the report needs the extra 'report': {install_command('report')}"
-        )
-    from reflector.report import pictures
-
-    with waiting("asking the ledger for the report"), pictures.begin() as begun:
-        with place.reading() as ledger:
-            asked = Question(place, ledger, past(ledger, moment), as_json=False)
-            uses, command = Uses.of(asked), Place().command if share else place.command
-            live = sorted(
-                (uses.json(row) for row in asked.playbook.rows() if row.status == "live"),
-                key=ORDERS["best"],
-            )
-            from reflector.report.page import Page
-
-            project = place.project()
-            page = Page(
-                ledger, asked.then, live, uses.found, project=project, command=command, since=since
-            )
-        from reflector.report.html import page_html
-
-        write_named(out, page_html(page, begun, share=share).encode())
-    note(f"wrote {out}")
-    if opens:
-        click.launch(out.resolve().as_uri())
-
-
-def _explore(place: Place, folder: Path) -> None:
-    """Write what plain Datasette needs to show the ledger, and say how it is opened."""
-    from importlib.resources import files
-
-    with place.reading() as ledger:
-        url = ledger.engine.url
-        database = place.project().ledger_file if ledger.only_reads else Path(url.database)
-    if not url.is_file:
-        raise click.ClickException(
-            f"Datasette reads SQLite files, and the ledger is {url.shown}; back it up to a file"
-        )
-    text = (files("reflector.report") / "templates" / "datasette.json").read_text("utf-8")
-    written = folder / "metadata.json"
-    write_named(written, text.replace('"ledger"', json.dumps(database.stem)).encode())
-    click.echo(shlex.join(["datasette", str(database), "--metadata", str(written)]))
-    note("Charts are at /-/dashboards. Install it with: pip install datasette datasette-dashboards")
+    extra = ("checked", "trend", "used")
+    table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)

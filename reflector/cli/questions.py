@@ -8,31 +8,36 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from reflector.audit.blame import Step, blame_bullet as steps_of
-from reflector.audit.citations import observed
+from reflector.audit.citations import observed, use
+from reflector.audit.dates import period_of
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
     UnknownReference,
-    period,
-    position_before,
-    position_of,
+    bounds_of,
     session_named,
     target_named,
 )
-from reflector.cli.app import Place
-from reflector.cli.options import NAME, Question, bare, find_bullet, json_option, question
+from reflector.cli.options import (
+    NAME,
+    Question,
+    bullet_named,
+    find_bullet,
+    question,
+)
 from reflector.cli.output import (
     counted,
     event_table,
     json_of,
     note,
     print_facts,
-    print_json,
     safe,
     shaped,
     short_id,
@@ -52,6 +57,7 @@ from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
     from reflector.audit.session import Reflection, SessionStory, Window
+    from reflector.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,25 +71,23 @@ class ShownJson(ListedJson):
 @click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=NAME)
 @question
 def show(asked: Question, what: str) -> None:
-    """Show a bullet, a session, a lesson or an event, with its history.
+    """Show a rule, a session, a lesson or an event, with its history.
 
-    Sessions, lessons and events are named by an id or its beginning, an event also by its position
-    in `reflector log`.
+    Name a session, a lesson or an event by its id or the beginning of it; an event also by its
+    position in `reflector log`.
     """
-    ledger, then = asked.ledger, asked.then
-    if asked.playbook.row(what) is not None or (is_name(what) and ledger.row(what) is not None):
-        _show_bullet(asked, find_bullet(ledger, what, then))
+    ledger = asked.ledger
+    if is_name(what) or bullet_named(ledger, what) is not None:
+        _show_bullet(asked, find_bullet(ledger, what, asked.then))
         return
     try:
-        found = target_named(ledger, what)
+        target = target_named(ledger, what)
     except UnknownReference:
-        if is_name(what) or any(bare(row.name) == bare(what) for row in ledger.rows()):
-            find_bullet(ledger, what, then)
         _show_session(asked, session_named(ledger, what))
         return
-    event = found.events[0] if found.events else None
-    if found.kind == "session":
-        _show_session(asked, found.id)
+    event = target.events[0] if target.events else None
+    if target.kind == "session":
+        _show_session(asked, target.id)
     elif event is not None and event.type == ev.LESSON_RECORDED:
         from reflector.cli.lessons import show_lesson
 
@@ -102,7 +106,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     checked = f"checked: {found}" if (found := uses.checked.get(row.name)) else ""
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
-    if share := worth(row, uses.shown[row.name]):
+    if share := worth(uses.shown[row.name]):
         click.echo(share)
     click.echo()
     covered = (asked.then or Past(asked.ledger)).covered()
@@ -152,42 +156,47 @@ def _show_session(asked: Question, session_id: str) -> None:
 
 
 def _show_window(window: Window) -> None:
+    when = f"window {window.position}, recorded {short_time(window.recorded_at)}"
+    reason = f" ({window.reason})" if window.reason else ""
+    is_trajectory = window.type == ev.TRAJECTORY_RECORDED
+    how = "a trajectory" if is_trajectory else f"by {window.trigger}{reason}"
+    click.echo(safe(f"{when}, {how}"))
+    facts = chain(_window_facts(window), *map(_reflection_facts, window.reflections))
+    print_facts(((name, " ".join(text.split())) for name, text in facts if text), 11, 2)
+
+
+def _window_facts(window: Window) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a window: what was read, its citations, and why it was not judged."""
     if window.type == ev.TRAJECTORY_RECORDED:
-        how, data = "a trajectory", window.data
-        told = (
-            data.get("dataset"),
-            data.get("status"),
-            counted(len(data.get("steps", ())), "step"),
-        )
-        found = [("trajectory", ", ".join(filter(None, told)))]
+        steps = counted(len(window.data.get("steps", ())), "step")
+        parts = (window.data.get("dataset"), window.data.get("status"), steps)
+        yield "trajectory", ", ".join(filter(None, parts))
     else:
-        how = f"by {window.trigger}{f' ({window.reason})' if window.reason else ''}"
-        found = [("read", f"{window.records} records of {window.transcript}")]
-    click.echo(safe(f"window {window.position}, recorded {short_time(window.recorded_at)}, {how}"))
-    found += [
-        (kind, ", ".join(getattr(window, kind)))
-        for kind in ("cited", "carried", "retired", "unknown")
-    ]
-    found += [("said wrong", f"{name} {why}") for name, why in window.said_wrong.items()]
-    found += [
-        (
-            "nobody's",
-            ", ".join(f"{tag} {count}" for tag, count in unknown_speakers(window.data).items()),
-        )
-    ]
-    found += [("not judged", window.gate or "")]
-    found += [("failed", failure) for failure in window.failures]
-    for one in window.reflections:
-        by = " ".join(filter(None, (one.backend, one.model)))
-        how = "asked" if one.completed is None else "judged by"
-        found.append((how, f"{by}, {_cost(one)}" if one.tokens else by))
-        found.append(("analysis", one.analysis or ""))
-        for tag in one.tags:
-            why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)
-            counts = "" if tag.counted else f" [not counted: {why}]"
-            without = f" ({WITHOUT_A_QUOTE})" if tag.unquoted else ""
-            found.append(("tag", f"{tag.name} {tag.tag}{counts}{without} {tag.rationale or ''}"))
-    print_facts(((name, " ".join(text.split())) for name, text in found if text), 11, 2)
+        yield "read", f"{window.records} records of {window.transcript}"
+    yield "cited", ", ".join(window.cited)
+    yield "carried", ", ".join(window.carried)
+    yield "retired", ", ".join(window.retired)
+    yield "unknown", ", ".join(window.unknown)
+    for name, why in window.said_wrong.items():
+        yield "said wrong", f"{name} {why}"
+    speakers = unknown_speakers(window.data).items()
+    yield "nobody's", ", ".join(f"{tag} {count}" for tag, count in speakers)
+    yield "not judged", window.gate or ""
+    for failure in window.failures:
+        yield "failed", failure
+
+
+def _reflection_facts(reflection: Reflection) -> Iterator[tuple[str, str]]:
+    """Yield the facts about a reflection: its judge, its analysis and its tags."""
+    judge = " ".join(filter(None, (reflection.backend, reflection.model)))
+    how = "asked" if reflection.completed is None else "judged by"
+    yield how, f"{judge}, {_cost(reflection)}" if reflection.tokens else judge
+    yield "analysis", reflection.analysis or ""
+    for tag in reflection.tags:
+        why = tag.fault or DROPPED.get(tag.disposition, tag.disposition)
+        uncounted = "" if tag.counted else f" [not counted: {why}]"
+        unquoted = f" ({WITHOUT_A_QUOTE})" if tag.unquoted else ""
+        yield "tag", f"{tag.name} {tag.tag}{uncounted}{unquoted} {tag.rationale or ''}"
 
 
 def _cost(of: SessionStory | Reflection) -> str:
@@ -199,14 +208,14 @@ def _cost(of: SessionStory | Reflection) -> str:
 @click.argument("name", type=NAME)
 @question
 def blame(asked: Question, name: str) -> None:
-    """Explain each count of a bullet: session, verdict, reason, totals.
+    """Explain each count of a rule: session, verdict, reason, totals.
 
-    Tags that no longer count are shown with the reason: a retraction, a recount, or the tag that
-    counts instead under the policy in force. Of a merged bullet, the steps of its sources are shown
-    too.
+    Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
+    verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
+    sources, too.
     """
     row = find_bullet(asked.ledger, name, asked.then)
-    steps = steps_of(asked.ledger, name, asked.then)
+    steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
         return
     click.echo(safe(row.bullet.line))
@@ -216,21 +225,26 @@ def blame(asked: Question, name: str) -> None:
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     past = asked.then or Past(asked.ledger)
-    observed_uses = observed(past, [name])
-    if share := worth(row, observed_uses[name]):
+    votes = observed([row], past, use(asked.ledger, past, row.name))
+    if share := worth(votes[row.name]):
         click.echo(share)
     if steps:
         click.echo()
-    alone = all(step.name == name for step in steps)
-    shown = [
+    is_alone = all(step.name == row.name for step in steps)
+    columns = ("rule", "position", "when", "session", "verdict", "total", "why")
+    rows = [
         (
-            *(step.name, step.position, short_time(step.occurred_at), short_id(step.session_id)),
-            *(step.tag or step.disposition, f"{step.helpful}/{step.harmful}", _why(step)),
-        )[alone:]
+            step.name,
+            step.position,
+            short_time(step.occurred_at),
+            short_id(step.session_id),
+            step.tag or step.disposition,
+            f"{step.helpful}/{step.harmful}",
+            _why(step),
+        )[is_alone:]
         for step in steps
     ]
-    columns = ("bullet", "position", "when", "session", "verdict", "total", "why")[alone:]
-    table(columns, shown, extra=("when",), whole=True, empty="It has no verdict yet.")
+    table(columns[is_alone:], rows, extra=("when",), whole=True, empty="It has no verdict yet.")
 
 
 def _why(step: Step) -> str:
@@ -258,13 +272,14 @@ class LoggedJson(Event):
 
 
 @click.command()
+@click.argument("topic", metavar="[NAME|SESSION|TIME|A..B]", type=NAME, required=False)
 @click.option(
     "-n",
-    "last",
+    "most",
     type=click.IntRange(min=0),
     default=50,
     show_default=True,
-    help="The newest N; 0 for all.",
+    help="List the N newest events; 0 for all.",
 )
 @click.option(
     "--type",
@@ -274,69 +289,66 @@ class LoggedJson(Event):
     metavar="TYPE",
     help="Only this type; repeatable.",
 )
-@click.option(
-    "--session", "session_id", metavar="ID", help=("Only this session: an id or its beginning.")
-)
-@click.option(
-    "--bullet",
-    type=NAME,
-    metavar="NAME",
-    help=("Only events that add, change, cite or tag this bullet."),
-)
-@click.option(
-    "--since",
-    metavar="MOMENT",
-    help=("Only events from this moment on: a time, a position, a session's id."),
-)
-@click.option("--until", metavar="MOMENT", help="Only events up to the end of this moment.")
-@json_option
-@click.pass_obj
+@click.option("--since", metavar="MOMENT", help="Only events from this moment on.")
+@question
 def log(
-    place: Place,
-    last: int,
-    types: tuple[str, ...],
-    session_id: str | None,
-    bullet: str | None,
-    since: str | None,
-    until: str | None,
-    as_json: bool,
+    asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
-    """List what happened, event by event.
+    """List events: all of them, those of a rule, a session or a day, or between two moments.
 
-    An event is listed if it meets all conditions. `reflector undo POSITION` undoes a change; --json
-    has the command.
+    `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
+    is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.
     """
-    with place.reading() as ledger:
-        if session_id is not None:
-            session_id = session_named(ledger, session_id)
-        head = ledger.head().position
-        ends, begins = (period(one) if one is not None else None for one in (until, since))
-        upto = min(head, position_of(ledger, until)) if until is not None and ends is None else head
-        after = position_before(ledger, since) if since is not None and begins is None else 0
-        events = select(
-            ledger,
-            types=types,
-            session_id=session_id,
-            bullet=bullet,
-            after=after,
-            upto=upto,
-            begin=begins[0] if begins else "",
-            end=ends[1] if ends else "",
-            newest=last or None,
-        )
-        from reflector.changes.undo import undo_of, undone
+    from reflector.changes.undo import undo_of, undone
 
-        gone = undone(ledger)
-    if as_json:
-        undo = place.command("undo")
-        print_json([shaped(LoggedJson, event, undo=undo_of(event, gone, undo)) for event in events])
+    ledger = asked.ledger
+    named = _Topic.of(ledger, topic)
+    bounds = bounds_of(ledger, named.begin or since, named.end)
+    events = select(
+        ledger,
+        types=types,
+        session_id=named.session_id,
+        bullet=named.bullet,
+        after=bounds.after,
+        upto=bounds.upto if asked.upto is None else min(bounds.upto, asked.upto),
+        begin=bounds.begin,
+        end=bounds.end,
+        newest=most or None,
+    )
+    undone_at = undone(ledger)
+    undo = asked.place.command("undo")
+    if asked.answers(
+        [shaped(LoggedJson, event, undo=undo_of(event, undone_at, undo)) for event in events]
+    ):
         return
 
-    def what(event: Event) -> str:
-        return summary(event) + (
-            (f" (undone at {gone[event.event_id]})") if event.event_id in gone else ""
-        )
+    def summary_of(event: Event) -> str:
+        position = undone_at.get(event.event_id)
+        return summary(event) if position is None else f"{summary(event)} (undone at {position})"
 
-    event_table(events, what, empty="No such events.")
+    event_table(events, summary_of, empty="No such events.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
+
+
+class _Topic(NamedTuple):
+    """What `log` is about: a rule, a session, or the time from `begin` to `end`."""
+
+    bullet: str | None = None
+    session_id: str | None = None
+    begin: str | None = None
+    end: str | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger, text: str | None) -> _Topic:
+        """Return what a text names. Raises UnknownReference and click.UsageError."""
+        if text is None:
+            return cls()
+        begin, dots, end = text.partition("..")
+        if dots:
+            return cls(begin=begin or None, end=end or None)
+        if period_of(text) is not None:
+            return cls(begin=text, end=text)
+        if is_name(text) or bullet_named(ledger, text) is not None:
+            return cls(bullet=find_bullet(ledger, text).name)
+        return cls(session_id=session_named(ledger, text))

@@ -1,18 +1,17 @@
-"""Recording sessions: ingest, import-history and drain."""
+"""Recording sessions: history, ingest and drain."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import PATH, BackendChoice, agreed, json_option, yes_option
+from reflector.cli.options import DAY, PATH, agreed, json_option, judge_option, yes_option
 from reflector.cli.output import (
     counted,
     counting,
@@ -24,36 +23,25 @@ from reflector.cli.output import (
     short_id,
     table,
 )
-from reflector.project import Project, project_of
+from reflector.judges.registry import judge_settings
 from reflector.reflection.recorder import Reflected
 from reflector.sessions import drain as drains
 from reflector.sessions.drain import Drained
-from reflector.sessions.intake import Source, Taken, WindowMode
+from reflector.sessions.intake import WindowMode
 from reflector.sessions.spool import NOT_A_PAYLOAD
-from reflector.transcripts.readers import Reader, option_of, readers, stores
+from reflector.transcripts.readers import Reader, option_of, readers
 from reflector.transcripts.reading import recognise
 
 if TYPE_CHECKING:
-    from reflector.sessions.history import FoundTranscript as Found, Imported
-
-
-@dataclass(frozen=True, slots=True)
-class FileJson:
-    """A file that `ingest` recorded; null where nothing of it is new, or not judged yet."""
-
-    file: Path
-    session_id: str
-    window_id: str | None
-    records: int
-    cited: list[str]
-    outcome: str | None
+    from reflector.project import Project
+    from reflector.sessions.history import AgentSessions, HistoryPlan, Recorded, RecordedFile
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedJson:
-    """What `ingest` recorded; `failed` has a line for each file that it could not record."""
+    """The files that `ingest` recorded; `failed` has a line for each other file."""
 
-    files: list[FileJson]
+    files: list[RecordedFile]
     failed: list[str]
 
 
@@ -66,209 +54,95 @@ class IngestedJson:
     show_default=True,
     help="new: only records that no earlier window has. whole: all records, counted again.",
 )
-@click.option("--backend", type=BackendChoice(), help=("The judge; default: the configured one."))
+@judge_option
 @json_option
 @click.pass_obj
 def ingest(
-    place: Place, files: tuple[Path, ...], window: WindowMode, backend: str | None, as_json: bool
+    place: Place, files: tuple[Path, ...], window: WindowMode, judge: str | None, as_json: bool
 ) -> None:
     """Record sessions from transcripts; safe to repeat.
 
-    A file that cannot be recorded is named with the reason, and the others are recorded. The exit
+    It names each file that cannot be recorded, with the reason, and records the others. The exit
     code is 1 if a file or a reflection failed.
     """
-    project = place.project(backend=backend)
-    found: list[tuple[Path, Taken]] = []
-    failed: list[str] = []
-    if place.is_untouched and (unread := _unread(files)) and len(unread) == len(files):
-        _print_unread(unread, as_json=as_json)
+    from reflector.sessions.history import Recorded
+
+    recorded = Recorded()
+    readable = _readable(files, recorded) if place.is_untouched else files
+    reflected: list[Reflected] = []
+    if readable:  # a file that is not a transcript begins no playbook
+        reflected = _ingest(
+            place, place.project(**judge_settings(judge)), readable, window, recorded
+        )
+    judged = {reflection.window_id: reflection for reflection in reflected}
+    rows = [_judged_file(file, judged) for file in recorded.files]
+    failed = [_error_words(path, error) for path, error in recorded.failed]
+    _print_ingested(rows, failed, as_json=as_json)
+    if failed or any(reflection.outcome == "failed" for reflection in reflected):
         raise click.exceptions.Exit(1)
+
+
+def _readable(files: Sequence[Path], recorded: Recorded) -> list[Path]:
+    """Return the files that are transcripts, and add the others to those that failed."""
+    readable: list[Path] = []
+    for path in files:
+        try:
+            recognise(path)
+            readable.append(path)
+        except (OSError, ValueError) as error:
+            recorded.failed.append((path, error))
+    return readable
+
+
+def _ingest(
+    place: Place, project: Project, files: Sequence[Path], window: WindowMode, recorded: Recorded
+) -> list[Reflected]:
+    """Record files, add the results, and return the reflections on them."""
+    from reflector.sessions.history import record_file
+
     with place.pipeline(project) as pipeline:
         with progress(len(files), "recording") as bar:
             for path in files:
-                try:
-                    source = Source(path.absolute(), "ingest", limit=path.stat().st_size)
-                    found.append((path, pipeline.take(source, window=window)))
-                except (OSError, ValueError) as error:
-                    failed.append(_error_words(path, error))
+                record_file(pipeline, recorded, path, window=window)
                 bar.update(1)
-        pipeline.finish()
         pipeline.write()
-        reflected = pipeline.reflected
-        is_model = pipeline.runner.backend.is_model
-    if is_model:
-        reflected += drains.ask_model(project, retry="left", confirmed=len(files)).reflected
-    judged = {item.window_id: item for item in reflected}
-    recorded = [_recorded(path, taken, judged) for path, taken in found]
+    if not pipeline.runner.backend.is_model:
+        return pipeline.reflected
+    asked = drains.ask_model(project, retry="left", confirmed=len(files))
+    return [*pipeline.reflected, *asked.reflected]
+
+
+def _judged_file(file: RecordedFile, judged: Mapping[str, Reflected]) -> tuple[RecordedFile, str]:
+    """Return a file with the outcome of its reflection, and its verdicts in words."""
+    reflection = judged.get(file.window_id or "")
+    if reflection is None:
+        return file, "" if file.window_id else "nothing new"
+    file = replace(file, outcome=reflection.outcome)
+    if reflection.outcome == "completed":
+        return file, reflection.words or "neutral"
+    return file, f"{reflection.outcome}: {reflection.detail}"
+
+
+def _print_ingested(
+    files: Sequence[tuple[RecordedFile, str]], failed: Sequence[str], *, as_json: bool
+) -> None:
     if as_json:
-        print_json(IngestedJson([file for file, _ in recorded], failed))
-    elif found:
+        print_json(IngestedJson([file for file, _ in files], [*failed]))
+    elif files:
         rows = [
-            (one.file.name, short_id(one.session_id), one.records, ", ".join(one.cited[:6]), words)
-            for one, words in recorded
+            (
+                file.file.name,
+                short_id(file.session_id),
+                file.records,
+                ", ".join(file.cited[:6]),
+                verdicts,
+            )
+            for file, verdicts in files
         ]
         columns = ("file", "session", "new", "cited", "reflection")
         table(columns, rows, prose=("file", "cited", "reflection"))
     for line in failed:
         note(f"reflector: {line}")
-    if failed or any(one.outcome == "failed" for one in reflected):
-        raise click.exceptions.Exit(1)
-
-
-def _unread(files: Sequence[Path]) -> list[str]:
-    """Return a line for each file that is no transcript: files that are none begin no playbook."""
-    unread = []
-    for path in files:
-        try:
-            recognise(path)
-        except (OSError, ValueError) as error:
-            unread.append(_error_words(path, error))
-    return unread
-
-
-def _print_unread(unread: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json(IngestedJson([], unread))
-    for line in unread:
-        note(f"reflector: {line}")
-
-
-def _recorded(path: Path, taken: Taken, judged: Mapping[str, Reflected]) -> tuple[FileJson, str]:
-    """Return a file as JSON has it, and what became of it in words."""
-    one = judged.get(taken.event_id or "")
-    outcome = one.outcome if one else None
-    file = FileJson(path, taken.session_id, taken.event_id, taken.records, [*taken.cited], outcome)
-    if one is None:
-        return file, "" if taken.event_id else "nothing new"
-    if one.outcome == "completed":
-        return file, one.words or "neutral"
-    return file, f"{one.outcome}: {one.detail}"
-
-
-class _DatedAgents(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
-    """The agents whose sessions can be put in order; their readers are loaded when it is asked."""
-
-    def __init__(self) -> None:
-        self.case_sensitive = True
-
-    @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(map(option_of, _dated_readers()))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of an agent; the readers of extensions are those of the settings."""
-        place: Place | None = ctx.obj if ctx is not None else None
-        if place is not None:
-            place.project()
-        return super().convert(value, param, ctx)
-
-
-def _dated_readers() -> list[Reader]:
-    return [reader for reader in readers() if any(kept.has_days for kept in reader.kept)]
-
-
-@click.command("import-history")
-@click.option(
-    "--since",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="YYYY-MM-DD",
-    help="Only sessions that began on this day or later.",
-)
-@click.option(
-    "--agent",
-    "name",
-    type=_DatedAgents(),
-    default="claude",
-    help="Whose sessions.",
-    show_default=True,
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be recorded, and record nothing.")
-@yes_option
-@json_option
-@click.pass_obj
-def import_history(
-    place: Place, since: date | None, name: str, dry_run: bool, yes: bool, as_json: bool
-) -> None:
-    """Record the sessions that an agent still keeps, oldest first.
-
-    Counts the bullets that these sessions cite; those from before you had a playbook cite none.
-    What people asked for in them, such as "always run the linter", becomes a proposal. With
-    --dry-run, `new` is how many files have new records, and `cites` how many bullets these cite.
-    Safe to stop and to repeat: no record counts twice. The records of a session name its project.
-    Claude Code removes transcripts after a month, so import early.
-    """
-    # the rest of this file serves every session's end, which needs none of it
-    from reflector.sessions import history
-
-    agent = next(reader for reader in _dated_readers() if option_of(reader) == name)
-    kept_folders = stores([agent])
-    places = [store.kept.folder for store in kept_folders]
-    where = places[0]
-    begin = since.strftime("%Y-%m-%d") if since else ""
-    project = place.project()
-    looking = f"looking at the sessions in {where}"
-    everything = (
-        path
-        for store in kept_folders
-        if store.kept.folder.is_dir()
-        for path in history.find_transcripts(store.kept.folder, store.kept.pattern)
-    )
-    found = counting(everything, looking)
-    mine = (one for one in found if one.started_at >= begin and in_project(project, one))
-    files = sorted(mine, key=lambda one: (one.started_at, str(one.path)))
-    if not files:
-        gone = f"there is no {where}, where {agent.name} keeps its sessions. Elsewhere: `ingest`"
-        lie = " or ".join(str(place) for place in places if place.is_dir())
-        note(f"Nothing to import: {f'no sessions of this project lie in {lie}.' if lie else gone}")
-    elif not as_json:
-        _show_plan(project, files, dry_run=dry_run)
-    if unread := history.compressed(places):
-        note(f"{compressed_words(agent.name, unread)}. Unpack one, then run: reflector ingest FILE")
-    if not dry_run:
-        _confirm(project, files, yes=yes)
-    done = _record(project, files) if files and not dry_run else None
-    failed = [
-        UnreadableJson(at, _error_words(at, error)) for at, error in (done.failed if done else ())
-    ]
-    if as_json:
-        what = project.root, len(files), sum(one.bytes for one in files)
-        recorded = done.taken if done else None
-        print_json([HistoryJson(*what, *_days(files), recorded, failed)] if files else [])
-    for one in failed:
-        note(f"reflector: {one.error}")
-    if failed:
-        raise click.exceptions.Exit(1)
-
-
-def compressed_words(title: str, paths: Sequence[Path]) -> str:
-    """Return how many compressed sessions of an agent are not read, with the first ones."""
-    shown = ", ".join(str(path) for path in paths[:3])
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return (
-        f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any "
-        f"project: {shown}{more}"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableJson:
-    """A transcript that could not be recorded, and why."""
-
-    file: Path
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryJson:
-    """The sessions of a project that an agent still keeps; `recorded` is null for a dry run."""
-
-    project: Path
-    files: int
-    bytes: int
-    from_: str
-    to: str
-    recorded: int | None
-    failed: list[UnreadableJson]
 
 
 def _error_words(path: Path, error: OSError | ValueError) -> str:
@@ -277,80 +151,204 @@ def _error_words(path: Path, error: OSError | ValueError) -> str:
     return os_error_words(error, path) if isinstance(error, OSError) else f"{path}: {error}"
 
 
-def in_project(project: Project, one: Found) -> bool:
-    """Return whether a session worked in a project; of a path of another system (`D:\\shop`, in a
-    copied home), which would lie in any, it did not.
+class _Agent(click.ParamType[Reader]):
+    """An agent whose sessions can be read; the readers of extensions are those of the settings."""
+
+    name = "agent"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Reader:
+        if ctx is not None and isinstance(ctx.obj, Place):
+            ctx.obj.project()
+        known = {option_of(reader): reader for reader in readers()}
+        if value not in known:
+            self.fail(
+                f"{value!r} is not one of {', '.join(known)}. To read the sessions of another "
+                "agent, install its package and list its name in the setting `readers`.",
+                param,
+                ctx,
+            )
+        return known[value]
+
+
+@click.command()
+@click.option(
+    "--since",
+    type=DAY,
+    help="Only sessions that began on this day or later.",
+)
+@click.option("--agent", type=_Agent(), metavar="NAME", help="Only the sessions of this agent.")
+@click.option("--dry-run", is_flag=True, help="Show the sessions, and record nothing.")
+@yes_option
+@json_option
+@click.pass_obj
+def history(
+    place: Place,
+    since: datetime | None,
+    agent: Reader | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Record the sessions that your agents still keep of this project.
+
+    Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
+    A session from before you had a playbook cites no rule. Your own requests in it, such as "always
+    run the linter", become proposals. Claude Code removes its sessions after a month.
     """
-    return _is_in(one.cwd, project.root)
+    from reflector.sessions.history import plan_history
+
+    day = since.strftime("%Y-%m-%d") if since is not None else ""
+    among = [agent] if agent is not None else readers()
+    plan = plan_history(place.project(), among, counting, since=day)
+    _print_plan(plan, dry_run=dry_run, as_json=as_json)
+    recorded = None
+    if plan.files and not dry_run:
+        _confirm(plan, yes=yes)
+        recorded = _record(place, plan)
+    failed = [
+        UnreadableJson(path, _error_words(path, error))
+        for path, error in (recorded.failed if recorded is not None else ())
+    ]
+    if as_json:
+        agents = [AgentJson(*_counts(kept), *_days(kept)) for kept in plan.agents if kept.files]
+        new = len(recorded.new) if recorded is not None else None
+        print_json(HistoryJson(plan.project.root, agents, new, failed))
+    for unread in failed:
+        note(f"reflector: {unread.error}")
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
-@lru_cache(maxsize=4096)
-def _is_in(folder: str, project: Path) -> bool:
-    cwd = Path(folder)
-    try:
-        if not cwd.is_absolute():
-            return False
-        cwd = cwd.resolve()
-    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
-        return False
-    root, mine = project_of(cwd), project.resolve()
-    # A person may name a project where the rule finds one further up.
-    return root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))
+@dataclass(frozen=True, slots=True)
+class UnreadableJson:
+    """A transcript that could not be recorded, with the reason."""
+
+    file: Path
+    error: str
 
 
-def _show_plan(project: Project, files: Sequence[Found], *, dry_run: bool) -> None:
-    from reflector.sessions import history
+@dataclass(frozen=True, slots=True)
+class AgentJson:
+    """The sessions of the project that one agent still keeps, and the days of the first and the
+    last.
+    """
 
-    note(
-        "Sessions from before you had a playbook cite no bullet: they can bring proposals, but "
-        "change no counter."
+    agent: str
+    files: int
+    bytes: int
+    from_: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryJson:
+    """The sessions that agents still keep; `recorded` is the number of files with new records, null
+    for a dry run and if there is no file.
+    """
+
+    project: Path
+    agents: list[AgentJson]
+    recorded: int | None
+    failed: list[UnreadableJson]
+
+
+def _counts(agent: AgentSessions) -> tuple[str, int, int]:
+    return agent.option, len(agent.files), agent.bytes
+
+
+def _days(agent: AgentSessions) -> tuple[str, str]:
+    return agent.files[0].started_at[:10], agent.files[-1].started_at[:10]
+
+
+def _print_plan(plan: HistoryPlan, *, dry_run: bool, as_json: bool) -> None:
+    kept = [agent for agent in plan.agents if agent.files]
+    if not kept:
+        note(_nothing_words(plan))
+    elif not as_json:
+        note("A session from before you had a playbook cites no rule and changes no count.")
+        new = ("new", "cites") if dry_run else ()
+        rows = [_plan_row(plan, agent, dry_run=dry_run) for agent in kept]
+        table(("agent", "files", *new, "MB", "from", "to"), rows, extra=("from", "to"))
+    for agent in plan.agents:
+        if agent.compressed:
+            words = compressed_words(agent.title, agent.compressed)
+            note(f"{words}. Unpack one, then run: reflector ingest FILE")
+
+
+def _plan_row(plan: HistoryPlan, agent: AgentSessions, *, dry_run: bool) -> list[object]:
+    from reflector.sessions.history import news
+
+    row: list[object] = [agent.title, len(agent.files)]
+    if dry_run:
+        parts = counting(news(plan.project, agent.files), "reading new sessions")
+        fresh = [part for part in parts if part is not None]
+        row += [len(fresh), sum(part.cited for part in fresh)]
+    return [*row, f"{agent.bytes / 2**20:.1f}", *_days(agent)]
+
+
+def _nothing_words(plan: HistoryPlan) -> str:
+    folders = [folder for agent in plan.agents for folder in agent.folders]
+    present = [str(folder) for folder in folders if folder.is_dir()]
+    if present:
+        return f"Nothing to record: no session of this project in {', '.join(present)}."
+    agents = " or ".join(agent.title for agent in plan.agents)
+    return (
+        f"Nothing to record: there is no folder of sessions of {agents}. If you keep transcripts "
+        "elsewhere, run: reflector ingest FILE"
     )
-    fresh = list(counting(history.news(project, files), "reading new sessions")) if dry_run else []
-    found = {"new": len(fresh), "cites": sum(cites for _, cites in fresh)} if dry_run else {}
-    size = f"{sum(one.bytes for one in files) / 2**20:.1f}"
-    row = (project.root.name, len(files), *found.values(), size, *_days(files), project.root)
-    table(("project", "files", *found, "MB", "from", "to", "folder"), [row], extra=("from", "to"))
 
 
-def _days(files: Sequence[Found]) -> tuple[str, str]:
-    return files[0].started_at[:10], files[-1].started_at[:10]
+def compressed_words(title: str, paths: Sequence[Path]) -> str:
+    """Return the number of compressed sessions of an agent that are not read, with the first
+    ones.
+    """
+    shown = ", ".join(map(str, paths[:3]))
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return (
+        f"{counted(len(paths), 'compressed session')} of {title} cannot be read, of any "
+        f"project: {shown}{more}"
+    )
 
 
-def _confirm(project: Project, files: Sequence[Found], *, yes: bool) -> None:
-    """Ask before money is spent: how often, and at most how much. Recorded sessions cost
+def _confirm(plan: HistoryPlan, *, yes: bool) -> None:
+    """Ask before a model is asked: how often, and at most how much. Recorded sessions cost
     nothing.
     """
-    from reflector.sessions import history
+    from reflector.sessions.history import requests_of
 
-    config = project.config
-    if yes or not config.asks_model:
-        return
-    if sizes := [min(size // 3, config.request_tokens) for size, _ in history.news(project, files)]:
-        told = (
-            f"a model is asked about up to {counted(len(sizes), 'session')}, at most about "
-            f"{sum(sizes):,} tokens"
+    requests = [] if yes else requests_of(plan, counting)
+    if requests:
+        price = (
+            f"Your judge would read up to {counted(len(requests), 'session')} "
+            f"({sum(requests):,} tokens at most)"
         )
-        agreed(f"{told[0].upper()}{told[1:]}. Continue?", told, yes=yes)
+        agreed(f"{price}. Continue?", f"{price}. To agree", yes=yes)
 
 
-def _record(project: Project, files: Sequence[Found]) -> Imported:
-    """Record a project's sessions, and say how many had something new."""
+def _record(place: Place, plan: HistoryPlan) -> Recorded:
+    """Record the sessions of a plan, and note the result."""
     from reflector.cli.install import first_step
-    from reflector.sessions import history
+    from reflector.sessions.history import record_history
 
+    root = plan.project.root
     # In bytes: one file may be as long as all others together.
-    with progress(sum(one.bytes for one in files) or 1, project.root.name) as bar:
-        done = history.record_history(project, files, lambda one: bar.update(one.bytes))
-    found = (
-        f"{done.taken} of {counted(len(files), 'file')} had something new; "
-        f"{counted(done.records, 'record')}, "
-        f"{counted(done.cited, 'bullet')} cited, {counted(done.wishes, 'change')} asked for"
+    size = sum(agent.bytes for agent in plan.agents)
+    with progress(size or 1, root.name) as bar:
+        recorded = record_history(plan, lambda file: bar.update(file.bytes))
+    new = recorded.new
+    counts = (
+        counted(sum(file.records for file in new), "record"),
+        f"{counted(sum(len(file.cited) for file in new), 'rule')} cited",
+        f"{counted(recorded.wishes, 'change')} asked for",
     )
-    note(f"{project.root.name}: {found}")
-    if done.taken:
-        step = first_step(project.root) if done.is_empty else "reflector list"
-        note(f"Next: {'reflector proposals' if done.wishes else step}")
-    return done
+    files = counted(len(plan.files), "file")
+    note(f"{root.name}: {len(new)} of {files} had something new; {', '.join(counts)}")
+    if new:
+        step = first_step(root) if recorded.is_empty else place.command("list")
+        note(f"Next: {place.command('review') if recorded.wishes else step}")
+    return recorded
 
 
 @click.command()

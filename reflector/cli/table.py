@@ -27,21 +27,28 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "check",
             "check",
             "Find rules your agent breaks",
-            ("", "CLAUDE.md --sessions 20", "--judge claude --learn", "--dry-run"),
+            ("", "CLAUDE.md -n 20", "--judge claude --learn", "--dry-run"),
         ),
         "install": Entry(
             "install",
             "install",
             "Connect your agent",
-            ("", "--agent codex", "--git", "--mirror AGENTS.md"),
+            ("", "--agent codex", "--scope project --dry-run"),
         ),
-        "status": Entry("start", "status", "Show what is recorded"),
+        "status": Entry("status", "status", "Show what is recorded"),
         "doctor": Entry("doctor", "doctor", "Diagnose the setup", ("", "--fix", "--report")),
         "config": Entry(
             "config",
             "config",
             "Show or change settings",
-            ("", "set idle_minutes 30", "set --global backend anthropic"),
+            (
+                "",
+                "list",
+                "get idle_minutes",
+                "set idle_minutes 30",
+                "set --global backend anthropic",
+                "unset idle_minutes",
+            ),
         ),
     },
     "Playbook": {
@@ -49,7 +56,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "--search 'flaky tests'", "--counting once_per_session"),
+            ("", "flaky tests", "--removed --sort recent"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
@@ -58,10 +65,15 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "questions",
             "blame",
             "Explain the counts of a rule",
-            ("pat-001", "pat-001 --as-of 2026-11-01"),
+            ("pat-001", "pat-001 --as-of '2 weeks ago'"),
         ),
         "add": Entry("changes", "add", "Add a rule", ("pat 'Run the tests before you commit'",)),
-        "edit": Entry("changes", "edit", "Change rules"),
+        "edit": Entry(
+            "changes",
+            "edit",
+            "Change one rule, or all",
+            ("", "pat-001", "pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
+        ),
         "remove": Entry(
             "changes",
             "remove",
@@ -74,41 +86,47 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "Undo your last change",
             ("", "pat-001", "41 --dry-run", "5f2a91c0 --why 'a test run'"),
         ),
-        "revise": Entry(
-            "changes",
-            "revise",
-            "Change one rule",
-            ("pat-001 'Run the tests, then the linter'", "pat-001 --section ctx"),
-        ),
-        "proposals": Entry(
-            "proposals", "proposals", "Decide on proposals", ("", "decide", "approve 3fa2c1d0")
+        "review": Entry(
+            "review",
+            "review",
+            "Decide what waits for you",
+            (
+                "",
+                "list",
+                "pat-001 helpful --session 5f2a91c0",
+                "approve 3fa2c1d0",
+                "edit 3fa2c1d0 'Run the linter before each push'",
+                "reject 3fa2c1d0 --why 'too slow here'",
+                "keep 3fa2c1d0",
+                "find --dry-run",
+                "give-up 5f2a91c0 --why 'its transcript is gone'",
+            ),
         ),
     },
     "Sessions": {
-        "import-history": Entry(
+        "history": Entry(
             "sessions",
-            "import_history",
+            "history",
             "Record earlier sessions",
             ("--dry-run", "--since 2026-11-01", "--agent codex"),
         ),
         "reflect": Entry(
-            "judging",
+            "reflect",
             "reflect",
             "Judge recorded sessions",
-            ("", "5f2a91c0", "--backend anthropic --dry-run 5f2a91c0", "--reparse --dry-run"),
-        ),
-        "judge": Entry(
-            "judging",
-            "judge",
-            "Judge citations yourself",
-            ("", "5f2a91c0 pat-001 helpful --why 'it found it'"),
+            ("", "5f2a91c0", "5f2a91c0 --judge anthropic --dry-run"),
         ),
     },
     "Look": {
-        "log": Entry("questions", "log", "List events", ("-n 10", "--bullet pat-001")),
-        "stats": Entry("figures", "stats", "Show tokens and cost"),
+        "log": Entry(
+            "questions",
+            "log",
+            "List events",
+            ("-n 10", "pat-001", "5f2a91c0", "yesterday", "'last week..' --type bullet.added"),
+        ),
+        "stats": Entry("figures", "stats", "Show tokens and cost", ("", "--doubles pat-001")),
         "report": Entry(
-            "playbook",
+            "report",
             "report",
             "Write an HTML page",
             ("--open", "--since 2026-11-01 --share --out playbook.html"),
@@ -117,19 +135,24 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "trials",
             "trial",
             "Measure the effect",
-            ("plan", "start --bullet pat-001", "status", "stop"),
-        ),
-        "double-counts": Entry(
-            "figures", "double_counts", "Explain double counts", ("", "pat-001")
+            (
+                "plan pat-001",
+                "start",
+                "start pat-001 pat-002",
+                "status",
+                "stop",
+                "run tasks 'claude -p' pat-001",
+            ),
         ),
     },
     "Keep": {
-        "import": Entry(
+        "adopt": Entry(
             "transfer",
-            "import_",
-            "Bring in a ledger",
-            ("playbook.json", "--dry-run CLAUDE.md", "ledger.ndjson"),
+            "adopt",
+            "Take rules from a file",
+            ("CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
+        "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
         "export": Entry(
             "transfer",
             "export",
@@ -149,60 +172,158 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
 
 #: The rest of what people type: `reflector help --all`.
 MORE: Final[dict[str, Entry]] = {
-    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "--keep shop")),
-    "merge": Entry("changes", "merge", "Merge rules into one", ("pat-001 pat-004 --dry-run",)),
-    "diff": Entry("figures", "diff", "Compare two moments", ("2026-11-01..", "10..42")),
-    "sql": Entry("figures", "sql", "Query the ledger", ("'SELECT name, helpful FROM bullets'", "")),
+    "demo": Entry("demo", "demo", "See it on sample sessions", ("", "shop")),
+    "merge": Entry(
+        "changes",
+        "merge",
+        "Merge rules into one",
+        ("pat-001 pat-004 --dry-run --text 'Test first'",),
+    ),
+    "diff": Entry(
+        "figures", "diff", "Compare two moments", ("2026-11-01..", "'last week..'", "10..42")
+    ),
+    "sql": Entry(
+        "figures",
+        "sql",
+        "Query the ledger",
+        (
+            "'SELECT name, helpful FROM bullets'",
+            "--format csv 'SELECT * FROM tags' > tags.csv",
+            "",
+        ),
+    ),
+    "team": Entry("sharing", "team", "Share it through git", ("", "--dry-run", "--off")),
+    "mirror": Entry(
+        "sharing", "mirror", "Keep it in AGENTS.md", ("AGENTS.md", "", "--off AGENTS.md")
+    ),
     "ledger": Entry(
         "ledger",
         "ledger",
         "Copy, back up, set policies",
-        ("head >> heads.txt", "backup ledger.backup", "policy"),
+        (
+            "head >> heads.txt",
+            "policy once_per_session --why 'sessions are long'",
+            "assert pat-001 7/2",
+            "backup ledger.backup",
+            "restore ledger.backup",
+            "copy postgresql://db.example.com/reflector",
+            "grants --role reader",
+            "take",
+            "forget ../old-shop",
+            "revisions",
+            "upgrade --sql > upgrade.sql",
+        ),
     ),
-    "lessons": Entry("lessons", "lessons", "List and recall lessons", ("", "recall 'flaky tests'")),
+    "lessons": Entry(
+        "lessons",
+        "lessons",
+        "List and recall lessons",
+        (
+            "",
+            "recall 'flaky tests'",
+            "promote 3fa2c1d0 --section mis",
+            "outcome 3fa2c1d0 good --why 'the tests pass'",
+        ),
+    ),
+    "judge": Entry(
+        "judge",
+        "judge",
+        "Choose who may judge",
+        ("", "allow claude", "allow", "forbid"),
+    ),
     "ingest": Entry(
         "sessions",
         "ingest",
         "Record a transcript",
-        ("session.jsonl", "--window whole session.jsonl"),
+        ("session.jsonl", "--window whole session.jsonl", "--judge anthropic session.jsonl"),
     ),
     "lab": Entry(
-        "lab", "lab", "Tools for developers", ("trajectory --dataset sums trajectories.jsonl",)
+        "lab",
+        "lab",
+        "Tools for developers",
+        (
+            "trajectory trajectories.jsonl",
+            "record answers.jsonl 5f2a91c0",
+            "reparse --dry-run",
+            "bench fixtures",
+        ),
     ),
-    "uninstall": Entry(
-        "install", "uninstall", "Disconnect your agent", ("", "--agent codex", "--mirror AGENTS.md")
-    ),
+    "on": Entry("config", "on", "Turn it on again here"),
+    "off": Entry("config", "off", "Turn it off here (disable)"),
+    "uninstall": Entry("install", "uninstall", "Disconnect your agent", ("", "--agent codex")),
     "mcp": Entry("mcp", "mcp", "Serve an agent over MCP"),
-    "completion": Entry("start", "completion", "Complete words in a shell", ("bash",)),
-    "help": Entry("start", "help_", "Search help and pages", ("", "redact a customer")),
+    "completion": Entry("called", "completion", "Complete words in a shell", ("bash",)),
+    "help": Entry("help", "help_", "Search help and pages", ("", "redact a customer")),
 }
 
 #: What agents, shells and cron call.
 HIDDEN: Final[dict[str, Entry]] = {
-    "hook": Entry("start", "hook", "Called by agents", ("< event.json",)),
+    "hook": Entry("called", "hook", "Called by agents", ("< event.json",)),
     "drain": Entry("sessions", "drain", "Record what hooks left", ("", "--retry-failed")),
-    "statusline": Entry("start", "statusline", "Called by a status line"),
-    "head": Entry("ledger", "head", "Print the head", (">> heads.txt",)),
-    "session": Entry("questions", "show", "Show a session", ("5f2a91c0",)),
-    "outcome": Entry(
-        "lessons", "outcome", "Record an outcome", ("3fa2c1d0 good --why 'the tests pass'",)
-    ),
+    "statusline": Entry("called", "statusline", "Called by a status line"),
 }
 
 COMMANDS: Final = {
     name: entry for group in (*GROUPS.values(), MORE, HIDDEN) for name, entry in group.items()
 }
 
-#: What is typed now instead of a command or an option of the time before the first release.
-FORMER: Final[dict[str, str]] = {}
+#: The command or option that replaces one from before the first release.
+FORMER: Final[dict[str, str]] = {
+    "--dataset": "lab --dataset",
+    "demo --keep": "demo FOLDER",
+    "double-counts": "stats --doubles",
+    "head": "ledger head",
+    "import --dry-run": "adopt --dry-run",
+    "import-history": "history",
+    "ingest --backend": "ingest --judge",
+    "install --git": "team",
+    "install --judge": "judge allow",
+    "install --mirror": "mirror FILE",
+    "lab trajectory --backend": "lab trajectory --judge",
+    "lab trajectory --dataset": "lab --dataset",
+    "lab trajectory --iterations": "lab trajectory -n",
+    "lessons recall -k": "lessons recall -n",
+    "list --all": "list --removed",
+    "list --limit": "list -n",
+    "list --search": "list WORDS",
+    "log --bullet": "log NAME",
+    "log --session": "log SESSION",
+    "log --until": "log A..B",
+    "outcome": "lessons outcome",
+    "proposals": "review",
+    "reflect --backend": "reflect --judge",
+    "reflect --give-up": "review give-up",
+    "reflect --record": "lab record",
+    "reflect --reparse": "lab reparse",
+    "revise": "edit",
+    "session": "show",
+    "sql --csv": "sql --format csv",
+    "status --all": "status --projects",
+    "trial plan --bullet": "trial plan NAME",
+    "trial run --bullet": "trial run TASKS COMMAND NAME",
+    "trial run --command": "trial run TASKS COMMAND",
+    "trial run --file": "trial run TASKS COMMAND FILE",
+    "trial start --bullet": "trial start NAME",
+    "uninstall --git": "team --off",
+    "uninstall --judge": "judge forbid",
+    "uninstall --mirror": "mirror --off FILE",
+}
 
 #: Words that people try, and the command that they mean.
 SYNONYMS: Final = {
+    "approve": "review approve",
+    "decide": "review",
     "delete": "remove",
+    "disable": "off",
+    "enable": "on",
     "history-import": "history",
     "ls": "list",
+    "mv": "edit",
+    "ps": "status",
+    "revert": "undo",
     "rm": "remove",
     "search": "list",
     "sessions": "log",
+    "setup": "install",
     "why": "blame",
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import NAME, READ_FILE, agreed, find_bullet, json_option, yes_option
+from reflector.cli.options import NAME, agreed, find_bullet, json_option, yes_option
 from reflector.cli.output import (
     counted,
     note,
@@ -27,6 +27,7 @@ from reflector.playbook_files.mirrors import mirrors
 from reflector.playbook_files.watching import exempt
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.tasks import (
+    Run,
     Task,
     digest_of,
     pairs,
@@ -55,16 +56,7 @@ _AGREED = "tasks.txt"
 _MOST_AGREED = 1 << 20
 _MOST_ADVICE = 1 << 20
 
-_bullet = click.option(
-    "--bullet", "names", multiple=True, type=NAME, metavar="NAME", help="Withhold only this bullet."
-)
-_share = click.option(
-    "--share",
-    type=click.FloatRange(0.1, 0.9),
-    default=0.5,
-    show_default=True,
-    help="Share of sessions that go without.",
-)
+_names = click.argument("names", nargs=-1, type=NAME, metavar="[NAME]...")
 
 
 @click.group()
@@ -72,93 +64,102 @@ def trial() -> None:
     """Find out whether the playbook helps in your own sessions."""
 
 
-@trial.command("plan")
-@_bullet
-@_share
+@trial.command("plan", short_help="Show how long a trial would take.")
+@_names
 @json_option
 @click.pass_obj
-def plan_(place: Place, names: tuple[str, ...], share: float, as_json: bool) -> None:
-    """Show how long a trial would take here; opens none."""
+def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
+    """Show how long a trial of the playbook, or of the rules NAME, would take here.
+
+    Starts nothing.
+    """
     with place.reading() as ledger:
-        found = plan(ledger, bullets=_checked(ledger, names), share=share)
+        planned = plan(ledger, bullets=_checked(ledger, names))
     if as_json:
-        print_json(found)
+        print_json(planned)
     else:
-        _print_plan(found)
+        _print_plan(planned)
 
 
-@trial.command("start", short_help="Open a trial: some sessions go without.")
-@_bullet
-@_share
+@trial.command("start", short_help="Start a trial: some sessions go without.")
+@_names
 @click.option(
     "--outcome",
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="A good session.",
+    help="What a good session is.",
 )
 @yes_option
 @click.pass_obj
-def start_(place: Place, names: tuple[str, ...], share: float, outcome: str, yes: bool) -> None:
-    """Open a trial: from now on some sessions go without the playbook, or without one bullet.
+def start_(place: Place, names: tuple[str, ...], outcome: str, yes: bool) -> None:
+    """Start a trial: half of your next sessions go without the playbook, or without the rules NAME.
 
-    Pinned bullets, and those that the agent reads in a file by itself, are never withheld.
+    Pinned rules, and rules that the agent reads in another file, are never withheld.
     """
     project = place.project()
     with place.reading() as ledger:
         bullets = _checked(ledger, names)
         read = exempt(ledger.bullets(), project.root)
         kept = sorted({*project.config.pinned, *read})
-        if mirrored := [one.name for one in mirrors(ledger, project)] if not bullets else []:
-            raise click.UsageError(
-                f"{', '.join(mirrored)} has the whole playbook, and the agent reads it by itself: "
-                "end the mirror with "
-                f"`{place.command('uninstall --mirror', mirrored[0])}`, or name a --bullet"
-            )
-        if taken := [name for name in bullets if name in kept]:
-            where = f"stands in {read[taken[0]]}" if taken[0] in read else "is pinned"
-            raise click.UsageError(
-                f"{taken[0]} {where}, so it cannot be withheld; take it out there first"
-            )
-        if {row.name for row in ledger.bullets()} <= {*kept}:
-            why = (
-                "each bullet is pinned, or stands in a file that the agent reads"
-                if kept
-                else "there is no bullet"
-            )
-            raise click.UsageError(
-                f"there is nothing to withhold: {why}; add another with `{place.command('add')}`"
-            )
-        found = plan(ledger, bullets=bullets, share=share, outcome=outcome)
-    _print_plan(found)
-    if found.is_long:
-        agreed("Open it all the same?", "such a trial takes more than half a year here", yes=yes)
+        _refuse_useless(place, ledger, bullets, kept, read)
+        planned = plan(ledger, bullets=bullets, outcome=outcome)
+    _print_plan(planned)
+    if planned.is_long:
+        agreed("Start it anyway?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
         start(
-            ledger, trial_place(project), bullets=bullets, exempt=kept, share=share, outcome=outcome
+            ledger,
+            trial_place(project),
+            bullets=bullets,
+            exempt=kept,
+            share=planned.share,
+            outcome=outcome,
         )
         keep_note(project, ledger, opens=True)
     for name, path in read.items():
-        note(f"{name} is told in every session: it stands in {path}")
-    what = ", ".join(bullets) or "the playbook"
+        note(f"{name} is shown in every session, because {path} contains it")
+    withheld = ", ".join(bullets) or "the playbook"
     click.echo(
-        f"From now on {share:.0%} of sessions go without {safe(what)}; see "
+        f"From now on {planned.share:.0%} of sessions go without {safe(withheld)}; see "
         f"`{place.command('trial status')}`"
     )
+
+
+def _refuse_useless(
+    place: Place, ledger: Ledger, bullets: list[str], kept: list[str], read: Mapping[str, str]
+) -> None:
+    """Raise UsageError for a trial that could withhold nothing, or not the rules it names."""
+    mirrored = [mirror.name for mirror in mirrors(ledger, place.project())]
+    if mirrored and not bullets:
+        end = place.command("mirror --off", mirrored[0])
+        raise click.UsageError(
+            f"{', '.join(mirrored)} contains the whole playbook, and the agent reads it: end the "
+            f"mirror with `{end}`, or name a rule"
+        )
+    for name in bullets:
+        if name in kept:
+            where = f"is also in {read[name]}" if name in read else "is pinned"
+            raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove it there")
+    if {row.name for row in ledger.bullets()} <= {*kept}:
+        why = "each rule is pinned, or in a file that the agent reads" if kept else "no rule exists"
+        raise click.UsageError(
+            f"there is nothing to withhold: {why}; add a rule with `{place.command('add')}`"
+        )
 
 
 @trial.command("status")
 @json_option
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
-    """Show what the trial says by now; look as often as you like."""
+    """Show the trial's result so far; looking does not change it."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
     if as_json:
         print_json(found)
     elif found is None:
-        note(f"No trial was opened; `{place.command('trial plan')}` says what one would take.")
+        note(f"No trial was started; `{place.command('trial plan')}` shows how long it would take.")
     else:
         heads = [("head", f"{head}, noted {short_time(at)}") for head, at in noted(project.root)]
         _print_status(found, heads[-1:])
@@ -167,68 +168,74 @@ def status_(place: Place, as_json: bool) -> None:
 @trial.command("stop")
 @click.pass_obj
 def stop_(place: Place) -> None:
-    """Close the trial, and record what it shows."""
+    """End the trial, and record its result."""
     with place.changing() as ledger:
         found = stop(ledger, trial_place(place.project()))
     _print_status(found)
 
 
-@trial.command("run", short_help="Compare on tasks: with the advice and without.")
+@trial.command("run", short_help="Compare on tasks, with advice and without.")
 @click.argument(
     "folder", metavar="TASKS", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option(
-    "--command", required=True, metavar="COMMAND", help=("Your agent; gets the prompt on stdin.")
-)
-@click.option(
-    "--bullet", "name", type=NAME, metavar="NAME", help=("Only this bullet, not the playbook.")
-)
-@click.option("--file", type=READ_FILE, help="The advice of this file, not the playbook.")
+@click.argument("command", metavar="COMMAND")
+@click.argument("advice", metavar="[NAME|FILE]", required=False)
 @yes_option
 @click.pass_obj
-def run_(
-    place: Place, folder: Path, command: str, name: str | None, file: Path | None, yes: bool
-) -> None:
-    """Do each task four times, with the advice, without it, without and with it, and compare.
+def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
+    """Do each task four times, with advice, without, without and with it, and compare.
 
-    A task is a folder with a prompt.md, a shell script named check that exits 0 for a task that was
-    done and, if the task needs files to begin with, a folder named files. Nothing of it is recorded
-    or counted. You agree once to the command and to each file that it runs; a file that changed
-    since needs your agreement again.
+    The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
+    the prompt on stdin. A task is a folder with a prompt.md, a shell script named check that exits
+    0 if the task is done and, if the task needs files, a folder named files. Nothing is recorded or
+    counted. You agree once to the command and to each file that it runs, and again after a change.
     """
-    if name is not None and file is not None:
-        raise click.UsageError("--bullet and --file are two kinds of advice; leave one of them out")
     tasks = tasks_in(folder)
-    if file is not None:
-        advice = text_of(file, read_bounded(file, _MOST_ADVICE))
+    text = _advice(place, advice)
+    _agreed_to_run(place.project().root, tasks, command, yes=yes)
+    runs: list[Run] = []
+    with progress(4 * len(tasks), "at work") as bar:
+        for run in perform(tasks, command, text):
+            runs.append(run)
+            bar.update(1)
+    _print_runs(runs)
+
+
+def _advice(place: Place, advice: str | None) -> str:
+    """Return the text of a file or of a rule, or of the whole playbook."""
+    if advice is not None and Path(advice).is_file():
+        text = text_of(Path(advice), read_bounded(Path(advice), _MOST_ADVICE))
     else:
         with place.reading() as ledger:
-            only = find_bullet(ledger, name, live=True).name if name else None
-            advice = "\n".join(one.line for one in ledger.bullets() if only in (None, one.name))
-    if not advice.strip():
+            name = NAME.convert(advice, None, None) if advice is not None else None
+            only = find_bullet(ledger, name).name if name is not None else None
+            text = "\n".join(row.line for row in ledger.bullets() if only in (None, row.name))
+    if not text.strip():
         raise click.UsageError(
-            "there is no advice to compare; begin with `reflector add`, or name a --file"
+            "there is no advice to compare; add a rule with `reflector add`, or name a file"
         )
-    _agreed_to_run(place.project().root, tasks, command, yes=yes)
-    runs = []
-    with progress(4 * len(tasks), "at work") as bar:
-        for one in perform(tasks, command, advice):
-            runs.append(one)
-            bar.update(1)
+    return text
+
+
+def _print_runs(runs: Sequence[Run]) -> None:
     rows = []
-    for told, what in ((True, "with"), (False, "without")):
-        arm = [one for one in runs if one.told is told]
-        costs = [one.cost for one in arm if one.cost is not None]
-        passed, seconds = (
-            f"{sum(one.passed for one in arm)}/{len(arm)}",
-            sum(one.seconds for one in arm) / len(arm),
+    for is_told in (True, False):
+        arm = [run for run in runs if run.told is is_told]
+        costs = [run.cost for run in arm if run.cost is not None]
+        seconds = sum(run.seconds for run in arm) / len(arm)
+        rows.append(
+            (
+                "with" if is_told else "without",
+                f"{sum(run.passed for run in arm)}/{len(arm)}",
+                f"{seconds:.1f}",
+                f"{sum(costs):.2f}" if costs else "",
+            )
         )
-        rows.append((what, passed, f"{seconds:.1f}", f"{sum(costs):.2f}" if costs else ""))
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
-    by_chance = f"chance alone parts them so in {sign_test(better, worse):.1%} of cases"
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; {by_chance}"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance alone "
+        f"parts them so in {sign_test(better, worse):.1%} of cases"
     )
 
 
@@ -260,37 +267,39 @@ def _first_line(text: str) -> str:
 
 
 def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
-    return [find_bullet(ledger, name, live=True).name for name in dict.fromkeys(names)]
+    return [find_bullet(ledger, name).name for name in dict.fromkeys(names)]
 
 
 def _print_plan(found: Plan) -> None:
     if not found.sessions:
         note(
-            "No session is recorded yet, so nothing is known of a trial here; begin with "
-            "`reflector import-history`."
+            "No session is recorded yet, so the length of a trial is unknown; begin with "
+            "`reflector history`."
         )
         return
-    sessions = f"{counted(found.sessions, 'session')} looked at, {found.weekly:g} a week"
-    ended = f"{found.rate:.0%} of them are {found.outcome}; something is known of {found.known:.0%}"
-    used = f", used in {found.used:.0%} of them" if found.used < 1 else ""
-    click.echo(f"{sessions}; {ended}{used}. With {found.share:.0%} going without:")
-    for one in found.lengths:
-        late = "not in a year" if one.late is None else f"in {one.late}"
-        half = f"half of such trials end in {one.weeks} weeks, 9 of 10 {late}"
-        click.echo(f"  {one.points:2} points: {'not in a year' if one.weeks is None else half}")
+    sessions = f"Your last {counted(found.sessions, 'session')} ({found.weekly:g} a week)"
+    ended = f"{found.rate:.0%} {found.outcome}, outcome known for {found.known:.0%}"
+    used = f", rules used in {found.used:.0%}" if found.used < 1 else ""
+    click.echo(f"{sessions}: {ended}{used}.")
+    click.echo(f"If {found.share:.0%} of sessions go without, a trial finds a difference of")
+    for length in found.lengths:
+        late = "not in a year" if length.late is None else f"in {length.late}"
+        half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"
+        ends = "not in a year" if length.weeks is None else half
+        click.echo(f"  {length.points:2} points: {ends}")
     if found.lengths[-1].weeks is None:
-        note("Too few sessions show it; `reflector trial run` compares on tasks instead.")
+        note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
-    for what, arm in (("told", found.told), ("without", found.without)):
+    for name, arm in (("told", found.told), ("without", found.without)):
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
-        rows.append((what, f"{counted(arm.sessions, 'session')}, {rate}"))
+        rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(
-        ("waiting", (f"{found.unsettled} of less than a day, {found.unknown} without an outcome"))
+        ("open", f"{found.unsettled} younger than a day, {found.unknown} without an outcome")
     )
-    what = safe(", ".join(found.bullets)) or "the playbook"
+    withheld = safe(", ".join(found.bullets)) or "the playbook"
     state = ELSEWHERE if found.state == "elsewhere" else found.state
-    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {what}"))
+    rows.append(("trial", f"{state}; {found.share:.0%} of its sessions without {withheld}"))
     print_facts([*rows, *heads], 9)

@@ -389,7 +389,7 @@ def learned_words(proposed: str, answered: int, why: str = "") -> str:
 def _waiting(count: int) -> str:
     if not count:
         return ""
-    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector proposals`"
+    return f"{count} proposal{'s wait' if count > 1 else ' waits'} for you: `reflector review`"
 
 
 @dataclass(frozen=True, slots=True)

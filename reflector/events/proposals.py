@@ -73,7 +73,7 @@ TYPES = (
         },
         effect=ChangesNothing("the events that its approval appends change the playbook"),
         summary=_change,
-        no_retraction="decide on it with `reflector proposals`",
+        no_retraction="decide on it with `reflector review`",
         target=Target("the lesson that it is made of, or the approval that it would take back"),
     ),
     _type(
@@ -132,7 +132,7 @@ TYPES = (
         },
         effect=ChangesNothing("a person decides on the proposal that follows from it"),
         summary=as_line("{kind}: {text}"),
-        no_retraction="a wish counts nothing; decide on its proposal with `reflector proposals`",
+        no_retraction="a wish counts nothing; decide on its proposal with `reflector review`",
         target=Target("the window", required=True),
     ),
 )

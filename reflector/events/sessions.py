@@ -222,7 +222,7 @@ TYPES = (
         ),
         since=9,
         fields={"of": f.needed(f.TEXT), "records": f.needed(f.NUMBER)},
-        effect=ChangesNothing("`double-counts` lists which sessions begin with copies"),
+        effect=ChangesNothing("`stats --doubles` lists which sessions begin with copies"),
         summary=as_line("{records} records are copies of session {of}"),
         no_retraction="it counts nothing",
         target=Target("the first window of the other session", required=True),

@@ -34,6 +34,9 @@ from reflector.proof.verify import Anchor, verify
 #: killed.
 _UNFINISHED = ".reflector-unfinished"
 _LEFT_BEHIND_SECONDS = 3600.0
+_UNSOUND = "the backup {} is not sound and was not restored"
+_NO_LEDGER = "it holds no ledger; name a file that `reflector ledger backup` made"
+_SQLITE = b"SQLite format 3\0"
 _PLAYBOOKS = "SELECT name, origin, position, chain FROM playbook ORDER BY id"
 _CHAIN_AT = (
     "SELECT event.chain FROM event JOIN playbook ON playbook.id = event.playbook_id"
@@ -78,6 +81,17 @@ def backup_ledger(ledger: Ledger, to: Path) -> Anchor:
     return end
 
 
+def check_is_backup(file: Path) -> None:
+    """Raise LedgerUnavailable or LedgerCorrupt for a file that cannot be a backup."""
+    if not file.is_file():
+        raise LedgerUnavailable(
+            f"{file} is not a file; name a backup that `reflector ledger backup` made"
+        )
+    with file.open("rb") as opened:
+        if opened.read(len(_SQLITE)) != _SQLITE:
+            raise LedgerCorrupt(f"{_UNSOUND.format(file)}: {_NO_LEDGER}")
+
+
 def restore_ledger(
     backup_file: Path,
     present: Path,
@@ -97,15 +111,10 @@ def restore_ledger(
     Raises: LedgerCorrupt, LedgerUnavailable, and LedgerError, such as for missing events; the
     ledger is as it was then.
     """
-    if not backup_file.is_file():
-        raise LedgerUnavailable(
-            f"{backup_file} is not a file; name a backup that `reflector ledger backup` made"
-        )
+    check_is_backup(backup_file)
     with _staged(present) as staged:
         copy_database(backup_file, staged, mode="ro")
-        end = _proven(
-            staged, f"the backup {backup_file} is not sound and was not restored", playbook
-        )
+        end = _proven(staged, _UNSOUND.format(backup_file), playbook)
         if written is not None:
             with Ledger.open_file(staged, playbook, keeps_copy=False) as ledger:
                 ledger.set_checkpoint(written[0], 0, written[1])
@@ -160,9 +169,7 @@ def _proven(staged: Path, refusal: str, playbook: str, *anchors: Anchor) -> Anch
     refusal  what an error says of the copy
     """
     if not _is_ledger(staged):
-        raise LedgerCorrupt(
-            f"{refusal}: it holds no ledger; name a file that `reflector ledger backup` made"
-        )
+        raise LedgerCorrupt(f"{refusal}: {_NO_LEDGER}")
     with open_database(staged) as connection:
         ends = {
             name: Anchor(position, chain)

@@ -211,8 +211,7 @@ def _playbook(project: Project) -> Iterator[Check]:
             f"kept as {kept}"
         )
         back = (
-            "reflector ledger restore BACKUP, or reflector import-history; then reflector "
-            "import --rename"
+            "reflector ledger restore BACKUP, or reflector history; then reflector adopt --rename"
         )
         yield Check("playbook", text, f"{back} {shlex.quote(str(kept))}, and remove it")
 
@@ -234,12 +233,10 @@ def _git(project: Project) -> Iterator[Check]:
             return
         text = "playbook.json is shared, but this clone merges it line by line"
         text = f"{gone} is gone, so git cannot merge playbook.json" if gone else text
-        yield Check(
-            "git", text, "reflector install --git", fix, partial(git_merge.share, project.root)
-        )
+        yield Check("git", text, "reflector team", fix, partial(git_merge.share, project.root))
     elif in_git(project.root) is not None:
         text = "playbook.json is committed with its counters, which conflict between clones"
-        yield Check("git", text, "reflector install --git")
+        yield Check("git", text, "reflector team")
 
 
 def _ledger(project: Project) -> Iterator[Check]:
@@ -343,7 +340,7 @@ def _speakers(ledger: Ledger) -> Iterator[Check]:
     yield Check(
         "speakers",
         text,
-        f"reflector session {shlex.quote(last[:8])}; report a tag that your agent writes",
+        f"reflector show {shlex.quote(last[:8])}; report a tag that your agent writes",
     )
 
 
@@ -423,10 +420,11 @@ def _backend(project: Project) -> Iterator[Check]:
         if project.config.layer(key) != "default":
             yield Check("settings", f"{key} is not a setting any more: {instead}", f"remove {key}")
     if file := fast.off_by(str(project.root)):
+        is_projects = file == str(project_config(project.root))
         yield Check(
             "settings",
-            f"hooks record and tell nothing here: {file} switches them off",
-            f"edit {file}",
+            f"sessions are not recorded or shown any rule here: {file} turns reflector off",
+            "reflector on" if is_projects else f"change `enabled` or `off` in {file}",
         )
     if project.config.layer(IGNORED) != "default":
         what = (

@@ -25,6 +25,7 @@ from reflector.git import git_says
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared, load
 from reflector.playbook.versions import merge_versions
+from reflector.refusal import Refusal
 
 if TYPE_CHECKING:
     from reflector.hooks.install import Change
@@ -96,7 +97,7 @@ def _marked(ours: bytes, theirs: bytes) -> bytes:
     return b"".join(lines)
 
 
-class GitRefused(Exception):
+class GitRefused(Refusal):
     """A repository that cannot be set up; the text says why and what to do."""
 
 

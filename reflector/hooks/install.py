@@ -19,11 +19,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reflector import files
 from reflector.hooks import fast
+from reflector.refusal import Refusal
 from reflector.waiting import wait_for
 
 T = TypeVar("T")
@@ -55,7 +57,7 @@ _MODULES_COMMAND = re.compile(r'^const command = (".*")$', re.MULTILINE)
 SCRIPT = str(Path(fast.__file__).with_name("__main__.py"))
 
 
-class MalformedSettings(Exception):
+class MalformedSettings(Refusal):
     """Settings that are not those of an agent, or that cannot be written; says why, and where if
     known.
     """
@@ -93,23 +95,43 @@ def is_own(command: str) -> bool:
     """Return whether a command is the hook and nothing else, of this or another environment, in
     any form of ours.
     """
+    return _call_in(command) == ["hook"]
+
+
+def is_status_line(command: str) -> bool:
+    """Return whether a command is our status line and nothing else, also of another playbook."""
+    match _call_in(command):
+        case ["statusline"] | ["--user", "statusline"] | ["--project", _, "statusline"]:
+            return True
+    return False
+
+
+def _call_in(command: str) -> list[str]:
+    """Return the words after our program in a command that runs it alone; [] for another one."""
     try:
         words = shlex.split(command)
     except ValueError:
-        return False
+        return []
     for end in (["||", "exit", "0"], ["||", "true"], ["||", ":"]):
         if words[-len(end) :] == end:
             words = words[: -len(end)]
     if words[:1] == ["exec"]:
         words = words[1:]
-    match words:
-        case [ourselves, "hook"]:
-            return _OURSELVES.fullmatch(ourselves) is not None
-        case [python, *flags, "-m", "reflector", "hook"]:
-            return _PYTHON.fullmatch(python) is not None and all(flag[:1] == "-" for flag in flags)
-        case [python, *flags, script] if script.endswith(_SCRIPTS):
-            return _PYTHON.fullmatch(python) is not None and all(flag[:1] == "-" for flag in flags)
-    return False
+    program = words[0] if words else ""
+    if _OURSELVES.fullmatch(program):
+        return words[1:]
+    if _PYTHON.fullmatch(program) is None:
+        return []
+    match [*dropwhile(_is_flag, words[1:])]:
+        case ["-m", "reflector", *call]:
+            return call
+        case [script] if script.endswith(_SCRIPTS):
+            return ["hook"]
+    return []
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and word != "-m"
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -185,16 +207,21 @@ class HookList:
         )
 
     def uninstall(self, text: str) -> str:
-        """Return the text without our hooks, and without the lists that held nothing else."""
+        """Return the text without our hooks and status line, and without the lists that held
+        nothing else.
+        """
         settings = parsed(text)
         _remove(settings, lambda _, handler: is_own(_command(handler)))
+        _remove_status_line(settings)
         return text if settings == parsed(text) else dumped(settings, text)
 
     def foreign(self, text: str) -> str:
         """Return what a text says beside our hooks, in one form: with them, each where it is or
         would be.
         """
-        return json.dumps(parsed(self.install(text, "")), sort_keys=True)
+        settings = parsed(self.install(text, ""))
+        _remove_status_line(settings)
+        return json.dumps(settings, sort_keys=True)
 
     def is_exact(self, text: str) -> bool:
         """Return whether a change leaves each line that is not about our hooks as it is."""
@@ -304,6 +331,12 @@ def _remove(settings: dict[str, Any], is_gone: Callable[[str, dict[str, Any]], b
             del settings["hooks"]
 
 
+def _remove_status_line(settings: dict[str, Any]) -> None:
+    line = settings.get("statusLine")
+    if isinstance(line, dict) and is_status_line(_command(line)):
+        del settings["statusLine"]
+
+
 def _handler(command: str, timeout: int) -> dict[str, Any]:
     return {"type": "command", "command": command, "timeout": timeout}
 
@@ -341,7 +374,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 Form = HookList | ModuleFile
 
 
-class SettingsRefused(Exception):
+class SettingsRefused(Refusal):
     """A settings file that we leave alone; `what` says which, where and why."""
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -411,7 +444,7 @@ def install_hooks(
 def uninstall_hooks(
     path: Path, form: Form, *, within: Path | None, depth: int = 0, dry_run: bool = False
 ) -> Change:
-    """Take our hooks out of a settings file, or say what that would change.
+    """Take our hooks and status line out of a settings file, or only return the change.
 
     Where nothing else was changed since they were put in, the file is as it was before, to the
     byte; one that held nothing else is removed, and so are up to `depth` folders above it that are
@@ -447,7 +480,8 @@ def _without_hooks(form: Form, before: bytes | None, backup: bytes | None) -> by
         return None if after.strip() in ("", "{}") else after.encode()
     with suppress(MalformedSettings):  # somebody edited the backup
         backup_text = _text(backup)
-        if not _has_own(form, backup_text) and form.foreign(text) == form.foreign(backup_text):
+        is_free_of_us = form.uninstall(backup_text) == backup_text
+        if is_free_of_us and form.foreign(text) == form.foreign(backup_text):
             return backup
     return after.encode()
 

@@ -109,6 +109,7 @@ class JudgeClient:
     """One client, as `clients.toml` has it.
 
     name       the value of `--agent`
+    maker      who gets a question, "" for the provider that the person chose
     names      what people call it, what its sessions are recorded as, and how a person logs in
     versions   those that are asked: from the one that was tried to the next with other promises
     worst      most requests that one question may become: the client's own retries
@@ -131,6 +132,7 @@ class JudgeClient:
     versions: Sequence[str]
     worst: int
     words: str
+    maker: str = ""
     largest: int = 6_000
     logins: Sequence[str] = _KEYS
     model: str = ""

@@ -30,6 +30,7 @@ from reflector import files
 from reflector.config import CONSENT
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES, JudgeClient, Ours, Said
+from reflector.judges.client_versions import version_fault, version_in
 from reflector.judges.excerpt import estimate_tokens
 from reflector.judges.model import SHORTER, Reply
 from reflector.judges.protocol import BackendError
@@ -212,7 +213,7 @@ async def _ready(
     """Return what a start needs to know, of a version that has shown that it is locked down.
     Raises BackendError.
     """
-    version = await _version(client, agreed, environ, ours)
+    version = await _tried_version(client, agreed.path, environ, ours.folder)
     if client.first:
         words = [agreed.path, *client.first]
         first = await _run(_Start(words, environ, ours.folder, most=_MOST_FIRST))
@@ -294,34 +295,42 @@ def _seconds_until(words: str) -> float:
     return float(min(seconds, _LONGEST_LIMIT))
 
 
-async def _version(
-    client: JudgeClient, agreed: consent.Agreed, environ: Mapping[str, str], ours: Ours
+async def _tried_version(
+    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
 ) -> str:
-    """Return the client's version. Raises BackendError where it is not there, or its version was
-    not tried.
+    """Return the client's version.
+
+    Raises: BackendError if the client is not there, or if its version was not tried.
     """
-    again = f"run: {CONSENT}"
-    if not Path(agreed.path).is_file():
-        raise _refusal(
-            (f"{client.title} is not at {agreed.path} any more; install it, and {again}"), "access"
-        )
-    ended = await _run(_Start([agreed.path, "--version"], environ, ours.folder))
-    match = re.search(rb"\d+(?:\.\d+)+", ended.out)
-    if ended.code or ended.why or match is None:
-        why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
-        raise _refusal(f"{agreed.path} --version fails ({why}); mend it, and {again}", "access")
-    version = match[0].decode()
-    number = _version_number(version)
-    since, below = map(_version_number, client.versions)
-    if not since <= number < below:
-        way_out = "update it" if number < since else "update reflector"
-        tried = f"it judges from {client.versions[0]} up to {client.versions[1]}"
-        raise _refusal(f"{client.title} is {version}; {tried}: {way_out}", "access")
+    version = await _printed_version(client, path, environ, folder)
+    if fault := version_fault(client, version):
+        raise _refusal(fault, "access")
     return version
 
 
-def _version_number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+async def installed_version(name: str, agreed: consent.Agreed) -> str:
+    """Return the version of an installed client; nothing of reflector's is written for it.
+
+    Raises: BackendError if the client is not there or prints no version; OSError.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "empty").mkdir()
+        return await _printed_version(JUDGES[name], agreed.path, agreed.environ, Path(folder))
+
+
+async def _printed_version(
+    client: JudgeClient, path: str, environ: Mapping[str, str], folder: Path
+) -> str:
+    again = f"run: {CONSENT}"
+    if not Path(path).is_file():
+        gone = f"{client.title} is not at {path} any more; install it, and {again}"
+        raise _refusal(gone, "access")
+    ended = await _run(_Start([path, "--version"], environ, folder))
+    version = version_in(ended.out)
+    if ended.code or ended.why or not version:
+        why = ended.err.decode("utf-8", "replace").strip()[-200:] or ended.code
+        raise _refusal(f"{path} --version fails ({why}); repair it, and {again}", "access")
+    return version
 
 
 async def _show_request(client: JudgeClient, agreed: consent.Agreed, ours: Ours) -> None:

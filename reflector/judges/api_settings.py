@@ -7,7 +7,6 @@ use, then the configuration's files, then our default. A key is never shown, sto
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reflector.config import Config
@@ -43,19 +42,16 @@ class ModelSettings:
     deadline: float = 110.0
 
 
-def model_settings(
-    config: Config | None = None, environ: Mapping[str, str] | None = None
-) -> ModelSettings:
-    """Return the settings in force; `config` has what files, REFLECTOR_* variables and flags
-    say.
+def model_settings(config: Config | None = None) -> ModelSettings:
+    """Return the settings in force; `config` contains those of files, REFLECTOR_* variables and
+    flags.
     """
-    environ = os.environ if environ is None else environ
     config = Config() if config is None else config
     nearer = config.model if config.is_near("model") else ""
-    variable, key = _first(KEY_VARIABLES, environ)
-    models = (nearer, _first(MODEL_VARIABLES, environ)[1], config.model, DEFAULT_MODEL)
+    variable, key = _first(KEY_VARIABLES)
+    models = (nearer, _first(MODEL_VARIABLES)[1], config.model, DEFAULT_MODEL)
     nearer_url = config.base_url if config.is_near("base_url") else ""
-    urls = (nearer_url, _first(URL_VARIABLES, environ)[1], config.base_url)
+    urls = (nearer_url, _first(URL_VARIABLES)[1], config.base_url)
     return ModelSettings(
         model=next(filter(None, models)),
         key=key or config.api_key or None,
@@ -65,8 +61,7 @@ def model_settings(
     )
 
 
-def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
+def _first(names: tuple[str, ...]) -> tuple[str, str]:
     """Return the first of these variables that is set: (name, value), else ("", "")."""
-    return next(
-        ((name, environ[name].strip()) for name in names if environ.get(name, "").strip()), ("", "")
-    )
+    values = ((name, os.environ.get(name, "").strip()) for name in names)
+    return next((pair for pair in values if pair[1]), ("", ""))

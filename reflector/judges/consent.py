@@ -20,6 +20,7 @@ from typing import Any
 from reflector import files
 from reflector.judges.agent_clients import JUDGES, JudgeClient
 from reflector.locate import judge_folder
+from reflector.refusal import Refusal
 
 #: Variables that every client needs as the person has them.
 _COMMON = (
@@ -53,6 +54,10 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE = "consent.json"
 _STATE = "state.json"
+
+
+class JudgeRefused(Refusal):
+    """A judge that cannot be let in; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +174,12 @@ def _is_below(path: str, tops: list[str]) -> bool:
     return any(f"{path}/".startswith(f"{top.rstrip('/')}/") for top in tops)
 
 
-def agreed_clients(environ: Mapping[str, str] | None = None) -> dict[str, Agreed]:
+def agreed_clients() -> dict[str, Agreed]:
     """Return the clients that the person lets judge; none without consent, or where its record
     is damaged.
     """
     try:
-        kept = {name: row for name, row in _object(environ, _FILE).items() if name in JUDGES}
+        kept = {name: row for name, row in _object(_FILE).items() if name in JUDGES}
         return {name: Agreed(str(row["path"]), dict(row["environ"])) for name, row in kept.items()}
     except (KeyError, TypeError, ValueError):
         return {}
@@ -194,7 +199,7 @@ def client_name(named: str, writer: str) -> str:
 
 
 def keep_consent(clients: Mapping[str, Agreed]) -> None:
-    """Record the consent. Raises OSError."""
+    """Record which clients may judge, and no other one. Raises OSError."""
     folder = open_folder()
     files.write_durably(
         folder,
@@ -205,30 +210,29 @@ def keep_consent(clients: Mapping[str, Agreed]) -> None:
 
 def withdraw() -> bool:
     """Remove the consent and all that came of it; return whether there was one."""
-    folder = judge_folder()
-    was = bool(folder) and Path(folder, _FILE).exists()
-    if folder:
+    was_allowed = bool(agreed_clients())
+    if folder := judge_folder():
         shutil.rmtree(folder, ignore_errors=True)
-    return was
+    return was_allowed
 
 
-def client_state(name: str, environ: Mapping[str, str] | None = None) -> State:
+def client_state(name: str) -> State:
     try:
-        return State(**_object(environ, _STATE).get(name, {}))
+        return State(**_object(_STATE).get(name, {}))
     except TypeError:
         return State()
 
 
-def rest_words(name: str, environ: Mapping[str, str] | None = None) -> str:
+def rest_words(name: str) -> str:
     """Return until when a client rests that hit its limit, in words; "" for one that does not."""
-    until = client_state(name, environ).until
+    until = client_state(name).until
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(until))
     return f"(hit its limit; asked again after {at})" if until > time.time() else ""
 
 
 def keep_state(name: str, state: State) -> None:
     """Record what is known of a client; the judge's lock must be held. Raises OSError."""
-    states = {**_object(None, _STATE), name: asdict(state)}
+    states = {**_object(_STATE), name: asdict(state)}
     files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
 
 
@@ -244,9 +248,9 @@ def open_folder(below: str = "") -> str:
     return files.private_folder(f"{folder}/{below}") if below else folder
 
 
-def _object(environ: Mapping[str, str] | None, name: str) -> dict[str, dict[str, Any]]:
+def _object(name: str) -> dict[str, dict[str, Any]]:
     try:
-        value = json.loads(files.read_bounded(Path(judge_folder(environ), name), _MOST_BYTES))
+        value = json.loads(files.read_bounded(Path(judge_folder(), name), _MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -169,8 +169,7 @@ def agreed_extension(name: str) -> Extension:
     extension = extensions.find_extension("judges", name)
     if _agreed().get(name) != _identity(extension):
         raise ExtensionError(
-            f"you have not let {extension.words} judge; run: "
-            f"reflector install --judge --agent {name}"
+            f"you have not let {extension.words} judge; run: reflector judge allow {name}"
         )
     return extension
 
@@ -182,6 +181,18 @@ def agree(extension: Extension) -> None:
     """
     agreed = {**_agreed(), extension.name: _identity(extension)}
     files.write_durably(consent.open_folder(), json.dumps(agreed).encode(), _FILE)
+
+
+def disagree(name: str) -> bool:
+    """Withdraw the consent to an extension; return whether there was one.
+
+    Raises: OSError
+    """
+    agreed = _agreed()
+    if agreed.pop(name, None) is None:
+        return False
+    files.write_durably(consent.open_folder(), json.dumps(agreed).encode(), _FILE)
+    return True
 
 
 def _identity(extension: Extension) -> dict[str, str]:

@@ -93,7 +93,7 @@ class FixturesBackend:
         if completion is None:
             raise BackendError(
                 f"{self.path} has no answer for this request ({key[:12]}…); record one with "
-                "--record",
+                "`reflector lab record`",
                 stage="fixtures",
             )
         return Answer(completion, f"fixtures:{key[:12]}", prompt_sha256=key)

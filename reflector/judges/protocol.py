@@ -211,8 +211,8 @@ def reply_of(backend: Backend) -> Callable[[Question], Answer]:
     """
     if not isinstance(backend, Replies):
         raise ConfigError(
-            f"the backend {backend.name} judges sessions only; a trajectory needs a model: "
-            "name anthropic, agent or fixtures with --backend"
+            f"{backend.name} judges sessions only; a trajectory needs a model, such as "
+            "--judge anthropic"
         )
     return backend.reply
 

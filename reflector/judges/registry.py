@@ -30,6 +30,24 @@ def judge_kind(name: str) -> JudgeKind:
     return kind
 
 
+def judge_names() -> tuple[str, ...]:
+    """Return the names of the judges that ship, and of the agents that can judge."""
+    from reflector.judges.agent_clients import JUDGES
+
+    return (*BACKENDS, *JUDGES)
+
+
+def judge_settings(name: str | None) -> dict[str, str]:
+    """Return the settings that select a judge by its name; None leaves the judge in force."""
+    if name is None:
+        return {}
+    from reflector.judges.agent_clients import JUDGES
+
+    if name in JUDGES:
+        return {"backend": "agent", "judge_client": name}
+    return {"backend": name}
+
+
 def backend_of(config: Config, project: Path | None = None) -> Backend:
     """Return the backend that a configuration names.
 

@@ -310,7 +310,7 @@ def assert_counters(
     query = "SELECT helpful, harmful FROM bullet WHERE playbook_id = ? AND name = ?"
     row = writing.sql.run(query, name).fetchone()
     if row is None:
-        raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --all`")
+        raise NoSuchTarget(f"no bullet is or was called {name!r}; see `reflector list --removed`")
     if tuple(row) != (helpful, harmful):
         raise LedgerError(
             f"{name} is at {row[0]}/{row[1]}, not at {helpful}/{harmful}; nothing was appended. "

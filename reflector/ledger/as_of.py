@@ -154,6 +154,11 @@ class Past:
                 self._covered = _covered_tags(sql, retractions, self.position)
         return self._covered
 
+    def is_counted_from_its_beginning(self, name: str) -> bool:
+        """Return whether a bullet has only its own evidence, all of it since it was added."""
+        entry = self.entries[name]
+        return entry.recounted_at <= entry.position and len(self.family(name)) == 1
+
     def votes(self, names: Collection[str]) -> dict[str, tuple[float, float]]:
         """Return how many sessions vote (for, against) each of these bullets, whatever the counting
         policy: the verdicts of a session share one vote, and evidence that was taken back has none.

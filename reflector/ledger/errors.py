@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from json import JSONDecodeError
 from typing import Final
 
+from reflector.refusal import Refusal
 
-class LedgerError(Exception):
+
+class LedgerError(Refusal):
     """Base of every error a ledger raises; its text names the thing, the value and the way out."""
 
 

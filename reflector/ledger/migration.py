@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 import threading
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.ledger.columns import LEDGER_TABLES
-from reflector.ledger.engines import Engine, migration_transaction, write_transaction
-from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable
+from reflector.ledger.engines import Engine, migration_transaction, open_engine, write_transaction
+from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable, translated
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -255,23 +256,24 @@ def upgrade(connection: sa.Connection) -> None:
         command.upgrade(alembic_config(connection), "head")
 
 
-def upgrade_sql(engine: Engine) -> str:
+def upgrade_sql(url: str) -> str:
     """Return the statements that bring a ledger to `HEAD_REVISION`, for its database's own client;
-    nothing for a ledger that is there. Raises as `ensure_current` does.
+    "" for a ledger that is there.
+
+    Raises:
+        LedgerUnavailable: There is no ledger.
+        LedgerError: As `ensure_current`.
     """
     from io import StringIO
 
     from alembic import command
 
-    with engine.connection() as driver:
-        revision = revision_of(engine, driver)
-    if revision is None:
-        raise LedgerUnavailable(f"{engine.url.shown} holds no ledger; a first use makes one")
+    revision = _revision_in_force(url)
     if revision == HEAD_REVISION:
         return ""
     is_known = revision >= _FIRST_SCRIPT
     output = StringIO()
-    with engine.alchemy().connect() as connection, _ALEMBIC:
+    with closing(open_engine(url)) as engine, engine.alchemy().connect() as connection, _ALEMBIC:
         config = alembic_config(connection)
         config.output_buffer = output
         command.upgrade(config, f"{revision if is_known else 'base'}:head", sql=True)
@@ -282,8 +284,48 @@ def upgrade_sql(engine: Engine) -> str:
     return _MAKES_VERSION.sub(f"{_FORGET_EARLIER};", text)
 
 
-def alembic_config(connection: sa.Connection) -> Config:
-    """Return Alembic's settings for the scripts in migrations/, on an open connection."""
+class Revision(NamedTuple):
+    """A revision of the schema, its purpose, and whether the ledger is there."""
+
+    number: str
+    purpose: str
+    is_in_force: bool
+
+
+def revisions_of(url: str) -> list[Revision]:
+    """Return the revisions that this program knows, oldest first, and the one of a ledger.
+
+    Raises:
+        LedgerUnavailable: There is no ledger.
+        LedgerError: As `ensure_current`.
+    """
+    from alembic.script import ScriptDirectory
+
+    present = _revision_in_force(url)
+    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    found = [
+        Revision(script.revision, " ".join(script.doc.split()), script.revision == present)
+        for script in scripts
+    ]
+    if not any(revision.is_in_force for revision in found):
+        found.append(Revision(present, "An earlier schema.", True))
+    return found[::-1]
+
+
+def _revision_in_force(url: str) -> str:
+    with (
+        closing(open_engine(url)) as engine,
+        translated(engine.url.shown),
+        engine.connection() as driver,
+    ):
+        revision = revision_of(engine, driver)
+        if revision is None:
+            raise LedgerUnavailable(f"{engine.url.shown} holds no ledger; a first use makes one")
+        return revision
+
+
+def alembic_config(connection: sa.Connection | None = None) -> Config:
+    """Return Alembic's settings for the scripts in migrations/, on an open connection if any."""
     from alembic.config import Config
 
     config = Config()

@@ -310,9 +310,9 @@ class Reader:
         with self._reading() as sql:
             return dict(sql.run(query).fetchall())
 
-    def windows_in(self, *states: str, upto: int = MAX_INT) -> list[WindowRow]:
-        """Return the windows up to a position that are in one of some states, oldest first."""
-        return self._windows("state IN ? AND position <= ?", states, upto)
+    def windows_in(self, *states: str) -> list[WindowRow]:
+        """Return the windows that are in one of some states, oldest first."""
+        return self._windows("state IN ?", states)
 
     def _windows(self, condition: str, *values: object) -> list[WindowRow]:
         with self._reading() as sql:

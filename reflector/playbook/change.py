@@ -126,12 +126,12 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
     """Return why a bullet is not live, with the way out; None for a live one."""
     bullet = bullets.get(name)
     if bullet is None:
-        return f"no bullet is or was called {name!r}; see `reflector list --all`"
+        return f"no bullet is or was called {name!r}; see `reflector list --removed`"
     if bullet.status == "live":
         return None
     if bullet.status == "watched":
         return (
-            f"{name} is only watched; `reflector import FILE` makes the lines of its file the "
+            f"{name} is only watched; `reflector adopt FILE` makes the lines of its file the "
             "playbook's"
         )
     heir = bullet.removed_into

@@ -43,10 +43,11 @@ def share_words(helpful: float, harmful: float) -> str:
     if not votes:
         return ""
     if votes < FEWEST:
-        return f"{helpful:.3g} of {votes:.3g}, too few to tell"
+        noun = "session" if votes == 1 else "sessions"
+        return f"{helpful:.3g} of {votes:.3g} {noun}, too few to tell"
     low, high = share_interval(helpful, harmful)
     share = helpful / votes
-    return f"{share:.0%} of {votes:.3g} votes (90% interval: {low:.0%} to {high:.0%})"
+    return f"{share:.0%} of {votes:.3g} sessions (90% interval: {low:.0%} to {high:.0%})"
 
 
 def against(helpful: float, harmful: float) -> float:

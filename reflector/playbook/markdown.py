@@ -243,7 +243,7 @@ class _Blocks:
             if _asks(sentence):
                 self._take(line, sentence, self._section())
             else:
-                self._omit("sentences", line, sentence)
+                self._omit("not an instruction", line, sentence)
 
     def _section(self) -> str:
         """Return the section that the nearest heading means which means one."""

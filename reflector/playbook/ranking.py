@@ -53,7 +53,7 @@ class Standing(NamedTuple):
         if not self.demotions(bullet.name):
             return None
         how = "since it last helped" if bullet.helpful else "and never helped"
-        return f"told {self.idle[bullet.name]} times {how}"
+        return f"shown {self.idle[bullet.name]} times {how}"
 
 
 class Choice(NamedTuple):

@@ -16,10 +16,11 @@ from reflector.mistakes import Finding
 from reflector.playbook.admissible import hidden_fault, same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import CORRECT, REBUILD, Loaded
+from reflector.refusal import Refusal
 from reflector.text.secrets import quote
 
 
-class PlaybookRefused(Exception):
+class PlaybookRefused(Refusal):
     """A playbook file that cannot be imported; it was left as it is. `problems` names each
     entry.
     """
@@ -91,7 +92,7 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
         meaning = "means another bullet" if row.status == "live" else "was retired"
         remedy = (
             f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
-            "be given a new one, as `import --rename` does"
+            "be given a new one, as `adopt --rename` does"
         )
         fault = f"the name {meaning} in this ledger"
         place = f"bullet {bullet.name}"

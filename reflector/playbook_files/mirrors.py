@@ -245,7 +245,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
         raise ValueError(
             "its playbook was edited, and what it said before is not known here; make the change "
             "in the playbook, then "
-            f"write the section again with `reflector install --mirror {name}`"
+            f"write the section again with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)
@@ -253,7 +253,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
         raise ValueError(
             f"its playbook is left as it is: {fault}. Correct it, move what is not a bullet "
             "out of the marks, or "
-            f"write it from the ledger with `reflector install --mirror {name}`"
+            f"write it from the ledger with `reflector mirror {name}`"
         )
     by_git = None
     with suppress(ValueError):  # a version whose marks nobody can read says nothing

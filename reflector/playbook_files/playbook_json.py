@@ -598,6 +598,13 @@ def untaken(ledger: Ledger, project: Project) -> tuple[Finding, ...]:
         return ()
 
 
+def remember_opened(ledger: Ledger, project: Project, position: int, content: bytes) -> None:
+    """Remember that an editor opened playbook.json when it had a content of a position: others may
+    have written the file since, and a shared one does not have its time.
+    """
+    ledger.set_checkpoint(checkpoint_of(project), position, content_digest(content))
+
+
 def checkpoint_of(project: Project, name: str = WRITTEN) -> str:
     """Return the name under which a ledger remembers a project's file. One that is not the
     project's own may serve several projects and clones, on several machines, and what one of them

@@ -8,7 +8,7 @@ Nothing is written to a file.
 
 The same text is the same bullet, whichever file holds it, and one that the playbook has already is
 that bullet. A line that was reworded keeps its name and its evidence; one that is gone is removed,
-and watched again when it comes back. Nothing here makes a bullet live: that is for `import`.
+and watched again when it comes back. Nothing here makes a bullet live: that is for `adopt`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Invariant: a ledger that this code opened has no finding: every table, index, trigger and view of
 the ledger is as it was made, and nothing else hangs on its tables. On SQLite each statement is
-compared with migrations/schema.sql, on PostgreSQL the catalogue with that of the same statements.
-Triggers and views are compared with their files.
+compared with migrations/schema.sqlite.sql, on PostgreSQL the catalogue with that of the statements
+of migrations/schema.postgresql.sql. Triggers and views are compared with their files.
 """
 
 from __future__ import annotations

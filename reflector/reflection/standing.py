@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -33,6 +33,7 @@ from reflector.judges.evidence import Ground, grounds, unquoted
 from reflector.judges.protocol import Answer, Backend
 from reflector.judges.registry import is_rereading
 from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
 from reflector.playbook.bullet import VERDICTS, Verdict
 from reflector.reflection import recorder as events_of
 from reflector.reflection.checking import MODE, answer_fault, learned_in
@@ -40,12 +41,10 @@ from reflector.reflection.window import (
     STORY,
     Judgement,
     Session,
-    own_messages,
     tags_of,
     window_names,
 )
 from reflector.text.secrets import quote
-from reflector.transcripts.citations import cited_names
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -53,6 +52,8 @@ Change = Literal["read", "changed", "same", "unreadable"]
 
 _MAX_REASON_CHARACTERS = 500
 _JUDGED_BY_PERSON = "a person judged it: {}"
+#: The states of a window whose own reflection is over.
+_OVER = ("completed", "given_up")
 
 
 class Settled(NamedTuple):
@@ -215,7 +216,7 @@ def grounded(
 class OpenCitation:
     """A citation in a window, and the last verdict on it; null if it is not judged. `uncounted`
     is why a helpful or harmful one does not count; null for another. An `unquoted` one counts
-    without a quote.
+    without a quote. `later` are the windows of a resumed session, after that of the citation.
     """
 
     session_id: str | None
@@ -228,9 +229,12 @@ class OpenCitation:
     uncounted: str | None
     unquoted: bool
     window: Event = field(repr=False)
+    later: tuple[Event, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of_window(cls, window: Event, name: str, last: Judgement | None) -> OpenCitation:
+    def of_window(
+        cls, window: Event, name: str, last: Judgement | None, later: Iterable[Event]
+    ) -> OpenCitation:
         """Return a citation in a window; `last` is the last judgement of it that counts."""
         citation = cls(
             window.session_id,
@@ -243,6 +247,7 @@ class OpenCitation:
             uncounted=None,
             unquoted=False,
             window=window,
+            later=tuple(later),
         )
         if last is None:
             return citation
@@ -287,15 +292,12 @@ def citations(
             continue
         story = stories[window.session_id]
         session = Session.read(ledger, window, story, retracted)
+        later = [event for event in story if _goes_on(event, window)]
         for name in names:
-            judgements = [
-                judgement
-                for judgement in session.judgements_of(name)
-                if retracted.isdisjoint(judgement.event_ids)
-            ]
+            judgements = _counting(session.judgements_of(name), retracted)
             if judged or _is_open(judgements, decided=decided):
                 last = judgements[-1] if judgements else None
-                open_citations.append(OpenCitation.of_window(window, name, last))
+                open_citations.append(OpenCitation.of_window(window, name, last, later))
     return open_citations
 
 
@@ -311,11 +313,23 @@ def _judged_windows(
     """
     for row in reversed(ledger.windows(session_id)):
         window = events.get(row.event_id)
-        if row.state not in ("completed", "given_up") or window is None:
+        if row.state not in _OVER or window is None:
             continue
         if window.data is None or window.event_id in retracted:
             continue
         yield window
+
+
+def _counting(judgements: Iterable[Judgement], retracted: frozenset[str]) -> list[Judgement]:
+    """Return the judgements that no retraction takes out of the count."""
+    return [judgement for judgement in judgements if retracted.isdisjoint(judgement.event_ids)]
+
+
+def _goes_on(event: Event, window: Event) -> bool:
+    """Return whether an event is a later window of the same agent in the session."""
+    is_later = event.type == ev.SESSION_RECORDED and event.position > window.position
+    is_same_agent = event.facts.get("agent_id") == window.facts.get("agent_id")
+    return is_later and is_same_agent and event.data is not None
 
 
 def _is_open(judgements: Sequence[Judgement], *, decided: bool) -> bool:
@@ -324,18 +338,37 @@ def _is_open(judgements: Sequence[Judgement], *, decided: bool) -> bool:
     return decided or not any(judgement.is_decided for judgement in judgements)
 
 
-def evidence(citation: OpenCitation) -> Iterator[tuple[bool, Message]]:
-    """Yield (whether it cites the bullet, message) from the window's first message that does.
+def citation_of(ledger: Ledger, session_id: str, name: str) -> OpenCitation:
+    """Return a session's citation of a bullet that you may judge, whoever judged it already.
 
     Raises:
-        OSError, UnknownTranscript: the transcript cannot be read.
+        Mistake: there is none; the text gives the reason.
+        LedgerError: the ledger cannot be read.
     """
-    has_begun = False
-    for message in own_messages(citation.window):
-        cites = message.role == "assistant" and citation.name in cited_names(message.text)
-        has_begun = has_begun or cites
-        if has_begun:
-            yield cites, message
+    known = citations(ledger, session_id=session_id, judged=True)
+    citation = next((citation for citation in known if citation.name == name), None)
+    if citation is None:
+        raise Mistake(_why_not_judged(ledger, session_id, name))
+    return citation
+
+
+def _why_not_judged(ledger: Ledger, session_id: str, name: str) -> str:
+    short = session_id[:8]
+    citing = []
+    for window in ledger.windows(session_id):
+        recorded = ledger.event(window.event_id)
+        if recorded is not None and name in window_names(recorded, "cited"):
+            citing.append(window)
+    if not citing:
+        return f"session {short} does not cite {name}; `reflector show {short}` lists what it cites"
+    if name not in {row.name for row in ledger.rows() if row.counts}:
+        return f"{name} does not count any more; `reflector show {name}` shows the reason"
+    if any(window.state not in _OVER for window in citing):
+        return (
+            f"session {short} is not judged yet; let the judge finish with `reflector reflect "
+            f"{short}`, or stop it with `reflector review give-up {short}`"
+        )
+    return f"session {short} is out of the count; `reflector log --session {short}` shows why"
 
 
 def record_verdict(

@@ -11,26 +11,31 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from subprocess import Popen
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from reflector.events.event import HUMAN
 from reflector.playbook.evidence import HARMS
 from reflector.playbook.names import SECTIONS
-from reflector.report import pictures
-from reflector.report.page import MOST_BULLETS, MOST_LINKS, MOST_ROWS, Page
+from reflector.report import charts, pictures
+from reflector.report.page import MOST_LINKS, MOST_ROWS, MOST_RULES, Page
 from reflector.text.secrets import quote
 
 _TEMPLATES = Path(__file__).parent / "templates"
 #: Characters of a text, and of all reasons and quotes together.
 _MOST: Final = 600
 _ROOM: Final = 1_600_000
+#: Characters of a judge's name in a chart, and of a project's name that is not replaced.
+_NAME: Final = 40
+_SHORTEST_NAME: Final = 2
+_CODE: Final = re.compile(r"`([^`]+)`")
 _PATH: Final = re.compile(
     r"(?:(?<![\w/.])(?:~|\.{1,2})?/|\b[A-Za-z]:\\)[\w.@~+-][^\s\"'`<>"
     r"|(),;]*(?<![.:!?])"
@@ -38,22 +43,16 @@ _PATH: Final = re.compile(
 _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{9,27}\b|\b[0-9a-f]{32,64}\b")
 
 
-def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
-    """Return the whole file; `begun` is the process that draws. Raises OSError where it is gone."""
-    project = (
-        re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)") if len(page.project) > 2 else None
-    )
-
-    @lru_cache(maxsize=1 << 16)
-    def cut(text: str, limit: int = _MOST) -> str:
-        found = quote(text, limit)
-        if share:
-            found = _ID.sub("[id]", _PATH.sub("[path]", found))
-            found = project.sub("[project]", found) if project else found
-        return found
+def page_html(page: Page, *, share: bool = False) -> str:
+    """Return the whole file."""
+    cut = _cutter(page, share=share)
 
     def shown(value: Any) -> Any:
         return cut(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    def rich(text: str, limit: int = _MOST) -> Markup:
+        """Return a text with what it has between backticks as code."""
+        return Markup(_CODE.sub(r"<code>\1</code>", str(escape(cut(text, limit)))))
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
@@ -63,35 +62,60 @@ def page_html(page: Page, begun: Popen[str], *, share: bool = False) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "cut": cut}
-    style, script = (
-        _TEMPLATES.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js")
-    )
-    rows = sum(len(one.newest) for one in page.shown)
+    environment.filters |= {"number": _number, "day": _day, "percent": _percent, "judge": _judge}
+    environment.filters |= {"cut": cut, "counted": _counted}
+    environment.filters["rich"] = rich
+    style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
+    script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
+    quotes = sum(len(rule.newest) for rule in page.shown)
+    counts = (rule.row.helpful + rule.row.harmful for rule in page.rules)
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
     return environment.get_template("page.html").render(
         page=page,
         share=share,
-        drawn=pictures.ask(begun, page, lambda text: cut(text, 40)),
+        charts=charts.draw(page, lambda text: cut(text, _NAME)),
         draw=pictures,
-        most=max((one.row.helpful + one.row.harmful for one in page.bullets), default=0),
-        room=max(80, min(300, _ROOM // (2 * rows + 1))),
-        rows=MOST_ROWS,
-        bullets=MOST_BULLETS,
+        most=max(counts, default=0),
+        room=max(80, min(300, _ROOM // (2 * quotes + 1))),
+        most_rows=MOST_ROWS,
+        most_rules=MOST_RULES,
         most_links=MOST_LINKS,
         harms=HARMS,
+        human=HUMAN,
         titles=SECTIONS,
         kinds={"helpful": "good", "harmful": "bad"},
         style=Markup(style),
         script=Markup(script),
-        policy=Markup(
-            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-            "base-uri 'none'"
-        ),
+        policy=Markup(f"{policy}; base-uri 'none'"),
     )
+
+
+def _cutter(page: Page, *, share: bool) -> Callable[..., str]:
+    """Return the function that makes a text fit to be seen, and to be shared."""
+    project = None
+    if share and len(page.project) > _SHORTEST_NAME:
+        project = re.compile(rf"(?<!\w){re.escape(page.project)}(?!\w)")
+
+    @lru_cache(maxsize=1 << 16)
+    def cut(text: str, limit: int = _MOST) -> str:
+        quoted = quote(text, limit)
+        if share:
+            quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))
+        return project.sub("[project]", quoted) if project is not None else quoted
+
+    return cut
 
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _judge(name: str) -> str:
+    return "by hand" if name == HUMAN else name
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(value: float | None) -> str:
@@ -105,7 +129,8 @@ def _percent(value: float | None) -> str:
 def _day(stamp: str | None) -> str:
     """Return `21 Nov 2026` of a time, in this machine's zone; of a day the day."""
     try:
-        found = datetime.fromisoformat(stamp or "")
-        return f"{(found.astimezone() if found.tzinfo else found):%d %b %Y}".lstrip("0")
+        time = datetime.fromisoformat(stamp or "")
+        local = time.astimezone() if time.tzinfo else time
     except (ValueError, OverflowError):
         return stamp or "–"
+    return f"{local:%d %b %Y}".lstrip("0")

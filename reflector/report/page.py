@@ -1,249 +1,283 @@
-"""What a report says: the answers of `audit` and its neighbours, side by side.
+"""What a report shows: the answers of `audit` and its neighbours, a section each.
 
-Invariant: each number is one that a command prints with `--json` for the same moment, so none is
-computed here but sums and sizes, and none in a template. Texts are as the ledger has them; `html`
-makes them fit to be seen.
+Invariant: each number is one that a command prints with `--json` for the same moment, so nothing is
+computed here but sums and sizes, and nothing in a template. Texts are as the ledger has them;
+`html` makes them fit to be seen.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from reflector.audit.blame import Step, blame_bullets
-from reflector.audit.difference import difference
+from reflector.audit.blame import Step
+from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
-from reflector.audit.stats import ledger_stats, weeks
+from reflector.audit.stats import Stats, Week, ledger_stats, weeks
 from reflector.embed.lessons.book import lesson_book
-from reflector.events import event as ev
-from reflector.events.state import REDACTED
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import usage_at
-from reflector.playbook.evidence import HARMS, against
-from reflector.text.words import context_tokens
-from reflector.trials.trial import standing, trial_place
+from reflector.playbook.evidence import HARMS
+from reflector.report.rules import Rule, overruled, rules_of, steps_of, texts_of
+from reflector.report.summary import Summary, summary_of
+from reflector.report.waits import Command, Waiting, waiting
+from reflector.trials.trial import TrialStatus, standing, trial_place, trials
 
 if TYPE_CHECKING:
-    from reflector.audit.checked import Checked
+    from reflector.audit.checked import Checked, CheckedLine
     from reflector.ledger.store import Ledger
     from reflector.project import Project
 
-#: Counts of a bullet, and rows of a table, that the page has. What is more is one line with a
-#: command.
-MOST_COUNTS: Final = 20
+#: Rows of a table, rules that a reader may open, and those of each list that leads to them.
 MOST_ROWS: Final = 30
-#: Bullets that a reader may open, and those of each list that leads to them.
-MOST_BULLETS: Final = 1_000
+MOST_RULES: Final = 1_000
 MOST_LINKS: Final = 8
 _DAYS: Final = 7
 
-#: A command as a person types it, of its words.
-Command = Callable[..., str]
-#: All of a kind that waits for a decision: how much, the command for all of it, and of the newest
-#: what each is, its session or origin, what is known, and the command that decides it.
-Wait = tuple[int, str, list[tuple[str, str, str, str]]]
 
-
-class Told:
-    """A live bullet.
-
-    row     as `list --json` has it
-    cited   in how many sessions it was cited
-    steps   every step of its counters as `blame` has it; `newest` the last one first, and how many
-            are `earlier`
-    texts   since when it had each text, by whom, and the text, oldest first
-    is_contested  sessions say both, and half and half lies within its interval
-    is_harming    too often for chance, as `proposals find` has it
-    marks   what stands beside its text, with the kind of each
-    tokens  about how many its line takes, `context` in all sessions that were told it
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The rules that changed since a moment, as it was asked for; those that more than count come
+    first.
     """
 
-    def __init__(
-        self, row: Any, cited: int, steps: list[Step], texts: list[tuple[str, str, str]]
-    ) -> None:
-        self.row, self.cited, self.steps, self.texts = row, cited, steps, texts
-        self.newest = steps[-MOST_COUNTS:][::-1]
-        self.earlier = max(0, len(steps) - MOST_COUNTS)
-        good = row.judged * (row.share or 0)
-        self.is_contested = min(row.helpful, row.harmful) > 0 and row.low < 0.5 < row.high
-        self.is_harming = against(good, row.judged - good) >= HARMS
-        marks = (
-            ("harmful too often for chance" if self.is_harming else "", "bad"),
-            ("contested" if self.is_contested else "", "warn"),
-            (row.demoted, "plain"),
-            (f"not followed {row.not_followed}×" if row.not_followed else "", "plain"),
-        )
-        self.marks = [(mark, kind) for mark, kind in marks if mark]
-        self.tokens = context_tokens(row.bullet.line)
-        self.context = self.tokens * (row.told_sessions or 0)
+    since: str
+    rules: Sequence[Changed]
 
 
+@dataclass(frozen=True, slots=True)
+class Weeks:
+    """The sessions by week; `known` of them have a recorded outcome."""
+
+    weeks: Sequence[Week]
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Verdicts of judges that a person replaced, the newest first; `lost` how many, by judge."""
+
+    overruled: Sequence[Step]
+    lost: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What `check` found; `asked` the lines that a judge was asked about, those first of which most
+    is known.
+    """
+
+    found: Checked
+    asked: Sequence[CheckedLine]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The rules that sessions were shown.
+
+    shown    what took most of the context first
+    uncited  those of them that no session cited
+    wasted   those that `after` sessions were shown and none cited or followed, without bans and
+             pinned ones; none if `after` is 0
+    """
+
+    shown: Sequence[Rule]
+    uncited: Sequence[Rule]
+    wasted: Sequence[Rule]
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The trial, and when it was stopped; None while it was not."""
+
+    status: TrialStatus
+    stopped: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The report of now or of a moment.
 
-    since      what the changes are counted from, as it was asked for; those that are more than
-               counts come first
-    known      the sessions whose outcome is recorded
-    overruled  verdicts of judges on which a person gave another, the newest first; `lost` how many,
-               by judge
-    waiting    by its kind; None for a moment: nothing waits in the past
-    checked    what `check` found of each line; None where nobody checked; `asked` the lines that a
-               judge was asked about, those first of which most is known
-    harming    the bullets that harm, the most harmful first
-    told       the bullets that sessions were told, what filled most of the context first; `idle`
-               those that no session cited; `useful` what a check found of each that was followed or
-               helped; `wasted` the other idle ones
-    shown      the bullets that the page has: the first ones, and those that its lists lead to;
-               `anchors` their names
-    months     what judging took by month, the days of `stats` added up, the oldest first
+    at         when the last event was recorded
+    rules      every live rule, the best first; `shown` those that the page has: the first ones, and
+               those that its lists lead to
+    harming    the most harmful first
+    waiting    None for a moment: nothing waits in the past
+    months     what judging took by month, the oldest first
+    summary    what the command prints
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        past: Past | None,
-        listed: Sequence[Any],
-        checked: Checked | None,
-        *,
-        project: Project,
-        command: Command,
-        since: str | None,
-    ) -> None:
-        """Ask the ledger everything.
+    project: str
+    command: Command
+    is_past: bool
+    position: int
+    counting: str
+    chain: str
+    at: str
+    stats: Stats
+    rules: Sequence[Rule]
+    shown: Sequence[Rule]
+    contested: Sequence[Rule]
+    harming: Sequence[Rule]
+    changes: Changes
+    weeks: Weeks
+    waiting: Sequence[Waiting] | None
+    judges: Judges
+    checks: Checks | None
+    context: Context
+    months: Sequence[Group]
+    lessons: Sequence[Any]
+    trial: Trial | None
+    summary: Summary
 
-        listed  the live bullets as `list --json` has them, in the order of the page
-        since   the moment that changes are counted from; None for seven days before
-        Raises UnknownReference, LedgerError.
-        """
-        then = past or Past(ledger)
-        self.project, self.command, self.checked = project.root.name, command, checked
-        self.is_past, self.position, self.counting = past is not None, then.position, then.counting
-        self.chain = "" if past is not None else ledger.head().chain
-        self.at = next(
-            (one.recorded_at for one in ledger.at([then.position])), ledger.head().recorded_at
-        )
-        self.since = (
-            since or f"{datetime.fromisoformat(self.at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
-        )
-        self.stats = ledger_stats(ledger, past)
-        used = usage_at(ledger, past.position if past is not None else None).bullets
-        steps, texts = blame_bullets(ledger, [*then.entries], then), _texts(ledger, then)
-        self.bullets = [
-            Told(row, used[row.name].cited, steps[row.name], texts[row.name]) for row in listed
-        ]
-        self.changes = sorted(
-            difference(ledger, *span_of(ledger, f"{self.since}..{then.position}")).bullets,
-            key=lambda one: (
-                one.change == "counted",
-                -sum(abs(of.helpful) + abs(of.harmful) for of in one.sessions),
-            ),
-        )
-        self.weeks = weeks(ledger, then)
-        self.known = sum(week.sum("known") for week in self.weeks)
-        overruled = {step.position: step for of in steps.values() for step in _overruled(of)}
-        self.overruled = [step for _, step in sorted(overruled.items(), reverse=True)]
-        self.lost = Counter(step.model or step.backend for step in self.overruled)
-        self.waiting = None if past is not None else _waiting(ledger, command)
-        self.trial = standing(ledger, trial_place(project) if past is None else None, then.position)
-        self.lessons = sorted(lesson_book(past or ledger), key=lambda one: -one.effectiveness)
-        self.asked = sorted(
-            (one for one in (checked.lines if checked is not None else ()) if one.sessions),
-            key=lambda one: -max(one.followed.evidence, one.helped.evidence, one.sessions / 1e6),
-        )
-        self.useful = {
-            one.name: one.result
-            for one in self.asked
-            if any(of.yes > of.no and of.evidence >= HARMS for of in (one.followed, one.helped))
-        }
-        self.contested = [one for one in self.bullets if one.is_contested]
-        self.harming = [one for one in reversed(self.bullets) if one.is_harming]
-        told = (one for one in self.bullets if one.row.told_sessions)
-        self.told = sorted(told, key=lambda one: (-one.context, one.row.name))
-        self.idle = [one for one in self.told if not one.cited]
-        self.wasted = [one for one in self.idle if one.row.name not in self.useful]
-        linked = [
-            *self.contested[:MOST_LINKS],
-            *self.harming[:MOST_LINKS],
-            *self.wasted[:MOST_LINKS],
-        ]
-        linked += [one for one in self.idle if one.row.name in self.useful]
-        self.anchors = {one.row.name for one in [*self.bullets[:MOST_BULLETS], *linked]}
-        self.shown = [one for one in self.bullets if one.row.name in self.anchors]
-        months: dict[str, Group] = {}
-        for day in self.stats.groups["day"]:
-            months.setdefault(day.key[:7], Group(day.key[:7])).add(day)
-        self.months = [*months.values()]
+    @property
+    def anchors(self) -> set[str]:
+        """The names of the rules that the page has."""
+        return {rule.row.name for rule in self.shown}
 
 
-def _overruled(steps: Sequence[Step]) -> list[Step]:
-    said = {
-        (one.name, one.session_id): one.tag
-        for one in steps
-        if one.backend == ev.HUMAN and one.disposition != "retracted"
-    }
-    gone = (one for one in steps if one.backend != ev.HUMAN and one.disposition == "retracted")
+def page_of(
+    ledger: Ledger,
+    past: Past | None,
+    listed: Sequence[Any],
+    checked: Checked | None,
+    *,
+    project: Project,
+    command: Command,
+    since: str | None,
+) -> Page:
+    """Return the report of a ledger.
+
+    listed  the live rules as `list --json` has them, in the order of the page
+    since   the moment that changes are counted from; None for seven days before
+
+    Raises:
+        UnknownReference: `since` names no moment.
+        LedgerError: the ledger cannot be read.
+    """
+    then = past or Past(ledger)
+    at = _last_time(ledger, then)
+    since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
+    first, _ = span_of(ledger, f"{since}..{then.position}")
+    used = usage_at(ledger, past.position if past is not None else None)
+    rules = rules_of(listed, used, checked)
+    checks = _checks(checked)
+    context = _context(rules, checks, project)
+    contested = [rule for rule in rules if rule.is_contested]
+    harming = [rule for rule in reversed(rules) if rule.is_harming]
+    linked = (contested[:MOST_LINKS], harming[:MOST_LINKS], context.wasted[:MOST_LINKS])
+    names = {rule.row.name for rule in chain(rules[:MOST_RULES], *linked)}
+    steps = steps_of(ledger, then, names)
+    changed = sorted(difference(ledger, first, then.position).bullets, key=_most_changed)
+    stats = ledger_stats(ledger, past)
+    replaced = overruled(steps)
+    return Page(
+        project=project.root.name,
+        command=command,
+        is_past=past is not None,
+        position=then.position,
+        counting=then.counting,
+        chain="" if past is not None else ledger.head().chain,
+        at=at,
+        stats=stats,
+        rules=rules,
+        shown=_with_history(ledger, then, rules, {name: steps[name] for name in names}),
+        contested=contested,
+        harming=harming,
+        changes=Changes(since, changed),
+        weeks=_weeks(ledger, then),
+        waiting=None if past is not None else waiting(ledger, command),
+        judges=Judges(replaced, Counter(step.model or step.backend or "" for step in replaced)),
+        checks=checks,
+        context=context,
+        months=_months(stats),
+        lessons=sorted(lesson_book(past or ledger), key=lambda lesson: -lesson.effectiveness),
+        trial=_trial(ledger, project, past),
+        summary=summary_of(ledger, then, since, first),
+    )
+
+
+def _last_time(ledger: Ledger, then: Past) -> str:
+    """Return when the last event of a moment was recorded."""
+    last = ledger.at([then.position])
+    return last[0].recorded_at if last else ledger.head().recorded_at
+
+
+def _with_history(
+    ledger: Ledger, then: Past, rules: Sequence[Rule], steps: Mapping[str, Sequence[Step]]
+) -> list[Rule]:
+    """Return the rules that have steps, with them and their texts."""
+    texts = texts_of(ledger, then)
     return [
-        one
-        for one in gone
-        if one.uncounted_by
-        and one.uncounted_by.actor == ev.HUMAN
-        and said.get((one.name, one.session_id), one.tag) != one.tag
+        replace(rule, steps=steps[rule.row.name], texts=texts[rule.row.name])
+        for rule in rules
+        if rule.row.name in steps
     ]
 
 
-def _texts(ledger: Ledger, then: Past) -> dict[str, list[tuple[str, str, str]]]:
-    found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    types = (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.BULLET_MERGED)
-    for event in ledger.events(types=types, upto=then.position):
-        data = event.data or {}
-        for one in data.get("bullets", ()) if event.type == ev.PLAYBOOK_IMPORTED else (data,):
-            text, of = str(one.get("text", REDACTED)), found[str(one.get("name"))]
-            if not of or of[-1][2] != text:
-                of.append((event.recorded_at, event.actor, text))
-    return found
+def _most_changed(changed: Changed) -> tuple[bool, int]:
+    moved = sum(abs(session.helpful) + abs(session.harmful) for session in changed.sessions)
+    return changed.change == "counted", -moved
 
 
-def _waiting(ledger: Ledger, command: Command) -> dict[str, Wait]:
-    from reflector.changes.propose import read_proposals
-    from reflector.reflection.standing import citations
-    from reflector.reflection.trouble import trouble_of
+def _checks(checked: Checked | None) -> Checks | None:
+    if checked is None:
+        return None
 
-    open_ = [
-        (
-            one.name,
-            short,
-            one.reason if one.verdict else "nobody judged it",
-            command("judge", short),
-        )
-        for one in citations(ledger)
-        for short in [(one.session_id or "")[:8]]
+    def known(line: CheckedLine) -> float:
+        return max(line.followed.evidence, line.helped.evidence, line.sessions / 1e6)
+
+    asked = [line for line in checked.lines if line.sessions]
+    return Checks(checked, sorted(asked, key=known, reverse=True))
+
+
+def _context(rules: Sequence[Rule], checks: Checks | None, project: Project) -> Context:
+    shown = sorted(
+        (rule for rule in rules if rule.row.told_sessions),
+        key=lambda rule: (-rule.context, rule.row.name),
+    )
+    uncited = [rule for rule in shown if not rule.cited]
+    after = project.config.prune_after
+    excused = {*project.config.pinned, *_useful(checks)}
+    wasted = [
+        rule
+        for rule in uncited
+        if 0 < after <= rule.row.told_sessions and not rule.is_ban and rule.row.name not in excused
     ]
-    proposed = [
-        (
-            one.id[:8],
-            one.origin,
-            f"{one.change.line} ({one.reason})",
-            command("proposals approve", one.id[:8]),
-        )
-        for one in read_proposals(ledger)
-    ]
-    failed = [
-        (
-            trouble.stage,
-            short,
-            str((trouble.last.data or {}).get("message")),
-            command("reflect", short),
-        )
-        for one in reversed(ledger.windows_in("failed", "given_up"))
-        if (trouble := trouble_of(ledger.targeting(one.event_id))) is not None
-        for short in [(one.session_id or "")[:8]]
-    ]
-    of = {
-        "undecided citations": (open_, "judge"),
-        "proposals": (proposed, "proposals decide"),
-        "failures": (failed, "reflect"),
-    }
-    return {kind: (len(found), command(by), found[:MOST_ROWS]) for kind, (found, by) in of.items()}
+    return Context(shown, uncited, wasted, after)
+
+
+def _useful(checks: Checks | None) -> Iterator[str]:
+    """Yield the names of the rules that checks found followed or helpful."""
+    for line in checks.asked if checks is not None else ():
+        if any(of.yes > of.no and of.evidence >= HARMS for of in (line.followed, line.helped)):
+            yield line.name
+
+
+def _weeks(ledger: Ledger, then: Past) -> Weeks:
+    by_week = weeks(ledger, then)
+    return Weeks(by_week, sum(week.sum("known") for week in by_week))
+
+
+def _months(stats: Stats) -> list[Group]:
+    months: dict[str, Group] = {}
+    for day in stats.groups["day"]:
+        months.setdefault(day.key[:7], Group(day.key[:7])).add(day)
+    return list(months.values())
+
+
+def _trial(ledger: Ledger, project: Project, past: Past | None) -> Trial | None:
+    place = trial_place(project) if past is None else None
+    upto = past.position if past is not None else None
+    status = standing(ledger, place, upto)
+    if status is None:
+        return None
+    closed = (trial.closed for trial in trials(ledger, upto) if trial.opened.event_id == status.id)
+    event = next(closed, None)
+    return Trial(status, event.recorded_at if event is not None else None)

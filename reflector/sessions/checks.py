@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from itertools import chain
@@ -30,9 +30,10 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
-from reflector.sessions.history import FoundTranscript, find_transcripts, project_hash
+from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
+from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def sessions_of(
     since: float,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]] = iter,
 ) -> list[FoundTranscript]:
-    """Return the transcripts in the agents' folders, newest first.
+    """Return a project's transcripts in the agents' folders, newest first.
 
     folders  with the pattern of the files in it; `known` as for `find_transcripts`
     since    a time: a file that was written before is left out
@@ -111,16 +112,33 @@ def sessions_of(
 
     The files of subagents are left out: their sessions show what they were for.
     """
-    hashes = {project_hash(root): str(root)}
     dated: list[tuple[float, str, FoundTranscript]] = []
     for file in each(_transcripts_in(folders, known)):
         is_subagents = file.path.name.startswith("agent-") or file.path.parent.name == "subagents"
         with suppress(OSError):
             written = file.path.stat().st_mtime
-            if written >= since and not is_subagents:
-                named = replace(file, cwd=hashes.get(file.cwd, file.cwd))
-                dated.append((-written, str(file.path), named))
+            if written >= since and not is_subagents and is_in_project(root, file):
+                dated.append((-written, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
+
+
+def project_sessions(
+    project: Project,
+    known: Recorded,
+    *,
+    most: int,
+    since: float,
+    each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
+) -> list[FoundTranscript]:
+    """Return the newest transcripts that agents keep of a project, as `sessions_of` finds them."""
+    folders = [(store.kept.folder, store.kept.pattern) for store in stores()]
+    of_project = dict.fromkeys(known, str(project.root))
+    return sessions_of(project.root, folders, of_project, since, each)[:most]
+
+
+def reader_of(file: FoundTranscript) -> Reader:
+    """Return the reader of the agent in whose folder a transcript is."""
+    return next(store.reader for store in stores() if file.path.is_relative_to(store.kept.folder))
 
 
 def _transcripts_in(

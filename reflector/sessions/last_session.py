@@ -2,7 +2,7 @@
 about proposals that wait.
 
 Invariant: the words are about one session, be it recorded in one window or in many. A folder that
-cannot be written fails no drain. The drain and `reflector judge` leave the words; the hook prints
+cannot be written fails no drain. The drain and `reflector review` leave the words; the hook prints
 them as they are.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAX_WORDS_CHARACTERS = 100
 #: From this number on, undecided bullets are counted and not named.
 _FEWEST_COUNTED = 3
-_UNDECIDED = " cited, undecided: reflector judge"
+_UNDECIDED = " cited, undecided: reflector review"
 _VERDICT = re.compile(r"(\S+) (?:helpful|harmful|neutral)\b.*")
 #: The words if no verdict counts, the most important outcome first.
 _OUTCOMES = {
@@ -91,7 +91,7 @@ def _verdicts(texts: Iterable[str]) -> Iterable[str]:
 def leave_waiting(project: Path, count: int, *, is_users: bool) -> None:
     """Leave how many proposals wait for a decision; no file if none does."""
     proposals = "1 proposal waits" if count == 1 else f"{count} proposals wait"
-    command = "reflector --user proposals" if is_users else "reflector proposals"
+    command = "reflector --user review" if is_users else "reflector review"
     line = f"{proposals}: {command}\n".encode()
     with suppress(OSError, ValueError):
         if not count:

@@ -489,6 +489,11 @@ def is_over(attempts: int, failed_at_ns: int) -> bool:
     return attempts < MOST_ATTEMPTS and not 0 <= time.time_ns() - failed_at_ns < pause
 
 
+def stand_in_spools() -> list[Path]:
+    """Return the spools that stand in for those of folders that are gone or cannot be written."""
+    return [state / "spool" for state in stand_ins()]
+
+
 def is_untouched(project: Project) -> bool:
     """Return whether there is neither ledger, playbook nor delivery: a question there has nothing
     to read. A playbook.json of another tool is no playbook.
@@ -521,7 +526,7 @@ def current_state(project: Project, ledger: Ledger) -> bytes | None:
     Raises:
         LedgerError: the ledger cannot be asked
     """
-    if any(map(_records, [project.spool_dir, *(state / "spool" for state in stand_ins())])):
+    if any(map(_records, [project.spool_dir, *stand_in_spools()])):
         return None
     head = ledger.head()
     root = project.root

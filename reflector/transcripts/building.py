@@ -72,15 +72,12 @@ class Kept(NamedTuple):
     default   the agent's own folder below the home folder, if the variable is not set
     below     the folder of the sessions, below the agent's own folder
     pattern   of the names of the files, at any depth
-    has_days  whether each file begins with its folder and its time, so that `import-history` can
-              put the sessions in order
     """
 
     variable: str
     default: str
     below: str
     pattern: str = "*.jsonl"
-    has_days: bool = True
 
     @property
     def folder(self) -> Path:

@@ -1,6 +1,6 @@
 """The list of readers: the built-in ones, and those of extensions that the user lists.
 
-The lists of formats in messages and pages, the options of `import-history` and the folders that
+The lists of formats in messages and pages, the options of `history` and the folders that
 `check` looks into derive from it.
 
 Invariant: a reader of an extension never takes a file that a built-in reader recognises, and a

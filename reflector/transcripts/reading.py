@@ -36,6 +36,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.extensions import error_of, listed_readers
+from reflector.refusal import Refusal
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
@@ -75,7 +76,7 @@ _BLANKS = b" \t\r\n\xef\xbb\xbf"
 _MIN_DISTANCE = 20
 
 
-class UnknownTranscript(ValueError):
+class UnknownTranscript(Refusal, ValueError):
     """The file is readable, and is not a transcript that reflector knows."""
 
 

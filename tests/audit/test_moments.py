@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from reflector.audit.moments import UnknownReference, period, position_before, position_of, span_of
+from reflector.audit.dates import period_of
+from reflector.audit.moments import UnknownReference, position_before, position_of, span_of
+from reflector.events.event import written
 from reflector.ledger.store import Ledger
 from tests.ledger.events import added, reflected, window
+
+
+def period(text: str) -> tuple[str, str] | None:
+    named = period_of(text)
+    return (written(named.first), written(named.last)) if named is not None else None
 
 
 @pytest.fixture
@@ -79,6 +86,52 @@ def test_a_time_without_a_year_is_of_this_year() -> None:
     assert period("11-25-2") is None
 
 
+#: A Saturday.
+NOW = datetime(2026, 11, 28, 16, 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("today", "2026-11-28 00:00", "2026-11-28 23:59"),
+        ("Yesterday", "2026-11-27 00:00", "2026-11-27 23:59"),
+        ("yesterday 9:14", "2026-11-27 09:14", "2026-11-27 09:14"),
+        ("last friday", "2026-11-27 00:00", "2026-11-27 23:59"),
+        ("saturday", "2026-11-28 00:00", "2026-11-28 23:59"),
+        ("last saturday", "2026-11-21 00:00", "2026-11-21 23:59"),
+        ("fri at 14:00", "2026-11-27 14:00", "2026-11-27 14:00"),
+        ("2 weeks ago", "2026-11-14 00:00", "2026-11-14 23:59"),
+        ("an hour ago", "2026-11-28 15:30", "2026-11-28 15:30"),
+        ("9 months ago", "2026-02-28 00:00", "2026-02-28 23:59"),
+        ("a year ago", "2025-11-28 00:00", "2025-11-28 23:59"),
+        ("this week", "2026-11-23 00:00", "2026-11-29 23:59"),
+        ("last month", "2026-10-01 00:00", "2026-10-31 23:59"),
+        ("last year", "2025-01-01 00:00", "2025-12-31 23:59"),
+        ("2026-02", "2026-02-01 00:00", "2026-02-28 23:59"),
+        ("28.11.2026", "2026-11-28 00:00", "2026-11-28 23:59"),
+        ("27 Nov", "2026-11-27 00:00", "2026-11-27 23:59"),
+        ("29 Nov", "2025-11-29 00:00", "2025-11-29 23:59"),
+        ("November 3, 2025", "2025-11-03 00:00", "2025-11-03 23:59"),
+    ],
+)
+@pytest.mark.usefixtures("zone")
+def test_words_name_the_whole_period(text: str, first: str, last: str) -> None:
+    named = period_of(text, NOW)
+    assert named is not None
+    assert [f"{end.astimezone():%Y-%m-%d %H:%M}" for end in named] == [first, last]
+
+
+@pytest.mark.parametrize("text", ["dec", "fr", "soon", "3 pages ago", "abcd-1", "42", "1/2/2026"])
+def test_other_words_name_no_time(text: str) -> None:
+    assert period_of(text, NOW) is None
+
+
+def test_a_month_ago_ends_with_its_month() -> None:
+    named = period_of("1 month ago", datetime(2026, 3, 31, 12))
+    assert named is not None
+    assert f"{named.last.astimezone():%Y-%m-%d}" == "2026-02-28"
+
+
 def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
@@ -98,20 +151,23 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
             ("8", "ends at 7"),
             ("9" * 40, "ends at 7"),
             ("abcd", "abcd-1, abcd-2"),
-            ("zzz", "no session 'zzz'"),
+            ("zzz", "'zzz' is not a moment"),
         ),
         *((time, "not a time") for time in ("2026-02-30", "2026-11-20T25:00", "9999-12-31")),
         *(
             ("2026-11-20T10:00:00.1234567Z", "not a time"),
-            ("", "no session"),
-            ("\x1b[31m", "no session"),
+            ("", "is not a moment"),
+            ("\x1b[31m", "is not a moment"),
+            ("31.02.2026", "not a time"),
+            ("yesterday 25:00", "not a time"),
+            ("9999 years ago", "not a time"),
         ),
     ],
 )
 def test_what_names_no_moment_is_told_with_what_would(
     ledger: Ledger, moment: str, wanted: str
 ) -> None:
-    with pytest.raises(UnknownReference, match="a moment is a position") as told:
+    with pytest.raises(UnknownReference, match=r"write a date or time|could be session") as told:
         position_of(ledger, moment)
     assert wanted in str(told.value)
 

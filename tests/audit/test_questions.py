@@ -89,7 +89,8 @@ def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_dec
 
 
 def votes(ledger: Ledger, name: str = "pat-001") -> tuple[float, float]:
-    return observed(Past(ledger), [name])[name]
+    past = Past(ledger)
+    return observed(ledger.rows(), past, use(ledger, past))[name]
 
 
 def test_the_verdicts_of_a_session_share_one_vote(ledger: Ledger) -> None:
@@ -349,7 +350,7 @@ def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
 
 def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:
     lived.append([window(9, "s-2")])
-    with pytest.raises(UnknownReference, match="it could be s-1, s-2"):
+    with pytest.raises(UnknownReference, match="could be session s-1, s-2"):
         session_story(lived, "s")
     assert session_story(lived, "s-2").windows[0].state == "pending"
 

@@ -22,7 +22,7 @@ def agrees(machine: Machine, chance: random.Random, must: Must) -> None:
     rows, head = machine.rows(), machine.head()
     if not head:
         return
-    everything = ("list", "--all", "--json")
+    everything = ("list", "--removed", "--json")
     questions = (
         ("verify",),
         ("rebuild", "--check"),

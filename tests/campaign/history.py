@@ -438,13 +438,13 @@ class History:
     def _revise(self, person: Person, chance: random.Random) -> None:
         for row in self._some(person, chance):
             text = self._text(person)
-            ran, events = self._do(person, "revise", row.name, text)
+            ran, events = self._do(person, "edit", row.name, text)
             self._expect(ran, events, [("bullet.revised", {"name": row.name, "text": text})])
 
     def _move(self, person: Person, chance: random.Random) -> None:
         for row in self._some(person, chance):
             section = chance.choice([one for one in _SLUGS if checks.SECTIONS[one] != row.section])
-            ran, events = self._do(person, "revise", row.name, "--section", section)
+            ran, events = self._do(person, "edit", row.name, "--section", section)
             self._expect(ran, events, [("bullet.moved", {"name": row.name, "section": section})])
 
     def _remove(self, person: Person, chance: random.Random) -> None:
@@ -517,7 +517,7 @@ class History:
         file = self.folder / f"{person.name}-{self.number}.md"
         file.write_text(f"# Rules\n\n- {self._text(person)}\n- {self._text(person)}\n")
         self.script.append(f"printf %s {json.dumps(file.read_text())} > {file}")
-        self._do(person, "import", str(file), kind="import")
+        self._do(person, "adopt", str(file), kind="import")
 
     def _policy(self, person: Person, chance: random.Random) -> None:
         self._do(person, "ledger", "policy", chance.choice(POLICIES), kind="policy")
@@ -564,7 +564,8 @@ class History:
         if cited:
             session, name = chance.choice(cited)
             verdict = chance.choice(["helpful", "harmful", "neutral"])
-            self._do(person, "judge", session, name, verdict, "--why", "I saw it", kind="verdict")
+            words = ("review", name, verdict, "--session", session, "--why", "I saw it")
+            self._do(person, *words, kind="verdict")
 
     def _undo(self, person: Person, chance: random.Random) -> None:
         """Take back the newest act of this person."""
@@ -672,14 +673,13 @@ class History:
             return
         slug = rows[0].name[:3]
         self._do(person, "add", slug, rows[0].text.replace("made", "always made"))
-        self._do(person, "proposals", "find", kind="proposal")
-        ran = person.machine.run("proposals", "--json", quiet=True)
-        waiting = json.loads(ran.out) if ran.code == 0 else []
-        waiting = waiting if isinstance(waiting, list) else waiting.get("proposals", [])
+        self._do(person, "review", "find", kind="proposal")
+        ran = person.machine.run("review", "--json", quiet=True)
+        waiting = json.loads(ran.out)["proposals"] if ran.code == 0 else []
         if waiting:
             how = chance.choice(["approve", "reject"])
             id_ = str(chance.choice(waiting)["id"])
-            self._do(person, "proposals", how, id_, kind="change")
+            self._do(person, "review", how, id_, kind="change")
 
     def _backup(self, person: Person, chance: random.Random) -> None:
         if not person.machine.url and person.machine.head():

@@ -103,7 +103,7 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
     for step in (retract, put_back_evidence):
         with pytest.raises(RetractionRefused, match="rejection of a proposal"):
             step(told, [rejection], "x")
-    with pytest.raises(RetractionRefused, match="reflector proposals"):
+    with pytest.raises(RetractionRefused, match="reflector review"):
         retract(told, list(told.events(types=[ev.BULLET_PROPOSED])), "x")
 
 

@@ -50,8 +50,8 @@ def edits(agent: Agent, tmp_path: Path, script: str) -> None:
 
 def test_a_dry_run_shows_what_is_done_then(agent: Agent) -> None:
     for command in (
-        ["revise", "pat-001", "Write a test first."],
-        ["revise", "[pat-001]", "--section", "mis"],
+        ["edit", "pat-001", "Write a test first."],
+        ["edit", "[pat-001]", "--section", "mis"],
         ["merge", "pat-001", "pat-002", "--text", "Test first, and keep it small."],
         ["undo"],
     ):
@@ -77,14 +77,14 @@ def _proposed(agent: Agent) -> None:
         one = propose(
             ledger, change, origin="agent", trust="agent", reason="shorter", actor="agent"
         )
-    agent.call("proposals", "approve", one.id)
+    agent.call("review", "approve", one.id)
 
 
 def _imported(agent: Agent) -> None:
     file = agent.home / "more.json"
     bullets = [{"text": f"More {n}.", "helpful": n, "harmful": 0} for n in range(3)]
     file.write_text(json.dumps({"version": "1.0", "sections": {"OTHERS": bullets}}))
-    agent.call("import", file)
+    agent.call("adopt", file)
 
 
 def _edited(agent: Agent) -> None:
@@ -96,16 +96,20 @@ def _judged(agent: Agent) -> None:
     agent.counted("pat-001", "harmful", id="s-9")
 
 
+_MERGE = ["merge", "pat-001", "pat-002", "--text", "Small tests first."]
 #: What makes an event of each type that changes bullets or counts, after what has to be there
 #: first.
 MADE: dict[str, tuple[list[list[str]], Any]] = {
     ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
-    ev.BULLET_REVISED: ([], ["revise", "pat-001", "Test first."]),
-    ev.BULLET_MOVED: ([], ["revise", "pat-001", "--section", "mis"]),
+    ev.BULLET_REVISED: ([], ["edit", "pat-001", "Test first."]),
+    ev.BULLET_MOVED: ([], ["edit", "pat-001", "--section", "mis"]),
     ev.BULLET_REMOVED: ([], ["remove", "pat-001", "--why", "the linter does it"]),
     ev.BULLET_RESTORED: ([["remove", "pat-001"]], ["undo", "pat-001"]),
-    ev.BULLET_MERGED: ([], ["merge", "pat-001", "pat-002"]),
-    ev.BULLET_UNMERGED: ([["merge", "pat-001", "pat-002"]], ["undo", "pat-003"]),
+    ev.BULLET_MERGED: ([], ["merge", "pat-001", "pat-002", "--text", "Small tests first."]),
+    ev.BULLET_UNMERGED: (
+        [["merge", "pat-001", "pat-002", "--text", "Small tests first."]],
+        ["undo", "pat-003"],
+    ),
     ev.BULLET_RECOUNTED: ([], _edited),
     ev.PLAYBOOK_IMPORTED: ([], _imported),
     ev.CHANGE_APPROVED: ([], _proposed),
@@ -166,7 +170,7 @@ def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
     agent: Agent, tmp_path: Path
 ) -> None:
     git(agent.project, "init")
-    agent.call("install", "--git")
+    agent.call("team")
     commit(agent.project)
     meanwhile = (
         f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True, "
@@ -203,3 +207,63 @@ def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(
     edits(agent, tmp_path, f"""text = {again} text.replace('Test early,', 'Test early.",')""")
     assert "Edit it again? [Y/n]" in agent.sent(80, "edit", typed=b"\n")
     assert agent.json("show", "pat-001")["text"] == "Test early."
+
+
+def test_edit_with_a_name_opens_the_text_of_the_rule(agent: Agent, tmp_path: Path) -> None:
+    edits(agent, tmp_path, f"assert text.strip() == {FIRST!r}; text = 'Test\\nfirst.\\n'")
+    assert "+ [pat-001] helpful=1 harmful=0 :: Test first." in agent.call("edit", "pat-001").out
+
+
+def test_edit_of_an_unchanged_rule_records_nothing(agent: Agent, tmp_path: Path) -> None:
+    edits(agent, tmp_path, "")
+    head = agent.call("ledger", "head").out
+    assert agent.call("edit", "pat-001").err == "Nothing was changed.\n"
+    assert agent.call("ledger", "head").out == head
+
+
+def test_the_playbook_is_free_while_a_rule_is_edited(agent: Agent, tmp_path: Path) -> None:
+    adding = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True)\n"
+    edits(agent, tmp_path, adding + "text = 'Test first.'")
+    agent.call("edit", "pat-001")
+    assert {"The cart.", "Test first."} <= {bullet["text"] for bullet in agent.json("list")}
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--json", "--section=pat"])
+def test_options_of_edit_need_a_name(agent: Agent, option: str) -> None:
+    assert "need the NAME of a rule" in agent.call("edit", option, code=2).err
+
+
+def test_merge_of_unlike_rules_needs_their_text(agent: Agent) -> None:
+    refused = agent.call("merge", "pat-001", "pat-002", code=2)
+    assert "pat-001 and pat-002 differ; give the text of the merged rule with --text" in refused.err
+    assert len(agent.json("list")) == 3
+
+
+def test_merge_asks_for_the_text_in_a_terminal(agent: Agent) -> None:
+    shown = agent.sent(80, "merge", "pat-001", "pat-002", typed=b"Small tests first.\n")
+    assert f"pat-002  {SECOND}" in shown
+    assert agent.json("show", "pat-003")["text"] == "Small tests first."
+
+
+def test_merge_of_like_rules_keeps_the_first_text(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first.")
+    (made,) = agent.json("merge", "pat-001", "pat-003")["changes"]
+    assert [bullet["text"] for bullet in made["after"]] == [FIRST]
+
+
+def test_merge_with_one_unlike_rule_needs_the_text(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first.")
+    assert "differ" in agent.call("merge", "pat-001", "pat-003", "pat-002", code=2).err
+
+
+def test_add_outside_a_repository_names_the_playbook(tmp_path: Path) -> None:
+    agent = Agent.bare(tmp_path)
+    said = agent.call("add", "pat", "Test first.")
+    assert f"the playbook is {agent.playbook}" in said.err
+    assert "there is no git repository" not in agent.call("add", "pat", "Keep it small.").err
+
+
+def test_add_in_a_repository_says_nothing_of_it(tmp_path: Path) -> None:
+    agent = Agent.bare(tmp_path)
+    git(agent.project, "init")
+    assert "git repository" not in agent.call("add", "pat", "Test first.").err

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reflector.audit.checked import TOO_FEW, Answered, CheckedLine
-from reflector.cli.check import LineJson, _order
+from reflector.check.result import LineJson, urgency
 from reflector.sessions.history import project_hash
 from tests.judges.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
@@ -114,7 +114,7 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     before = files(fresh)
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
-    assert "12 answers dropped: the quote is not where it was said to be." in ran.err
+    assert "12 answers dropped: the quote is not in the session." in ran.err
     assert 'line 3 "This repository holds the shop."' in ran.err
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
@@ -131,7 +131,7 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     blamed = fresh.call("blame", mock["name"]).out
     assert (blamed.count("(not followed)"), blamed.count("No, don't mock the database")) == (4, 4)
     assert fresh.json("list") == []
-    assert {one["status"] for one in fresh.json("list", "--all")} == {"watched"}
+    assert {one["status"] for one in fresh.json("list", "--removed")} == {"watched"}
     assert fresh.call("verify").out == ""
 
 
@@ -182,10 +182,10 @@ def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
     assert "4 sessions of this project: 4 of Claude Code" in ran.err
     assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
     (fresh.home / "claude").touch(0o755)
-    assert "Next: reflector install --judge" in fresh.call("check").err
-    assert ("No session of this folder is where agents leave theirs") in fresh.call(
-        "check", "--since", "2999-01-01"
-    ).err
+    assert "Next: reflector judge allow" in fresh.call("check").err
+    late = fresh.call("check", "--since", "2999-01-01")
+    assert "No agent keeps a session of this folder" in late.err
+    assert late.out.splitlines()[0].split() == ["line", "tokens", "text"]
     assert not (fresh.project / ".claude").exists()
     fresh.environ = api.environ()
     for more in ((), ("--dry-run", "--yes")):  # nobody can be asked, or nobody is to be
@@ -211,12 +211,12 @@ def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
 ) -> None:
     (fresh.project / ".claude").mkdir()
     fresh.call("check", "--yes")
-    assert "6 bullets imported" in fresh.call("import", fresh.project / "CLAUDE.md").out
+    assert "6 rules adopted" in fresh.call("adopt", fresh.project / "CLAUDE.md").out
     name = next(name for name, of in _texts(fresh).items() if of.startswith("Run the tests"))
     assert fresh.counters()[name] == (0, 0)
     for counts, then in (("true", (4, 0)), ("false", (0, 0)), ("true", (4, 0))):
         fresh.environ["REFLECTOR_CHECKED_COUNTS"] = counts
-        fresh.call("reflect", "--reparse")
+        fresh.call("lab", "reparse")
         assert fresh.counters()[name] == then
         assert fresh.json("check")["lines"][0]["judged"]["sessions"] == 4
         assert fresh.call("verify").out == fresh.call("rebuild", "--check").out == ""
@@ -229,7 +229,7 @@ def test_a_session_that_counted_by_a_citation_counts_no_second_time(fresh: Agent
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
     fresh.environ["REFLECTOR_CHECKED_COUNTS"] = "true"
-    fresh.call("import-history")
+    fresh.call("history")
     assert fresh.counters()["pat-001"] == (1, 0)
     fresh.call("check", "--yes")
     assert lines(fresh)["Run the tests before you commit"]["helped"]["yes"] == 5
@@ -238,7 +238,7 @@ def test_a_session_that_counted_by_a_citation_counts_no_second_time(fresh: Agent
 
 
 def _texts(agent: Agent) -> dict[str, str]:
-    return {one["name"]: one["text"] for one in agent.json("list", "--all")}
+    return {one["name"]: one["text"] for one in agent.json("list", "--removed")}
 
 
 def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(
@@ -255,6 +255,11 @@ def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when
         assert ("Run the tests before you commit" in lines(fresh)) is there
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 6
     assert (len(_texts(fresh)), fresh.json("list")) == (6, [])
+
+
+def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
+    refused = fresh.call("check", "--judge", "rules", code=2).err
+    assert "rules cannot judge lines: use a model, such as --judge claude" in refused
 
 
 def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
@@ -280,13 +285,13 @@ def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
     )
     api.else_ = judged(SCRIPT, *proposals)
     fresh.call("check", "--yes", "--learn")
-    first, second = fresh.json("proposals")
+    first, second = fresh.json("review")["proposals"]
     assert [one["trust"] for one in (first, second)] == ["person", "tool"]
     assert [(one["by"], one["text"]) for one in first["evidence"]] == [("person", said)] * 4
-    refused = fresh.call("proposals", "approve", first["id"], second["id"], code=1).err
-    assert "is from a tool: approve it by itself" in refused
+    refused = fresh.call("review", "approve", first["id"], second["id"], code=1).err
+    assert "has the words of a tool: read its quotes, and approve it alone" in refused
     fresh.call("check", "--yes", "--learn")
-    assert len(fresh.json("proposals", "--all")) == 2
+    assert len(fresh.json("review", "list")["proposals"]) == 2
     assert fresh.call("verify").out == ""
 
 
@@ -364,23 +369,59 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
-@pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_narrow_terminal_shows_each_result_whole(fresh: Agent, columns: int) -> None:
-    assert (
-        sum(
-            "not mentioned" in line
-            for line in fresh.sent(columns, "check", "--dry-run").splitlines()
-        )
-        == 6
-    )
+@pytest.mark.parametrize("columns", [60, 80])
+def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> None:
+    free = fresh.sent(columns, "check", "--dry-run").splitlines()
+    assert sum("not mentioned" in line for line in free) == 6
     fresh.call("check", "--yes")
-    told = fresh.sent(columns, "check")
-    assert ("not seen in 4 sessions, " in told, told.count("too few to tell")) == (True, 2)
+    shown = fresh.sent(columns, "check").splitlines()
+    broken = next(at for at, line in enumerate(shown) if line.startswith("CLAUDE.md:6 "))
+    assert shown[broken - 1].split()[:2] == ["\x1b[1mline", "followed"]
+    assert "0/4 (0% to 36%)" in shown[broken]
+    assert shown[broken + 1] == "  Never mock the database"
+    assert sum("not seen in 4 sessions" in line for line in shown) == 4
+    assert any("columns leave no room for: tokens, relevant, " in line for line in shown)
 
 
-def test_what_is_against_a_line_stands_first_and_what_nobody_saw_before_what_is_unclear() -> None:
-    def line(result: str, relevant: int, evidence: float) -> LineJson:
-        said = Answered(0, 0, 0.0, 1.0, evidence)
+def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
+    file = fresh.project / "more rules.md"
+    file.write_text("- Run the linter before you push\n")
+    typed = ("check", str(file), "-n", "3", "--judge", "anthropic", "--learn")
+    err = fresh.call(*typed, "--dry-run").err
+    wanted = f"reflector check '{file}' -n 3 --judge anthropic --learn --yes"
+    assert err.splitlines()[-1] == f"Next: {wanted}"
+
+
+def test_agent_that_is_too_old_is_named_with_its_version(fresh: Agent) -> None:
+    program = fresh.home / "claude"
+    program.write_text("#!/bin/sh\necho '2.1.197 (Claude Code)'\n")
+    program.chmod(0o755)
+    fresh.environ = {"PATH": f"{fresh.home}:/bin"}
+    err = fresh.call("check", "--dry-run").err
+    assert "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it." in err
+    program.write_text("#!/bin/sh\necho '2.1.332 (Claude Code)'\n")
+    assert "too old" not in fresh.call("check", "--dry-run").err
+
+
+def test_agent_that_may_not_judge_is_named(fresh: Agent) -> None:
+    consent = fresh.home / ".local/share/reflector/judge/consent.json"
+    consent.parent.mkdir(parents=True)
+    consent.write_text(json.dumps({"codex": {"path": "/usr/bin/codex", "environ": {}}}))
+    fresh.environ = {"REFLECTOR_BACKEND": "agent", "PATH": "/bin"}
+    err = fresh.call("check", "--dry-run").err
+    assert "4 Claude Code sessions skipped: Claude Code may not judge yet. Allow it" in err
+    assert fresh.json("check", "--dry-run")["questions"] == 0
+
+
+def test_project_without_advice_gets_a_way_out(agent: Agent) -> None:
+    err = agent.call("check", code=1).err
+    assert "no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found here" in err
+    assert err.endswith("; name a file: reflector check FILE\n")
+
+
+def test_rows_against_a_line_come_first() -> None:
+    def line(result: str, relevant: int, evidence: float, no: int = 0) -> LineJson:
+        said = Answered(0, no, 0.0, 1.0, evidence)
         numbers = dict.fromkeys("left_out unseen earlier dropped tokens".split(), 0)
         texts = dict.fromkeys("name section text status file".split(), "")
         more = {
@@ -397,8 +438,10 @@ def test_what_is_against_a_line_stands_first_and_what_nobody_saw_before_what_is_
         ("followed 19 of 20", 20, 2496.6),
         ("not seen in 9 sessions", 0, 0.0),
     )
-    unclear, *rest = reversed(wanted := [line(*one) for one in (*results, (TOO_FEW, 2, 1.0))])
-    assert sorted([unclear, *rest], key=_order) == wanted
+    harmful, followed, unseen = (line(*result) for result in results)
+    broken, unclear = line(TOO_FEW, 2, 1.0, no=2), line(TOO_FEW, 2, 1.0)
+    wanted = [harmful, broken, followed, unseen, unclear]
+    assert sorted([unclear, unseen, followed, broken, harmful], key=urgency) == wanted
 
 
 def test_file_that_is_too_long_is_named(agent: Agent) -> None:
@@ -431,4 +474,4 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
     for number in range(3):
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
     assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
-    assert "1 so far" in agent.call("import-history", "--dry-run").err
+    assert "1 so far" in agent.call("history", "--dry-run").err

@@ -89,3 +89,59 @@ def test_a_change_says_what_is_in_force_and_what_the_backend_lacks(agent: Agent)
     assert agent.json("status")["backend_lacks"] is None
     unset = agent.call("config", "unset", "--global", "backend")
     assert (unset.out, unset.err) == ("backend = rules\n", "")
+
+
+def off_file(agent: Agent) -> str | None:
+    value: str | None = agent.json("status")["off"]
+    return value
+
+
+def test_off_stops_hooks_in_a_project(agent: Agent) -> None:
+    agent.call("list")
+    out = agent.call("off").out
+    assert f"reflector is off in {agent.project}" in out
+    assert own(agent).read_text() == "enabled = false\n"
+    assert agent.hook("SessionStart", source="startup") == ""
+    agent.ended()
+    assert agent.deliveries() == []
+    assert agent.call("on").out == f"reflector is on in {agent.project}.\n"
+    assert not own(agent).exists()
+    assert "[pat-002]" in agent.hook("SessionStart", source="startup")
+
+
+def test_status_and_doctor_show_off(agent: Agent) -> None:
+    assert off_file(agent) is None
+    agent.call("off")
+    assert off_file(agent) == str(own(agent))
+    assert "; on again: reflector on" in " ".join(agent.call("status").out.split())
+    (check,) = [
+        check for check in agent.json("doctor", code=None) if "turns reflector off" in check["text"]
+    ]
+    assert check["mend"] == "reflector on"
+
+
+def test_off_keeps_other_settings(agent: Agent) -> None:
+    own(agent).write_text("# ours\nidle_minutes = 5\n")
+    agent.call("off")
+    assert own(agent).read_text() == "# ours\nidle_minutes = 5\nenabled = false\n"
+    agent.call("on")
+    assert own(agent).read_text() == "# ours\nidle_minutes = 5\n"
+
+
+@pytest.mark.parametrize("setting", [("enabled", "false"), ("off", "{project}")])
+def test_on_names_a_setting_of_yours(agent: Agent, setting: tuple[str, str]) -> None:
+    key, value = setting
+    agent.call("config", "set", "--global", key, value.format(project=agent.project))
+    refused = agent.call("on", code=1).err
+    assert "config.toml still turns reflector off" in refused
+
+
+def test_off_is_about_one_project(agent: Agent) -> None:
+    refused = agent.call("--user", "off", code=2).err
+    assert "reflector config set --global enabled false" in refused
+
+
+@pytest.mark.parametrize("words", [["turn", "it", "off"], ["turn it off"], ["off"], ["disable"]])
+def test_help_finds_off(agent: Agent, words: list[str]) -> None:
+    lines = agent.call("help", *words).out.partition("pages:")[0].splitlines()
+    assert any(line.split()[:1] == ["off"] for line in lines)

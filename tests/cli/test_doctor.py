@@ -55,7 +55,7 @@ def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent:
     told = agent.call("doctor").out
     assert ("error" in told, "→" in told) == (False, False)
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert agent.call("doctor", "--fix").err == "nothing that --fix can fix\n"
+    assert agent.call("doctor", "--fix").err == "--fix has nothing to repair\n"
     assert {
         path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()
     } == before
@@ -251,13 +251,13 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
 
 def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:
     git(agent.project, "init", "-q")
-    agent.call("install", "--git")
+    agent.call("team")
     for words in (
         ["--unset", "merge.reflector.driver"],
         ["merge.reflector.driver", "/gone/python -I -m x %O %A %B"],
     ):
         git(agent.project, "config", "--local", *words)
-        assert found(agent, "git")[0]["mend"] == "reflector install --git"
+        assert found(agent, "git")[0]["mend"] == "reflector team"
         _mended(agent, "sets the merge driver in this clone's git configuration")
 
 

@@ -1,4 +1,4 @@
-"""The sessions from before: found, shown, taken in once, oldest first."""
+"""The sessions that agents still keep: found, shown, recorded once, oldest first."""
 
 import json
 import shutil
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from reflector.sessions.history import project_hash
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
-from tests.transcripts.agents import SESSION, Codex
+from tests.transcripts.agents import SESSION, Codex, GeminiDocument
 
 
 @pytest.fixture
@@ -56,22 +57,20 @@ def sessions(agent: Agent) -> list[str]:
     ]
 
 
-def test_the_projects_own_sessions_are_taken_in_once_oldest_first(agent: Agent) -> None:
-    (dry,) = agent.json("import-history", "--dry-run")
-    assert (dry["files"], dry["from"], dry["to"], dry["recorded"]) == (
-        3,
-        "2026-01-01",
-        "2026-01-03",
-        None,
-    )
+def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
+    dry = agent.json("history", "--dry-run")
+    (claude,) = dry["agents"]
+    assert (claude["agent"], claude["files"]) == ("claude", 3)
+    assert (claude["from"], claude["to"]) == ("2026-01-01", "2026-01-03")
+    assert dry["recorded"] is None
     assert not agent.ledger.exists()
-    agent.call("import-history", "--since", "2026-01-02")
+    agent.call("history", "--since", "2026-01-02")
     assert sessions(agent) == ["s-2", "s-0"]
     shutil.rmtree(agent.state)
     agent.loses_its_copy()
     agent.write_playbook(BULLETS)
     for new in (3, 0):
-        assert f"{new} of 3 files had something new" in agent.call("import-history").err
+        assert f"{new} of 3 files had something new" in agent.call("history").err
         assert sessions(agent) == ["s-1", "s-2", "s-0"]
         assert agent.counters()["pat-001"] == (3, 0)
 
@@ -84,46 +83,42 @@ def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_fol
     worktree = agent.project / ".claude" / "worktrees" / "fix"
     git(agent.project, "worktree", "add", worktree)
     put(agent, "there", "2026-01-05", worktree / "src")
-    inner.call("import-history")
+    inner.call("history")
     shutil.rmtree(worktree)
-    agent.call("import-history")
-    inner.call("import-history")
+    agent.call("history")
+    inner.call("history")
     # what a folder with a playbook of its own has is not the outer one's
     assert sessions(agent) == ["s-2", "s-0"]
     assert sessions(inner) == ["s-1", "there"]
 
 
-def test_a_file_that_cannot_be_taken_in_is_named_and_stops_nothing(agent: Agent) -> None:
+def test_unreadable_file_is_named_and_stops_nothing(agent: Agent) -> None:
     (folder(agent) / "bad.jsonl").write_text(
         json.dumps({"cwd": str(agent.project), "kind": "nobody's"}) + "\n"
     )
-    (done,) = agent.json("import-history", code=1)
+    done = agent.json("history", code=1)
     assert (done["recorded"], ["bad.jsonl" in one["error"] for one in done["failed"]]) == (
         3,
         [True],
     )
 
 
-def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next(
-    agent: Agent, tmp_path: Path
-) -> None:
-    agent.call("import-history", "--since", "2026-01-03")
-    shown = agent.call("import-history", "--dry-run").out.splitlines()
-    assert [line.split()[1:4] for line in shown] == [["files", "new", "cites"], ["3", "2", "2"]]
-    assert (", 2 bullets cited, 0 changes asked for\nNext: reflector list\n") in agent.call(
-        "import-history"
+def test_history_prints_news_result_and_next_step(agent: Agent, tmp_path: Path) -> None:
+    agent.call("history", "--since", "2026-01-03")
+    shown = agent.call("history", "--dry-run").out.splitlines()
+    assert shown[0].split() == ["agent", "files", "new", "cites", "MB", "from", "to"]
+    assert shown[1].startswith("Claude Code      3    2      2  ")
+    assert (", 2 rules cited, 0 changes asked for\nNext: reflector list\n") in agent.call(
+        "history"
     ).err
     bare = Agent(tmp_path / "bare", agent.home)
     bare.claude.mkdir(parents=True)
     (bare.project / "AGENTS.md").write_text("- Use integer cents.\n")
     put(bare, "bare", "2026-01-01", None, Session("bare").user("Rename it.").agent("Done."))
-    assert bare.call("import-history").err.splitlines() == [
-        (
-            "Sessions from before you had a playbook cite no bullet: they can bring proposals, but "
-            "change no counter."
-        ),
-        "bare: 1 of 1 file had something new; 2 records, 0 bullets cited, 0 changes asked for",
-        "Next: reflector check (1 line in AGENTS.md)",
+    assert bare.call("history").err.splitlines() == [
+        "A session from before you had a playbook cites no rule and changes no count.",
+        "bare: 1 of 1 file had something new; 2 records, 0 rules cited, 0 changes asked for",
+        "Next: reflector check (1 rule in AGENTS.md)",
     ]
     put(
         bare,
@@ -132,34 +127,31 @@ def test_an_import_says_what_is_new_and_ends_with_what_it_found_and_what_is_next
         None,
         Session("wish").user("Always run the linter before you push.").agent("Done."),
     )
-    assert "1 change asked for\nNext: reflector proposals\n" in bare.call("import-history").err
+    assert "1 change asked for\nNext: reflector review\n" in bare.call("history").err
 
 
-def test_nobody_is_asked_for_money_without_a_yes_and_only_for_what_is_new(agent: Agent) -> None:
-    for since, asked in (("2026-01-02", "up to 3 sessions"), ("2026-01-01", "up to 1 session,")):
+def test_paid_judge_needs_consent_for_new_sessions(agent: Agent) -> None:
+    for since, asked in (("2026-01-02", "up to 3 sessions"), ("2026-01-01", "up to 1 session ")):
         agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-        told = agent.call("import-history", code=2).err
+        told = agent.call("history", code=2).err
         assert asked in told
         assert "--yes" in told
         del agent.environ["REFLECTOR_BACKEND"]
-        agent.call("import-history", "--since", since)
+        agent.call("history", "--since", since)
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
-    assert ("0 of 3 files had something new; 0 records, 0 bullets cited") in agent.call(
-        "import-history"
-    ).err
+    assert ("0 of 3 files had something new; 0 records, 0 rules cited") in agent.call("history").err
 
 
-def test_nothing_to_import_is_no_error_and_says_where_it_looked(agent: Agent) -> None:
+def test_missing_sessions_are_no_error(agent: Agent) -> None:
     kept = agent.home / ".claude" / "projects"
     shutil.rmtree(kept)
     kept.mkdir()
-    told = agent.call("import-history").err
-    assert told == f"Nothing to import: no sessions of this project lie in {kept}.\n"
+    told = agent.call("history").err
+    assert told == f"Nothing to record: no session of this project in {kept}.\n"
     shutil.rmtree(agent.home / ".claude")
-    told = agent.call("import-history").err
-    assert told.startswith(
-        f"Nothing to import: there is no {agent.home / '.claude' / 'projects'}, "
-    )
+    told = agent.call("history").err
+    assert told.startswith("Nothing to record: there is no folder of sessions of Claude Code or ")
+    assert "reflector ingest FILE" in told
     assert not agent.ledger.exists()
 
 
@@ -169,11 +161,11 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     agent.environ["TZ"] = "UTC"
     monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-01-10T00:00:00.000000Z")
     put(agent, "s-9", "2026-01-02", session=Session("s-9").cites("mis-001", "helpful"))
-    agent.call("import-history")
+    agent.call("history")
     for words in (["blame", "pat-001"], ["log"], ["show", "s-0"], ["list", "--sort", "recent"]):
         assert "2026-01-03" in agent.call(*words).out, words
     day = "2026-01-02"
-    assert len(agent.json("log", "--since", day, "--until", day, "--type", "bullet.tagged")) == 2
+    assert len(agent.json("log", day, "--type", "bullet.tagged")) == 2
     recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "recent"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (
@@ -196,7 +188,7 @@ def test_archived_sessions_are_recorded_and_compressed_ones_named(agent: Agent) 
     path = squeezed(
         agent.home / ".codex" / "sessions" / "2026" / "11" / "01" / "rollout-2026-11-01.jsonl.zst"
     )
-    done = agent.call("import-history", "--agent", "codex")
+    done = agent.call("history", "--agent", "codex")
     assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
     assert [event["data"]["cited"] for event in agent.events("session.recorded")] == [["pat-001"]]
     (agent.project / "CLAUDE.md").write_text("- Run the linter before you push.\n")
@@ -209,6 +201,53 @@ def test_compressed_sessions_alone_are_named(agent: Agent) -> None:
     path = agent.home / ".codex" / "sessions" / "2026" / "rollout.jsonl.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"")
-    done = agent.call("import-history", "--agent", "codex", "--dry-run")
-    assert "no sessions of this project" in done.err
+    done = agent.call("history", "--agent", "codex", "--dry-run")
+    assert "no session of this project" in done.err
     assert f"1 compressed session of Codex CLI cannot be read, of any project: {path}" in done.err
+
+
+def test_history_records_the_sessions_of_all_agents(agent: Agent) -> None:
+    codex_at(agent, "sessions", SESSION)
+    gemini_at(agent)
+    dry = agent.json("history", "--dry-run")
+    assert {kept["agent"]: kept["files"] for kept in dry["agents"]} == {
+        "claude": 3,
+        "codex": 1,
+        "gemini": 1,
+    }
+    assert agent.json("history")["recorded"] == 5
+    assert agent.json("history")["recorded"] == 0
+
+
+def gemini_at(agent: Agent) -> None:
+    """A chat of Gemini CLI, which names its project by a hash and not by its folder."""
+    root = project_hash(agent.project.resolve())
+    chats = agent.home / ".gemini" / "tmp" / root / "chats"
+    session = GeminiDocument().person("Fix it.").model("As [pat-001] says.")
+    session.header["projectHash"] = root
+    session.write(chats / "session-2026-10-02T10-00-g.json")
+
+
+def test_agent_narrows_history(agent: Agent) -> None:
+    codex_at(agent, "sessions", SESSION)
+    (kept,) = agent.json("history", "--agent", "codex", "--dry-run")["agents"]
+    assert (kept["agent"], kept["files"]) == ("codex", 1)
+
+
+def test_unknown_agent_names_the_setting_readers(agent: Agent) -> None:
+    told = agent.call("history", "--agent", "qwen-code", code=2).err
+    assert "'qwen-code' is not one of claude, codex" in told
+    assert "the setting `readers`" in told
+
+
+def test_former_name_prints_the_new_one(agent: Agent) -> None:
+    told = agent.call("import-history", code=2).err
+    assert "`reflector import-history` is now `reflector history`" in told
+
+
+def test_dry_run_shows_progress_on_old_sessions(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.call("history")
+    monkeypatch.setattr("reflector.cli.output._FIRST_NOTE", 0)
+    assert "reading new sessions: 1 so far" in agent.call("history", "--dry-run").err

@@ -166,14 +166,12 @@ def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_u
     # a wrong setting of ours stops neither
     (agent.claude / "reflector.toml").write_text("backned = 1")
     told = agent.call("uninstall")
-    assert f"{paths['local']} still calls us: reflector uninstall --scope local\n" in told.err
-    assert "has no hook of ours" in told.out
-    for words, wanted in (
-        (["--agent", "codex", "--scope", "local"], "use --scope project"),
-        (["--git", "--scope", "project"], "use one alone"),
-        (["--agent", "pi", "--mirror", "x"], "use one alone"),
-    ):
-        assert wanted in agent.call("install", *words, code=2).err
+    assert (
+        f"{paths['local']} still calls reflector: reflector uninstall --scope local\n" in told.err
+    )
+    assert "has nothing of reflector's" in told.out
+    refused = agent.call("install", "--agent", "codex", "--scope", "local", code=2).err
+    assert "use --scope project" in refused
 
 
 ODD = SHAPES["empty hooks between others"]
@@ -342,8 +340,8 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
         scope="project",
     )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls us, too; keep one of the two")]
-    assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls us")
+    assert notes(agent) == [plugin.format("calls reflector, too; keep one of the two")]
+    assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
 
@@ -355,14 +353,17 @@ def test_what_else_calls_us_is_reported_with_what_ends_it(
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} calls us, too; keep one of the two: edit it"]
+    assert notes(agent) == [f"reflector: {path} calls reflector, too; keep one of the two: edit it"]
     agent.call("install", "--agent", "codex")
     assert (
         "names your own interpreter"
         in agent.call("install", "--agent", "codex", "--scope", "project").err
     )
     told = agent.call("uninstall").err
-    assert f"{file_of(agent, 'codex')} still calls us: reflector uninstall --agent codex\n" in told
+    assert (
+        f"{file_of(agent, 'codex')} still calls reflector: reflector uninstall --agent codex\n"
+        in told
+    )
     passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
     monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
     assert [line for line in notes(agent) if "a cache that is cleared" in line]
@@ -391,12 +392,66 @@ def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -
     assert agent.title in (ROOT / "README.md").read_text("utf-8")
 
 
-def test_install_leads_to_what_a_project_says_to_agents_already(agent: Agent) -> None:
+def test_install_leads_a_project_with_rules_to_check(agent: Agent) -> None:
     shutil.rmtree(agent.claude)
     (agent.project / "CLAUDE.md").write_text(
         "# Rules\n\n- Run the linter before you push.\n- Never mock the database.\n"
     )
-    assert "Next: reflector check (2 lines in CLAUDE.md)" in agent.call("install").out
+    assert "Next: reflector check (2 rules in CLAUDE.md)" in agent.call("install").out
+
+
+def test_install_leads_a_playbook_to_its_counts(agent: Agent) -> None:
+    assert "Next: use your agent here, then: reflector list\n" in agent.call("install").out
+
+
+def test_install_leads_an_empty_project_to_add(tmp_path: Path) -> None:
+    assert "Next: reflector add pat" in Agent.bare(tmp_path).call("install").out
+
+
+_LINES = [
+    "reflector statusline",
+    "/home/ada/.local/bin/reflector statusline",
+    "/opt/x/bin/python3 -I -m reflector statusline",
+    "reflector --project '/home/ada/my shop' statusline",
+    "exec reflector --user statusline || true",
+]
+
+
+@pytest.mark.parametrize("command", _LINES)
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_uninstall_removes_our_status_line(agent: Agent, command: str, is_installed: bool) -> None:
+    path = put(agent, OPUS)
+    if is_installed:
+        agent.call("install")
+    settings = json.loads(path.read_text())
+    settings["statusLine"] = {"type": "command", "command": command, "padding": 0}
+    path.write_text(json.dumps(settings, indent=2) + "\n")
+    assert "no longer calls reflector" in agent.call("uninstall").out
+    assert path.read_bytes() == OPUS
+    assert not backup_of(path).exists()
+
+
+def test_status_line_from_before_the_hooks_goes(agent: Agent) -> None:
+    line = b'{\n    "statusLine": {\n        "command": "reflector statusline"\n    },\n'
+    path = put(agent, line + b'    "model": "opus"\n}\n')
+    agent.call("install")
     agent.call("uninstall")
-    agent.call("import", agent.project / "CLAUDE.md")
-    assert "Next: reflector add pat" in agent.call("install").out
+    assert path.read_bytes() == b'{\n    "model": "opus"\n}\n'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "~/.claude/statusline.sh",
+        "reflector status",
+        "reflector statusline; date",
+        "sh -c 'reflector statusline && git branch'",
+        "/opt/other/reflector-statusline",
+    ],
+)
+def test_uninstall_keeps_another_status_line(agent: Agent, command: str) -> None:
+    line = {"statusLine": {"type": "command", "command": command}}
+    path = put(agent, raw := json.dumps(line).encode())
+    agent.call("install")
+    agent.call("uninstall")
+    assert path.read_bytes() == raw

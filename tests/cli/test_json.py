@@ -63,9 +63,11 @@ def test_a_key_more_a_key_less_another_order_and_another_type_are_noticed(agent:
 
 
 def test_what_is_said_of_a_bullet_is_the_same_wherever_it_is_asked(lived_in: Agent) -> None:
-    bullets = lived_in.json("list", "--all")
+    bullets = lived_in.json("list", "--removed")
     assert {bullet["status"] for bullet in bullets} == {"live"}
-    totals = {one["name"]: one["as_applied"] for one in lived_in.json("double-counts")["totals"]}
+    totals = {
+        one["name"]: one["as_applied"] for one in lived_in.json("stats", "--doubles")["totals"]
+    }
     for bullet in bullets:
         shown = lived_in.json("show", bullet["name"])
         assert {key: shown[key] for key in bullet} == bullet
@@ -134,7 +136,7 @@ def test_rebuild(agent: Agent) -> None:
 def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
     demo = Agent(tmp_path / "demo", tmp_path / "home")
     demo.home.mkdir()
-    demo.call("demo", "--keep", demo.project)
+    demo.call("demo", demo.project)
 
     def exports() -> list[str]:
         moments = ("7", "b83e4d11", "2199-01-01")
@@ -150,13 +152,13 @@ def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
 def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_in: Agent) -> None:
     for options, names in (
         ("--section mistakes", ["mis-001"]),
-        ("--search zebra", []),
+        ("zebra", []),
         ("--stale 36500", ["mis-001", "ctx-001"]),
-        ("--sort used --limit 1", ["pat-001"]),
+        ("--sort used -n 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
-    assert lived_in.json("list", "--search", "failing TEST")[0]["name"] == "pat-001"
-    assert "No bullet matches." in lived_in.call("list", "--search", "zebra").err
+    assert lived_in.json("list", "failing TEST")[0]["name"] == "pat-001"
+    assert "No rule matches." in lived_in.call("list", "zebra").err
     row = next(row for row in lived_in.json("list") if row["name"] == "pat-001")
     assert (row["used"], row["told"]) == (2, True)
     header, *rows = lived_in.call("list").out.splitlines()

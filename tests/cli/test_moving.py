@@ -97,10 +97,10 @@ def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook
 ) -> None:
     agent, rules = Agent.bare(tmp_path), tmp_path / "rules.md"
     rules.write_text("- Use tabs always.\n")
-    assert "1 bullet would be imported" in agent.call("import", rules, "--dry-run").out
+    assert "1 rule would be adopted" in agent.call("adopt", rules, "--dry-run").out
     assert not agent.claude.exists()
     transcript = Session().user("Hello.").write(tmp_path / "s.jsonl")
-    assert "`reflector ingest FILE` records" in agent.call("import", transcript, code=2).err
+    assert f"`reflector ingest {transcript}` records" in agent.call("adopt", transcript, code=2).err
 
 
 def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
@@ -110,20 +110,20 @@ def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
     rules.write_text(
         "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
     )
-    dry = agent.call("import", rules, "--dry-run")
+    dry = agent.call("adopt", rules, "--dry-run")
     assert "line 5: pat-002 says this already" in dry.err
     assert "Undo" not in dry.err
     assert "Keep Functions" not in dry.out
-    found = agent.json("import", rules)
+    found = agent.json("adopt", rules)
     assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
     assert "line 5: pat-002 says this already" in found["notes"]
-    again = agent.call("import", rules)
-    assert (again.out, "Undo" in again.err) == ("nothing new in this file\n", False)
+    again = agent.call("adopt", rules)
+    assert (again.out, "Undo" in again.err) == ("Nothing new in this file.\n", False)
     agent.call("undo", "2", "--yes")
-    assert "Undo: reflector undo" in agent.call("import", rules).err
+    assert "Undo: reflector undo" in agent.call("adopt", rules).err
     rules.write_text("".join(f"- Ask person {n} about it.\n" for n in range(20)))
-    agent.call("import", rules)
-    assert "… and 8 more that bullets say already" in agent.call("import", rules).err
+    agent.call("adopt", rules)
+    assert "… and 8 more that rules say already" in agent.call("adopt", rules).err
 
 
 def test_a_playbook_of_the_project_is_adopted_as_it_is_with_the_same_text_twice(
@@ -171,7 +171,7 @@ def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says
     agent.counted(name)
     assert agent.counters()[name] == (1, 0)
     told = agent.call("ledger", "restore", "--force", tmp_path / "b.db").err
-    sessions, advice = told.index("`reflector import-history`"), told.rindex("`reflector import '/")
+    sessions, advice = told.index("`reflector history`"), told.rindex("`reflector adopt '/")
     assert sessions < advice
     agent.call("ingest", agent.home / "s-1.jsonl")
     agent.call(*shlex.split(told[advice:].split("`")[1])[1:])

@@ -1,10 +1,9 @@
-"""`reflector proposals`: what `find` proposes, and the one key that decides; a person decides on
-all of it.
-"""
+"""`reflector review` of proposals: those that `find` makes, and your decisions on them."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,18 +66,21 @@ def proposed(agent: Agent, *changes: Change, evidence: Sequence[Quote] = ()) -> 
         ]
 
 
+def waiting(agent: Agent, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = agent.json("review", *words)["proposals"]
+    return found
+
+
 def pairs(agent: Agent, *options: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = agent.json("proposals", "find", *options)["duplicates"]
+    found: list[dict[str, object]] = agent.json("review", "find", *options)["duplicates"]
     return found
 
 
 def due(agent: Agent, *options: str) -> list[str]:
-    return [
-        one["name"] for one in agent.json("proposals", "find", "--dry-run", *options)["removals"]
-    ]
+    return [one["name"] for one in agent.json("review", "find", "--dry-run", *options)["removals"]]
 
 
-def test_the_figures_of_the_page_are_those_of_the_benchmark() -> None:
+def test_page_has_the_figures_of_the_benchmark() -> None:
     found = measure([one for one in labelled() if one.half == "held_out"])
     assert (
         f"precision is {found['precision']} ({found['right']} of {found['proposed']} proposed)"
@@ -86,51 +88,65 @@ def test_the_figures_of_the_page_are_those_of_the_benchmark() -> None:
     assert f"recall {found['recall']:.2f} ({found['right']} of {found['same']})" in PAGE
 
 
-def test_pairs_and_what_harms_are_proposed_once(agent: Agent) -> None:
+def test_pairs_and_harmful_rules_are_proposed_once(agent: Agent) -> None:
     (pair,) = pairs(agent, "--dry-run")
     assert (pair["kind"], pair["proposal"], due(agent)) == ("near", None, ["pat-002"])
     assert agent.events("change.proposed") == []
-    first = agent.json("proposals", "find")
-    assert agent.json("proposals", "find") == first
-    merge, removal = agent.json("proposals")
+    first = agent.json("review", "find")
+    assert agent.json("review", "find") == first
+    merge, removal = waiting(agent)
     assert (merge["id"], merge["change"]["text"]) == (
         first["duplicates"][0]["proposal"],
         pair["text"],
     )
     assert removal["reason"] == "harmful 9, helpful 0, too often for chance"
     assert first["removals"][0]["state"] == "waiting"
-    agent.call("proposals", "reject", removal["id"], "--why", "we need it")
-    assert agent.json("proposals", "find")["removals"][0]["state"] == "rejected"
+    agent.call("review", "reject", removal["id"], "--why", "we need it")
+    assert agent.json("review", "find")["removals"][0]["state"] == "rejected"
     assert "pat-002" in agent.counters()
 
 
-def test_with_the_setting_what_harms_goes_at_once_and_says_why(agent: Agent) -> None:
+def test_find_pushes_no_proposal_away(agent: Agent) -> None:
+    texts = [f"Advice number {number}." for number in range(20)]
+    proposed(agent, *(Change("add", section="oth", text=text) for text in texts))
+    agent.call("review", "find")
+    assert [one["change"]["text"] for one in waiting(agent)] == texts
+
+
+def test_one_merge_is_proposed_of_pairs_that_share_a_rule(agent: Agent) -> None:
+    agent.call("add", "pat", "Always write the failing test first!")
+    assert len(pairs(agent)) > 1
+    kinds = [one["change"]["kind"] for one in waiting(agent)]
+    assert kinds == ["merge", "remove"]
+
+
+def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
-    assert "prune is 'apply', which is yours to say" in agent.call("proposals", "find", code=2).err
+    assert "prune is 'apply', which is yours to say" in agent.call("review", "find", code=2).err
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
-    assert "Bring one back with: reflector undo pat-002" in agent.call("proposals", "find").err
+    assert "Bring one back: reflector undo pat-002" in agent.call("review", "find").err
     assert agent.json("show", "pat-002")["reason"] == (
         "pruned: harmful 9, helpful 0, too often for chance"
     )
 
 
-def test_what_was_told_often_and_never_cited_is_due_and_shown_as_demoted(agent: Agent) -> None:
+def test_unused_rule_is_due_and_demoted(agent: Agent) -> None:
     agent.environ["REFLECTOR_PRUNE_AFTER"] = "3"
     printed = agent.hook("SessionStart")
     sessions = [
         Session(f"s-{number}").starts(printed).cites("pat-002", None) for number in range(20)
     ]
     agent.call("ingest", *(one.write(agent.home / f"{one.id}.jsonl") for one in sessions))
-    assert "demoted: told 20 times since it last helped" in agent.call("show", "pat-001").out
+    assert "demoted: shown 20 times since it last helped" in agent.call("show", "pat-001").out
     (one,) = [one for one in agent.json("list") if one["name"] == "mis-001"]
-    assert (one["told_sessions"], one["demoted"]) == (20, "told 20 times and never helped")
+    assert (one["told_sessions"], one["demoted"]) == (20, "shown 20 times and never helped")
     assert due(agent) == ["pat-002", "mis-001"]
     agent.call("config", "set", "pinned", "mis-001")
     assert due(agent) == ["pat-002"]
 
 
-def test_a_contradiction_and_a_pair_of_two_sections_are_shown_and_never_proposed(
+def test_contradiction_and_two_sections_are_only_shown(
     agent: Agent,
 ) -> None:
     agent.call("add", "mis", "Never write a failing test first.")
@@ -144,54 +160,86 @@ def test_a_contradiction_and_a_pair_of_two_sections_are_shown_and_never_proposed
     ) in told
     kinds = {str(pair["kind"]): pair for pair in pairs(agent)}
     assert set(kinds) >= {"contradiction", "near", "normalised"}
-    assert kinds["normalised"]["move"] == "reflector revise pat-002 --section mis"
-    assert [one["change"]["kind"] for one in agent.json("proposals")] == ["merge", "remove"]
+    assert kinds["normalised"]["move"] == "reflector edit pat-002 --section mis"
+    assert [one["change"]["kind"] for one in waiting(agent)] == ["merge", "remove"]
 
 
-def test_one_key_decides_and_each_decision_is_written_at_once(agent: Agent) -> None:
-    assert "No proposal waits" in agent.call("proposals", "decide").err
+def test_key_decides_on_a_proposal_at_once(agent: Agent) -> None:
+    assert "Nothing waits for you." in agent.call("review", keys="").err
     add = Change("add", section="pat", text="Run the linter before you commit.")
     merge = Change(
         "merge", names=("pat-001", "pat-003"), section="pat", text="Write the failing test first."
     )
     proposed(agent, add, Change("remove", "pat-002"), merge, evidence=[_SAID])
-    ran = agent.call("proposals", "decide", typed="a\nl\nk\n")
+    ran = agent.call("review", keys="ask\n")
+    assert "1 of 3  a new rule?  from agent, " in ran.out
     assert "“No! Always run the linter before you commit" in ran.out
     assert "[pat-004] helpful=0 harmful=0 :: Run the linter before you commit." in ran.out
-    menus = [line for line in ran.out.splitlines() if line.startswith("[a]pprove")]
-    assert [[*re.findall(r"\[(.)\]", menu)] for menu in menus] == [
-        [*"aerlq"],
-        [*"arlq"],
-        [*"aerklq"],
+    menus = [line for line in ran.out.splitlines() if line.endswith(("> a", "> s", "> k"))]
+    assert [re.findall(r"(?:^|  )(\w) ", menu) for menu in menus] == [
+        [*"aedsuq"],
+        [*"adsuq"],
+        [*"aedksuq"],
     ]
-    assert "2 decided; 1 proposal left." in ran.err
-    assert "0 decided; 1 proposal left." in agent.call("proposals", "decide", typed="").err
-    states = [one["state"] for one in agent.json("proposals", "--all")]
+    assert "2 decisions recorded; 1 left." in ran.err
+    assert "0 decisions recorded; 1 left." in agent.call("review", keys="").err
+    states = [one["state"] for one in waiting(agent, "list")]
     assert sorted(states) == ["approved", "kept", "waiting"]
     assert pairs(agent, "--dry-run") == []
 
 
-def test_proposals_are_decided_together_each_by_itself_and_say_what_became_of_them(
-    agent: Agent,
-) -> None:
+def test_key_u_undoes_an_approval(agent: Agent) -> None:
+    proposed(agent, Change("add", section="oth", text="Advice."))
+    (removal,) = proposed(agent, Change("remove", "pat-002"))
+    ran = agent.call("review", keys="auq")
+    assert "oth-001" not in agent.counters()
+    assert [ran.out.count(number) for number in ("1 of 2", "2 of 2")] == [1, 2]
+    assert [one["id"] for one in waiting(agent)] == [removal.id]
+    assert "0 decisions recorded; 2 left." in ran.err
+
+
+def test_declined_proposal_stays_declined(agent: Agent) -> None:
+    proposed(agent, *(Change("add", section="oth", text=f"Advice {n}.") for n in range(2)))
+    ran = agent.call("review", keys="dtoo slow here\nuq")
+    assert "A declined proposal stays declined" in ran.err
+    (declined,) = [one for one in waiting(agent, "list") if one["state"] == "rejected"]
+    assert declined["why"] == "too slow here"
+
+
+def test_key_e_approves_your_own_text(agent: Agent) -> None:
+    agent.environ["EDITOR"] = "sed -i s/Advice/Better/"
+    proposed(agent, Change("add", section="oth", text="Advice 1."))
+    agent.call("review", keys="e")
+    assert "Better 1." in agent.call("show", "oth-001").out
+
+
+def test_citations_come_before_proposals(agent: Agent) -> None:
+    proposed(agent, Change("add", section="oth", text="Advice."))
+    agent.counted("mis-001", None, id="s-1")
+    shown = agent.call("review", keys="sq").out
+    assert shown.index("1 of 2  a citation") < shown.index("2 of 2  a new rule?")
+
+
+def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     changes = [Change("add", section="oth", text=f"Advice {n}.") for n in range(4)]
     both = Change("merge", names=("pat-001", "mis-001"), section="pat", text="Both.")
     ids = [one.id for one in proposed(agent, *changes, both)]
-    assert (
-        "Decide: reflector proposals decide, or approve ID or reject ID"
-        in agent.call("proposals").err
-    )
-    told = agent.call("proposals", "approve", ids[0], "zz", ids[1], code=1)
+    assert "Decide: reflector review approve ID, or review reject ID" in agent.call("review").err
+    told = agent.call("review", "approve", ids[0], "zz", ids[1], code=1)
     assert told.out == (
         "[oth-001] helpful=0 harmful=0 :: Advice 0.\n[oth-002] helpful=0 harmful=0 :: Advice 1.\n"
     )
-    assert "no proposal's id begins with 'zz'" in told.err
+    assert "no proposal's id begins with 'zz'; see `reflector review list`" in told.err
     agent.call("undo", "oth-001")
-    agent.call("proposals", "approve", ids[2], "--text", "Better advice.")
-    agent.call("proposals", "reject", ids[3], "--why", "it is wrong")
-    agent.call("proposals", "reject", ids[4], "--keep")
-    states = [
-        re.split("  +", line)[2] for line in agent.call("proposals", "--all").out.splitlines()
-    ]
-    assert states == ["state", "undone", "approved", "approved", "rejected", "kept"]
-    assert "was approved already" in agent.call("proposals", "reject", ids[1], code=1).err
+    agent.call("review", "edit", ids[2], "Better advice.")
+    agent.call("review", "reject", ids[3], "--why", "it is wrong")
+    agent.call("review", "keep", ids[4])
+    states = ["undone" if one["undone_at"] else one["state"] for one in waiting(agent, "list")]
+    assert states == ["undone", "approved", "approved", "rejected", "kept"]
+    assert "undone    agent" in agent.call("review", "list").out
+    assert "was approved already" in agent.call("review", "reject", ids[1], code=1).err
+
+
+def test_only_the_rules_of_a_merge_are_kept_apart(agent: Agent) -> None:
+    (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
+    assert "it has no rules to keep apart" in agent.call("review", "keep", add.id, code=1).err

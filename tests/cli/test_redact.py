@@ -95,8 +95,7 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(
     assert f"clean it by hand: {tmp_path / '1.jsonl'}\n" in ran.err
     assert "events redacted" in ran.out
     assert not any(
-        SECRET in json.dumps(event, ensure_ascii=False)
-        for event in told.json("log", "--session", "s-1")
+        SECRET in json.dumps(event, ensure_ascii=False) for event in told.json("log", "s-1")
     )
     assert "\n  said wrong  pat-001 [redacted]\n" in told.call("show", "s-1").out
     assert told.counters() == counters
@@ -238,7 +237,7 @@ def test_redact_of_one_event_fails_without_its_copy(told: Agent) -> None:
 
 
 def test_a_file_that_agents_read_is_named(told: Agent) -> None:
-    told.call("install", "--mirror", "AGENTS.md")
+    told.call("mirror", "AGENTS.md")
     agents = told.project / "AGENTS.md"
     agents.write_text(agents.read_text().replace("reflector:begin", "reflector:broken"))
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")

@@ -55,7 +55,7 @@ def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(ag
 
 
 def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None:
-    agent.call("reflect", "--give-up", "s-1", "--why", "the file is lost")
+    agent.call("review", "give-up", "s-1", "--why", "the file is lost")
     agent.call("drain", "--retry-failed")
     (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["state"], failure["stage"], failure["message"]) == (
@@ -68,13 +68,39 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
     assert agent.json("reflect")["reflected"] == []
     assert "Judged already" in agent.call("reflect", "s-1").err
-    assert "Nothing of s-1 is open" in agent.call("reflect", "--give-up", "s-1", "--why", "no").err
+    assert (
+        "No judge is waited for in session s-1."
+        in agent.call("review", "give-up", "s-1", "--why", "no").err
+    )
     assert agent.counters()["pat-001"] == (1, 0)
+
+
+def test_lab_record_keeps_answers_as_fixtures(agent: Agent, tmp_path: Path) -> None:
+    say(agent, SAID)
+    kept = tmp_path / "kept.jsonl"
+    assert "pat-001 helpful" in agent.call("lab", "record", kept, "s-1").out
+    agent.ended("pat-001", id="s-2")
+    agent.environ["REFLECTOR_FIXTURES"] = str(kept)
+    assert json.loads(kept.read_text())["completion"] == SAID
+
+
+def test_judge_is_an_agent_of_the_list(agent: Agent) -> None:
+    shown = agent.call("reflect", "s-1", "--judge", "codex", "--dry-run")
+    assert "nothing was sent" in shown.err
+    refused = agent.call("reflect", "--judge", "cursor", code=2).err
+    for name in ("rules", "agent", "anthropic", "fixtures", "claude", "codex"):
+        assert f"'{name}'" in refused
+
+
+def test_named_session_is_judged_past_the_limit_of_a_day(agent: Agent) -> None:
+    agent.environ["REFLECTOR_DAILY_REQUESTS"] = "1"
+    say(agent, SAID)
+    assert "pat-001 helpful" in agent.call("reflect", "s-1").out
 
 
 def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
     before = agent.json("status", code=1)
-    shown = agent.call("reflect", "s-1", "--backend", "anthropic", "--dry-run")
+    shown = agent.call("reflect", "s-1", "--judge", "anthropic", "--dry-run")
     assert "Write the failing test first." in shown.out
     assert (shown.err.startswith("about "), "nothing was sent" in shown.err) == (True, True)
     assert agent.json("status", code=1) == before
@@ -86,21 +112,21 @@ def test_an_unreadable_answer_is_read_by_a_better_parser(
     say(agent, "pat-001 was helpful, I think.")
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["stage"] == "parse"
-    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["unreadable"]
+    assert [one["reading"] for one in agent.json("lab", "reparse")] == ["unreadable"]
     better = answers.parse_answer
     monkeypatch.setattr(
         answers, "parse_answer", lambda text: better(SAID if "I think" in text else text)
     )
-    assert len(agent.json("reflect", "--reparse", "--dry-run")) == 1
+    assert len(agent.json("lab", "reparse", "--dry-run")) == 1
     assert agent.counters()["pat-001"] == (0, 0)
-    (read,) = agent.json("reflect", "--reparse")
+    (read,) = agent.json("lab", "reparse")
     assert (read["reading"], read["before"], read["after"]) == (
         "read",
         [],
         [["pat-001", "helpful"]],
     )
     assert agent.counters()["pat-001"] == (1, 0)
-    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
+    assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
 
 
 def test_another_reading_takes_the_place_of_the_old_one(
@@ -112,10 +138,10 @@ def test_another_reading_takes_the_place_of_the_old_one(
     monkeypatch.setattr(
         answers, "parse_answer", lambda text: old(text.replace("helpful", "harmful"))
     )
-    assert "pat-001 harmful" in agent.call("reflect", "--reparse", "s-1").out
+    assert "pat-001 harmful" in agent.call("lab", "reparse", "s-1").out
     assert agent.counters()["pat-001"] == (0, 1)
     assert (agent.call("verify").out, len(agent.events("reflection.answered"))) == ("", 1)
     monkeypatch.setattr(answers, "parse_answer", old)
-    agent.call("reflect", "--reparse")
+    agent.call("lab", "reparse")
     assert agent.counters()["pat-001"] == (1, 0)
     agent.call("rebuild", "--check")

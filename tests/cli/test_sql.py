@@ -27,7 +27,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     folder = tmp_path_factory.mktemp("demo")
     agent = Agent(folder / "demo", folder / "home")
     agent.home.mkdir()
-    agent.call("demo", "--keep", agent.project)
+    agent.call("demo", agent.project)
     return agent
 
 
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
     ("query", "told"),
     [
         (["DELETE FROM event"], "`reflector add`, `undo`"),
-        (["--csv", "--json", "SELECT 1"], "leave one of them out"),
+        (["--format", "csv", "--json", "SELECT 1"], "choose --json or --format csv"),
     ],
 )
 def test_a_write_and_two_forms_at_once_are_refused_with_the_way_out(
@@ -191,7 +191,7 @@ def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> 
         "i FROM n"
     )
     assert [row["i"] for row in json.loads(ask(demo, "--json", many)[0])] == list(range(1, 2501))
-    assert ask(demo, "--csv", many)[0].split() == ["i", *map(str, range(1, 2501))]
+    assert ask(demo, "--format", "csv", many)[0].split() == ["i", *map(str, range(1, 2501))]
     out, err = ask(demo, many)
     assert len(out.splitlines()) == 1001
     assert "the first 1,000 rows" in err
@@ -201,7 +201,8 @@ def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> 
     out, _ = ask(demo, "SELECT char(27) || '[31mred' AS a, 'two' || char(10) || 'lines' AS b")
     assert ("\x1b" in out, len(out.splitlines())) == (False, 2)
     assert (
-        ask(demo, "--csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0] == "a,b,c\r\n'=1+1,-1,\r\n"
+        ask(demo, "--format", "csv", "SELECT '=1+1' AS a, -1 AS b, NULL AS c")[0]
+        == "a,b,c\r\n'=1+1,-1,\r\n"
     )
 
 

@@ -15,21 +15,20 @@ COMMANDS = (
         "reflect",
         "reflect 5f2a91c0",
         "reflect --dry-run",
-        "reflect --reparse",
+        "lab reparse",
         "reflect --learn",
         "drain",
     ),
     *(
-        "reflect --give-up abc --why x",
+        "review give-up abc --why x",
         "drain --retry-failed",
         "drain --background",
-        "proposals",
-        "proposals decide",
+        "review list",
     ),
     *(
-        "proposals approve abc",
-        "proposals reject abc",
-        "proposals find",
+        "review approve abc",
+        "review reject abc",
+        "review find",
         "edit",
         "rebuild",
         "rebuild --check",
@@ -39,12 +38,12 @@ COMMANDS = (
         "undo",
         "undo pat-001",
         "remove pat-001",
-        "revise pat-001 words",
-        "judge",
+        "edit pat-001 words",
+        "review",
         "trial stop",
     ),
     *(
-        "merge pat-001 pat-002",
+        "merge pat-001 pat-002 --text words",
         "redact 3 --why x --yes",
         "redact --where words --why x --yes",
         "trial stop",
@@ -59,14 +58,15 @@ COMMANDS = (
     *(
         "ingest /nonexistent",
         "ingest {}/note.md",
+        "adopt {}/note.md",
         "import {}/note.md",
-        "uninstall --mirror AGENTS.md",
+        "mirror --off AGENTS.md",
         "doctor",
     ),
     *(
-        "install --mirror note.txt",
+        "mirror note.txt",
         "check --dry-run",
-        "import-history --yes",
+        "history --yes",
         "list",
         "log",
         "stats",
@@ -104,7 +104,7 @@ def test_a_command_leaves_a_strangers_file_alone(stranger: Agent, command: str) 
     assert stranger.playbook.read_text() == VERIFY
 
 
-@pytest.mark.parametrize("question", ["list", "log", "proposals", "status"])
+@pytest.mark.parametrize("question", ["list", "log", "review", "status"])
 def test_a_person_reads_one_line_about_a_strangers_file(stranger: Agent, question: str) -> None:
     ran = stranger.call(question)
     assert [

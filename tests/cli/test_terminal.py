@@ -22,7 +22,7 @@ OBEYED = re.compile(
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202etxet\u2066 \x9b2J \x00 \r over \u2028 \U000e0041"
 COMMANDS = (
     *(
-        "list --all",
+        "list --removed",
         "log -n 0",
         "show pat-001",
         "blame pat-001",
@@ -30,7 +30,7 @@ COMMANDS = (
         "status",
         "export --format md",
     ),
-    *("export --format csv", "verify", "double-counts", "stats", "diff 0..", "ledger policy"),
+    *("export --format csv", "verify", "stats --doubles", "stats", "diff 0..", "ledger policy"),
 )
 
 
@@ -102,7 +102,7 @@ SWEPT = {
     "show pat-002": "position type",
     "show s-1": "position type",
     "blame pat-001": "position session_id",
-    "double-counts": "code tags",
+    "stats --doubles": "code tags",
     "stats": "model day answers",
     "status": "",
     "lessons recall 'the cart'": "id kind",
@@ -199,3 +199,17 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(
     # A word that is longer than the column is broken as well.
     why = "".join("".join(line[header.index("why") :].split()) for line in lines)
     assert "".join(step["rationale"].split()) in why
+
+
+def test_a_narrow_table_names_the_columns_that_did_not_fit(lived_in: Agent) -> None:
+    lines = on_terminal(lived_in, 60, "log", "-n", "3")
+    assert "actor" not in lines[0]
+    assert [line for line in lines if line.startswith("60 columns leave no room for: actor")]
+
+
+def test_list_wraps_a_long_rule_instead_of_cutting_it(lived_in: Agent) -> None:
+    text = lived_in.json("show", "pat-001")["text"]
+    lived_in.call("add", "oth", f"{text} {'Then say so in the pull request. ' * 3}".strip())
+    wrapped = on_terminal(lived_in, 50, "list", "pull")
+    assert len(wrapped) > 3
+    assert not [line for line in wrapped if "…" in line]

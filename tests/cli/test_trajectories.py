@@ -36,7 +36,7 @@ def agent(agent: Agent, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def sums(agent: Agent, *arguments: str, code: int | None = 0) -> Ran:
-    return agent.call("--dataset", "sums", *arguments, code=code)
+    return agent.call("lab", "--dataset", "sums", *arguments, code=code)
 
 
 def lab(agent: Agent, *arguments: str | Path, code: int = 0) -> Ran:
@@ -52,7 +52,7 @@ def write(name: str, *entries: object) -> Path:
 
 
 def log(agent: Agent) -> list[str]:
-    return [event["type"] for event in agent.json("--dataset", "sums", "log")]
+    return [event["type"] for event in agent.json("lab", "--dataset", "sums", "log")]
 
 
 def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent: Agent) -> None:
@@ -71,23 +71,28 @@ def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent
         )
     ]
     assert log(agent).count("trajectory.recorded") == 5
-    (own,) = agent.json("--dataset", "sums", "list")
+    (own,) = agent.json("lab", "--dataset", "sums", "list")
     assert (own["name"], own["helpful"], own["harmful"]) == ("pat-001", 0, 5)
     assert agent.playbook.read_bytes() == project
     assert sums(agent, "verify").out == ""
 
 
 def test_rules_are_refused_before_anything_is_recorded(agent: Agent) -> None:
-    told = lab(agent, "--backend", "rules", write("t.json", GOOD), code=2)
-    assert "name anthropic, agent or fixtures with --backend" in told.err
+    told = lab(agent, "--judge", "rules", write("t.json", GOOD), code=2)
+    assert "a model, such as --judge anthropic" in told.err
     assert log(agent) == ["bullet.added"]
 
 
 def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agent) -> None:
     for dataset in ("../x", "", "bullet_evaluation"):
         refused = "cannot be the name of a dataset"
-        assert refused in lab(agent, "--dataset", dataset, write("t.json", GOOD), code=2).err
-        assert refused in agent.call("--dataset", dataset, "list", code=2).err
+        assert (
+            refused
+            in agent.call(
+                "lab", "--dataset", dataset, "trajectory", write("t.json", GOOD), code=2
+            ).err
+        )
+        assert refused in agent.call("lab", "--dataset", dataset, "list", code=2).err
         assert (
             "t.jsonl, line 1"
             in lab(agent, write("t.jsonl", {**GOOD, "dataset": dataset}, GOOD), code=1).err
@@ -122,12 +127,15 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())
     path = write("t.json", GOOD)
     Path("answers.jsonl").touch()
-    assert "has no answer for this request" in lab(agent, "--backend", "fixtures", path, code=1).err
+    assert "has no answer for this request" in lab(agent, "--judge", "fixtures", path, code=1).err
     assert log(agent).count("trajectory.recorded") == 1
     assert "pat-001 harmful" in lab(agent, "--record", "answers.jsonl", path).out
     assert log(agent).count("trajectory.recorded") == 1
-    agent.call("--dataset", "other", "add", "pat", "Subtract b.")
-    assert "pat-001 harmful" in lab(agent, "--backend", "fixtures", "--dataset", "other", path).out
+    agent.call("lab", "--dataset", "other", "add", "pat", "Subtract b.")
+    assert (
+        "pat-001 harmful"
+        in agent.call("lab", "--dataset", "other", "trajectory", "--judge", "fixtures", path).out
+    )
 
 
 def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:
@@ -136,10 +144,16 @@ def test_the_language_of_the_prompts_is_chosen(agent: Agent, api: Api) -> None:
     assert "--language" in lab(agent, "--language", "fr", write("t.json", GOOD), code=2).err
 
 
+def test_dataset_of_the_lab_takes_all_trajectories(agent: Agent) -> None:
+    agent.call("lab", "--dataset", "other", "trajectory", write("t.json", GOOD))
+    types = [event["type"] for event in agent.json("lab", "--dataset", "other", "log")]
+    assert ("trajectory.recorded" in types, log(agent)) == (True, ["bullet.added"])
+
+
 def test_a_dataset_may_have_a_version(agent: Agent) -> None:
     told = lab(agent, write("t.json", {**GOOD, "dataset": "mbpp-v1.0"}))
     assert "mbpp-v1.0" in told.out
-    log = agent.json("--dataset", "mbpp-v1.0", "log")
+    log = agent.json("lab", "--dataset", "mbpp-v1.0", "log")
     assert "reflection.completed" in [event["type"] for event in log]
 
 
@@ -148,6 +162,6 @@ def test_a_strange_ledger_is_taken_with_its_dataset(agent: Agent, tmp_path: Path
     other = Agent(agent.project, tmp_path / "another")
     other.home.mkdir()
     other.environ |= agent.environ
-    assert "`reflector --dataset sums ledger take`" in lab(other, path, code=1).err
+    assert "`reflector lab --dataset sums ledger take`" in lab(other, path, code=1).err
     sums(other, "ledger", "take", "--yes")
     assert "pat-001 harmful" in lab(other, path).out

@@ -15,6 +15,8 @@ from unittest.mock import patch
 
 import pytest
 
+from reflector.changes.apply import apply_changes
+from reflector.playbook.change import Change
 from reflector.sessions import drain, locks
 from reflector.sessions.spool import MOST_ATTEMPTS
 from tests.conftest import Postgres
@@ -43,7 +45,7 @@ def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(
 ) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
-    assert_told(agent, "import", bad[1], about=bad[1])
+    assert_told(agent, "adopt", bad[1], about=bad[1])
     bad[2].write_text(
         '{"hook_event_name": "SessionEnd", "session_id": "s", "transcript_path": "/x"}'
     )
@@ -347,7 +349,7 @@ def test_a_file_that_never_ends_is_told_and_never_waited_for(
     )
     for path in (theirs, ours):
         ENDLESS[what](path)
-    assert str(theirs) in told(agent, "import", theirs, code=1)
+    assert str(theirs) in told(agent, "adopt", theirs, code=1)
     agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{ours}"
     assert str(ours) in told(agent, "list", code=1)
     agent.environ = {}
@@ -394,3 +396,21 @@ def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_pa
     told = done.stderr.decode()
     assert "broken" in told
     assert told.removesuffix("\n").isprintable()
+
+
+def test_rebuild_check_names_a_stopped_command(agent: Agent) -> None:
+    agent.call("add", "ctx", "The cart.")
+    written = agent.playbook.read_bytes()
+    with agent.open_ledger() as ledger:
+        apply_changes(ledger, [Change("remove", "ctx-001")], actor="human")
+    assert agent.playbook.read_bytes() == written
+    said = agent.call("rebuild", "--check", code=1).err
+    assert "A command was stopped before it wrote playbook.json" in said
+    assert "edited" not in said
+
+
+def test_rebuild_check_names_an_edit(agent: Agent) -> None:
+    agent.call("add", "ctx", "The cart.")
+    agent.playbook.write_text(agent.playbook.read_text().replace("The cart.", "It is there."))
+    said = agent.call("rebuild", "--check", code=1).err
+    assert "If you edited playbook.json, the next command records your edits" in said

@@ -8,6 +8,7 @@ import pytest
 
 from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
+from reflector.playbook_files.watching import advice_of, watch, watching
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -26,7 +27,7 @@ def _retract(agent: Agent) -> None:
 
 
 def _judge(agent: Agent) -> None:
-    agent.call("judge", "s-1", "pat-001", "harmful")
+    agent.call("review", "pat-001", "harmful", "--session", "s-1")
 
 
 def _policy(agent: Agent) -> None:
@@ -109,7 +110,7 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     file.write_text(
         json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}})
     )
-    agent.call("import", file)
+    agent.call("adopt", file)
     before = live(agent)
     said = agent.call("undo", code=2)
     assert (
@@ -148,10 +149,10 @@ def test_removing_several_bullets_needs_consent(agent: Agent, tmp_path: Path) ->
     file.write_text(
         json.dumps({"version": "1.0", "sections": {"OTHERS": [{"text": "One."}, {"text": "Two."}]}})
     )
-    agent.call("import", file)
+    agent.call("adopt", file)
     before = live(agent)
     said = agent.call("undo", "2", code=2)
-    assert "it removes 2 bullets (oth-001, oth-002)" in said.err
+    assert "it removes 2 rules (oth-001, oth-002)" in said.err
     assert "--yes" in said.err
     assert live(agent) == before
 
@@ -246,3 +247,63 @@ def test_undone_import_travels_to_the_other_machine(agent: Agent, tmp_path: Path
     other.call("import", mine)
     assert live(other) == live(agent)
     assert other.counters() == agent.counters()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Agent:
+    """A project whose CLAUDE.md was checked, so that the ledger watches its lines."""
+    agent = Agent.in_folder(tmp_path, {})
+    (agent.project / "CLAUDE.md").write_text("- Run the linter.\n- Keep answers short.\n")
+    agent.call("list")
+    with agent.open_ledger() as ledger:
+        lines = advice_of(agent.project).lines
+        watch(ledger, watching(ledger, lines))
+    return agent
+
+
+def test_undo_of_adopted_lines_makes_them_watched_again(watched: Agent) -> None:
+    watched.call("adopt", watched.project / "CLAUDE.md")
+    assert len(live(watched)) == 2
+    watched.call("undo", "--yes")
+    with watched.open_ledger() as ledger:
+        assert [row.status for row in ledger.rows()] == ["watched", "watched"]
+
+
+def test_undo_goes_further_back_after_adopted_lines(watched: Agent) -> None:
+    watched.call("add", "pat", "Added before.")
+    watched.call("adopt", watched.project / "CLAUDE.md")
+    watched.call("undo", "--yes")
+    watched.call("undo")
+    assert live(watched) == {}
+
+
+def test_printed_undo_of_adopted_lines_works(watched: Agent) -> None:
+    undo = watched.json("adopt", watched.project / "CLAUDE.md")["undo"]
+    watched.call(*undo.split()[1:], "--yes")
+    assert live(watched) == {}
+
+
+def test_refusal_names_adopted_and_new_lines(watched: Agent) -> None:
+    file = watched.project / "CLAUDE.md"
+    file.write_text(f"{file.read_text()}- Use tabs.\n")
+    watched.call("adopt", file)
+    said = watched.call("undo", code=2).err
+    command = said.split("`")[1]
+    watched.call(*command.split()[1:], "--yes")
+    assert live(watched) == {}
+
+
+def test_undone_import_of_evidence_shows_its_counters(agent: Agent, tmp_path: Path) -> None:
+    agent.call("list")
+    before = agent.counters()
+    other = Agent.in_folder(tmp_path / "other")
+    other.counted("pat-001", "helpful")
+    export = tmp_path / "other.ndjson"
+    export.write_text(other.call("export", "--format", "ndjson").out)
+    imported = agent.json("import", export)
+    after = agent.counters()
+    undone = agent.json("undo", str(imported["merged_at"]))
+    assert [change["after"][0]["helpful"] for change in undone["changes"]] == [0]
+    assert agent.counters() == before
+    agent.call(*undone["undo"].split()[1:])
+    assert agent.counters() == after

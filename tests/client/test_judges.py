@@ -61,7 +61,7 @@ def judge(
         own, client_environ = dict(agent.environ), client.environ()
         agent.environ |= client_environ
         api.when(_ASKED, step(says(_ANSWER)))
-        said = agent.run("install", "--judge", "--agent", name, "--yes").out
+        said = agent.run("judge", "allow", name, "--yes").out
         assert str(path) in said
         if name == "pi":  # it has no name for a cheap one
             agent.run("config", "set", "--global", "model", "standin/claude-sonnet-4-6")

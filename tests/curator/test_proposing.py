@@ -23,7 +23,7 @@ def take(agent: Agent, session: Session) -> str:
 
 
 def waiting(agent: Agent) -> list[tuple[str, str]]:
-    return [(one["origin"], one["change"]["text"]) for one in agent.json("proposals")]
+    return [(one["origin"], one["change"]["text"]) for one in agent.json("review")["proposals"]]
 
 
 def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent) -> None:
@@ -31,7 +31,7 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
     assert "1 proposal waits for you" in take(agent, session)
     take(agent, session)
     take(agent, session.fork("s-2"))
-    (proposal,) = agent.json("proposals")
+    (proposal,) = agent.json("review")["proposals"]
     assert (proposal["origin"], proposal["trust"], proposal["actor"]) == (
         "rules",
         "person",
@@ -79,7 +79,7 @@ def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agen
     )
     assert waiting(agent) == []
     take(agent, Session("s-2").user("Please use pnpm rather than npm").agent("Done."))
-    (proposal,) = agent.json("proposals")
+    (proposal,) = agent.json("review")["proposals"]
     assert [quote["session"] for quote in proposal["evidence"]] == ["s-1", "s-2"]
 
 
@@ -94,13 +94,13 @@ def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(
     agent: Agent,
 ) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
-    (proposal,) = agent.json("proposals")
-    agent.call("proposals", "approve", proposal["id"])
+    (proposal,) = agent.json("review")["proposals"]
+    agent.call("review", "approve", proposal["id"])
     agent.call("undo")
     take(agent, Session("s-2").user(WISH).agent("Done."))
-    (proposal,) = agent.json("proposals")
+    (proposal,) = agent.json("review")["proposals"]
     assert (proposal["change"]["kind"], proposal["change"]["name"]) == ("restore", "pat-003")
-    agent.call("proposals", "approve", proposal["id"])
+    agent.call("review", "approve", proposal["id"])
     assert agent.counters()["pat-003"] == (0, 0)
 
 
@@ -145,14 +145,14 @@ def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(
     assert curated.counters()["pat-001"] == (1, 0)
     (asked,) = api.asked
     assert "Propose what the playbook lacks" in asked.text
-    added, superseding = curated.json("proposals")
+    added, superseding = curated.json("review")["proposals"]
     assert (added["origin"], added["trust"], added["reason"]) == ("model", "person", "They failed.")
     assert (superseding["change"]["names"], superseding["trust"]) == (["pat-002"], "tool")
     curated.call("drain")
-    assert (len(api.asked), len(curated.json("proposals"))) == (1, 2)
+    assert (len(api.asked), len(curated.json("review")["proposals"])) == (1, 2)
     assert curated.call("verify").out == curated.call("rebuild", "--check").out == ""
     # new words take the place and the evidence of the old ones
-    curated.call("proposals", "approve", superseding["id"])
+    curated.call("review", "approve", superseding["id"])
     counters = curated.counters()
     assert "pat-002" not in counters
     assert counters["pat-003"] == (3, 1)
@@ -173,7 +173,7 @@ def test_a_proposal_without_its_quote_is_dropped_and_costs_no_tag(
     api.does = [sound(proposing(entry))]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
-    assert curated.json("proposals") == []
+    assert curated.json("review")["proposals"] == []
     assert curated.call("verify").out == ""
     assert curated.json("status")["failures"] == []
 

@@ -107,7 +107,7 @@ class Machine:
         """
         ran = self.run(*step)
         if ran.returncode == 2 and re.search(
-            "no (such )?(command|option)", ran.stderr, re.IGNORECASE
+            "no (such )?(command|option)|unexpected extra", ran.stderr, re.IGNORECASE
         ):
             by = "in an older way" if self._does_as_before(step) else "not at all"
             print(f"  {self.folder.name}: {' '.join(step[:2])}: {by}")
@@ -120,8 +120,10 @@ class Machine:
             return self.run("policy", "adopt", rest[1], *WHY).returncode == 0
         if command == "redact":
             return self.run("redact", self._position_of(rest[1]), *WHY, "--yes").returncode == 0
-        if command in ("revise", "remove"):
-            self._edit(rest[0], rest[1] if command == "revise" else None)
+        if command == "edit" and self.run("revise", *rest).returncode == 0:
+            return True
+        if command in ("edit", "remove"):
+            self._edit(rest[0], rest[1] if command == "edit" else None)
             return self.run("ingest", "session.jsonl").returncode == 0  # which records the edit
         return False
 

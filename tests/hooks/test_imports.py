@@ -94,6 +94,7 @@ def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None
         "cli.table",
         "ledger",
         "mistakes",
+        "refusal",
     }
     assert "sqlalchemy" not in done.stderr
 

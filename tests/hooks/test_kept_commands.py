@@ -1,52 +1,28 @@
-"""Command lines that `install`, the plugin or a page put into people's files, where nobody will
-change them.
-
-A line of this table is never removed and never rewritten, whatever becomes of the commands that a
-person types.
-"""
+"""The lines of `kept.py` run as an agent, cron, git and a shell run them."""
 
 import json
-import shlex
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from reflector.embed.lessons.recording import record_lesson
-from reflector.hooks import fast
+from reflector.hooks.install import is_own, is_status_line
 from tests.hooks.conftest import event
+from tests.hooks.kept import (
+    DRAINS,
+    DRIVERS,
+    HOOKS,
+    JOBS,
+    SERVERS,
+    SHELLS,
+    STATUS_LINES,
+    filled,
+    put_program,
+)
 from tests.road.agent import Agent
 
-FOLDER = Path(fast.__file__).parent
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{python} -I -S {folder}/__main__.py || exit 0",  # of `install` today
-        "{python} -I -S {folder}/fast.py || exit 0",  # of `install` before, and by hand
-        "{python} -m reflector hook",
-        "exec {python} -I -m reflector hook || true",
-    ],
-)
-@pytest.mark.parametrize("name", ["SessionStart", "SessionEnd"])
-def test_a_hook_in_an_agents_settings(agent: Agent, line: str, name: str) -> None:
-    command = line.format(python=shlex.quote(sys.executable), folder=shlex.quote(str(FOLDER)))
-    done = subprocess.run(
-        ["sh", "-c", command],
-        input=json.dumps(event(name, cwd=str(agent.project))),
-        env=agent.env(REFLECTOR_NO_SPAWN="1"),
-        cwd=agent.project,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ("[pat-002]" in done.stdout, len(agent.deliveries())) == (
-        (True, 0) if name == "SessionStart" else (False, 1)
-    )
-
-
+_PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
 _PARAMS = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},
@@ -55,44 +31,95 @@ _PARAMS = {
 _OPENING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _PARAMS})
 
 
-@pytest.mark.parametrize(
-    ("line", "stdin", "told"),
-    [
-        ("-I -m reflector --project . drain --background", "", ""),  # by an older hook
-        ("-m reflector statusline", "", "playbook: 3 bullets"),
-        ("-m reflector mcp", _OPENING, "serverInfo"),
-    ],
-)
-def test_a_program_in_an_agents_configuration(
-    agent: Agent, line: str, stdin: str, told: str
-) -> None:
-    agent.call("list")
-    command, given = [sys.executable, *line.split()], f"{stdin}\n"
+@pytest.fixture(autouse=True)
+def program(agent: Agent, tmp_path: Path) -> Path:
+    """The program, on the PATH."""
+    path = put_program(tmp_path / "my bin")
+    agent.environ["PATH"] = os.pathsep.join([str(path.parent), os.environ["PATH"]])
+    return path
+
+
+@pytest.fixture
+def line(agent: Agent, program: Path, written: str) -> str:
+    """The written line with the paths of this installation."""
+    return filled(written, program, agent.project, agent.home)
+
+
+def run(agent: Agent, line: str, stdin: str = "") -> str:
+    """Run a line as an agent, cron, git and a shell do; return its output."""
     done = subprocess.run(
-        command, input=given, env=agent.env(), cwd=agent.project, capture_output=True, text=True
+        ["bash", "-c", line],
+        input=stdin,
+        env=agent.env(CLAUDE_PLUGIN_ROOT=str(_PLUGIN), REFLECTOR_NO_SPAWN="1"),
+        cwd=agent.project,
+        capture_output=True,
+        text=True,
     )
-    assert (done.returncode, told in done.stdout) == (0, True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
-def test_the_lines_of_cron_of_ci_and_of_the_plugin(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", HOOKS)
+def test_hook_shows_the_playbook(agent: Agent, line: str) -> None:
+    payload = json.dumps(event("SessionStart", cwd=str(agent.project)))
+    assert "[pat-002]" in run(agent, line, payload)
+
+
+@pytest.mark.parametrize("written", HOOKS)
+def test_hook_keeps_the_end_of_a_session(agent: Agent, line: str) -> None:
+    payload = json.dumps(event("SessionEnd", cwd=str(agent.project)))
+    assert run(agent, line, payload) == ""
+    assert len(agent.deliveries()) == 1
+
+
+@pytest.mark.parametrize("written", HOOKS[:-1])
+def test_uninstall_knows_each_hook(line: str) -> None:
+    assert is_own(line)
+
+
+@pytest.mark.parametrize("written", STATUS_LINES)
+def test_status_line_prints_the_playbook(agent: Agent, line: str) -> None:
+    agent.call("list")
+    assert "playbook: 3 " in run(agent, line)
+    assert is_status_line(line)
+
+
+@pytest.mark.parametrize("written", SERVERS)
+def test_server_answers(agent: Agent, line: str) -> None:
+    assert "serverInfo" in run(agent, line, f"{_OPENING}\n")
+
+
+@pytest.mark.parametrize("written", DRAINS)
+def test_drain_counts_a_session(agent: Agent, line: str) -> None:
     agent.ended()
-    agent.call("drain", "--retry-failed")
+    run(agent, line)
     assert agent.counters()["pat-001"] == (1, 0)
-    (tmp_path / "head.txt").write_text(agent.call("head").out)
-    with agent.open_ledger() as ledger:
-        lesson = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine")
-    for line in (
-        f"verify --anchor {tmp_path}/head.txt",
-        f"ingest {agent.home}/s-1.jsonl",
-        "export --format ndjson",
-        f"outcome {lesson} good --why helped --source human",
-        *(
-            "lessons",
-            "list",
-            "add pat Read-the-log.",
-            "import-history --dry-run",
-            "import-history --yes",
-        ),
-        *("blame pat-001", "session s-1", "show pat-001"),
-    ):
-        agent.call(*line.split())
+
+
+@pytest.mark.parametrize("written", DRIVERS)
+def test_merge_driver_merges(agent: Agent, line: str) -> None:
+    rules = {
+        "base": [],
+        "ours": [{"id": "pat-001", "content": "Test first."}],
+        "theirs": [{"id": "pat-002", "content": "Keep functions small."}],
+    }
+    for name, bullets in rules.items():
+        sections = {"PATTERNS & APPROACHES": bullets}
+        (agent.project / name).write_text(json.dumps({"version": "1.0", "sections": sections}))
+    for sign, name in (("%O", "base"), ("%A", "ours"), ("%B", "theirs")):
+        line = line.replace(sign, name)
+    run(agent, line)
+    merged = (agent.project / "ours").read_text()
+    assert ("Test first." in merged, "Keep functions small." in merged) == (True, True)
+
+
+@pytest.mark.parametrize("written", SHELLS)
+def test_shell_completes(agent: Agent, line: str) -> None:
+    assert run(agent, line)
+
+
+@pytest.mark.parametrize("written", JOBS)
+def test_job_runs(agent: Agent, line: str) -> None:
+    agent.ended()
+    agent.call("drain")
+    run(agent, f"({line}) 2> /dev/null")

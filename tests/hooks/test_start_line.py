@@ -84,21 +84,21 @@ def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbo
         for n in (1, 2)
     ]
     agent.write_playbook({"PATTERNS & APPROACHES": same})
-    agent.call("proposals", "find")
+    agent.call("review", "find")
     assert start(agent)["systemMessage"] == (
-        "playbook: 2 bullets · 1 proposal waits: reflector proposals"
+        "playbook: 2 bullets · 1 proposal waits: reflector review"
     )
     assert "proposal" not in agent.hook("SessionStart")
     agent.ended()
     agent.call("drain")
-    said = "last session: pat-001 helpful · 1 proposal waits: reflector proposals"
+    said = "last session: pat-001 helpful · 1 proposal waits: reflector review"
     assert start(agent)["systemMessage"] == f"playbook: 2 bullets · {said}"
     whole = agent.playbook.read_bytes()
     agent.playbook.write_text('{"sections": {}}')
-    assert start(agent)["systemMessage"] == "1 proposal waits: reflector proposals"
+    assert start(agent)["systemMessage"] == "1 proposal waits: reflector review"
     agent.playbook.write_bytes(whole)
-    (waiting,) = agent.json("proposals")
-    agent.call("proposals", "reject", waiting["id"], "--why", "no")
+    (waiting,) = agent.json("review")["proposals"]
+    agent.call("review", "reject", waiting["id"], "--why", "no")
     assert "waits" not in start(agent)["systemMessage"]
 
 
@@ -176,10 +176,10 @@ def done(
     [
         ([[done("pat-001 helpful, mis-001 harmful")]], "pat-001 helpful, mis-001 harmful"),
         ([[done()]], "nothing decided"),
-        ([[done(undecided=1)]], "pat-001 cited, undecided: reflector judge"),
-        ([[done(undecided=3)]], "3 bullets cited, undecided: reflector judge"),
+        ([[done(undecided=1)]], "pat-001 cited, undecided: reflector review"),
+        ([[done(undecided=3)]], "3 bullets cited, undecided: reflector review"),
         ([[done(undecided=1)], [done("pat-001 helpful")]], "pat-001 helpful"),
-        ([[done(undecided=1)], [done()]], "pat-001 cited, undecided: reflector judge"),
+        ([[done(undecided=1)], [done()]], "pat-001 cited, undecided: reflector review"),
         ([[done(undecided=1)], [done(session="s-2")]], "nothing decided"),
         ([[done(CITES_NOTHING, outcome="skipped")]], "nothing cited"),
         (
@@ -220,12 +220,12 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_g
         f'off = ["{agent.project.parent}/"]' if how == "the person lists it" else "enabled = false"
     )
     told = start(agent)
-    said = "playbook: switched off by this project's .claude/reflector.toml (enabled = false)"
+    said = "playbook: off here by .claude/reflector.toml; to turn it on: reflector on"
     assert told == ({"systemMessage": said} if how == "the repository's file" else {"text": ""})
     agent.ended()
     assert agent.deliveries() == []
     (check,) = [
-        one for one in agent.json("doctor", code=None) if "switches them off" in one["text"]
+        one for one in agent.json("doctor", code=None) if "turns reflector off" in one["text"]
     ]
     assert str(settings) in check["text"]
     agent.call("add", "pat", "Commands go on.")
@@ -235,6 +235,6 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_g
 def test_the_line_stops_asking_for_a_verdict_that_a_person_gave(agent: Agent) -> None:
     agent.ended("pat-001", None)
     agent.call("drain")
-    assert "pat-001 cited, undecided: reflector judge" in status_line(agent, "{}")
-    agent.call("judge", "s-1", "pat-001", "helpful")
+    assert "pat-001 cited, undecided: reflector review" in status_line(agent, "{}")
+    agent.call("review", "pat-001", "helpful", "--session", "s-1")
     assert "last session: pat-001 helpful" in status_line(agent, "{}")

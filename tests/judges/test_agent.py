@@ -6,11 +6,9 @@ import asyncio
 import json
 import os
 import re
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,40 +22,10 @@ from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described
 from reflector.locate import is_judge, judge_folder
 from reflector.reflection.gate import Gate
+from tests.judges.played import TEXTS, Played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts.agents import Codex
-
-_PROGRAM = Path(__file__).with_name("agent_program.py")
-_TEXTS = ("Judge ", "this.")
-
-
-class Played:
-    """An installed agent that a person let judge; `mode` says how it fares."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder / "bin", name
-        self.folder.mkdir()
-        self.binary = self.folder / name
-        self.binary.write_text(_PROGRAM.read_text().replace("#!PYTHON", f"#!{sys.executable}"))
-        self.binary.chmod(0o755)
-        self.mode("answer")
-
-    def mode(self, mode: str) -> None:
-        (self.folder / "mode").write_text(mode)
-
-    def send(self, **fields: Any) -> Reply:
-        client = AgentClient(writer=JUDGES[self.name].names[1], **{"deadline": 20.0, **fields})
-        return asyncio.run(client.send(_TEXTS))
-
-    def fails(self, **fields: Any) -> BackendError:
-        with pytest.raises(BackendError) as caught:
-            self.send(**fields)
-        return caught.value
-
-    def asked(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
-        return found
 
 
 @pytest.fixture(params=list(JUDGES))
@@ -83,7 +51,7 @@ def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played:
     assert json.loads(reply.text) == {"analysis": "x", "bullet_tags": []}
     assert (reply.usage.input, reply.usage.output) == (1000, 20)
     asked = played.asked()
-    assert (asked["asked"], asked["cwd"]) == ("".join(_TEXTS), [])
+    assert (asked["asked"], asked["cwd"]) == ("".join(TEXTS), [])
     # The guard is there as long as the judge, and its folder goes with it.
     assert not is_judge({"HOME": os.environ["HOME"], "REFLECTOR_JUDGING": asked["guard"]})
     assert (
@@ -174,9 +142,12 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
     assert "had what a judge must not have" in str(played.fails())  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
     assert "keeps what a judge must not have" in str(played.fails())
-    for version, way_out in (("2.1.9", "update it"), ("3.0.0", "update reflector")):
+    for version, fault in (
+        ("2.1.9", "2.1.9 is too old to judge; it needs 2.1.330 or later: update it"),
+        ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
+    ):
         (played.folder / "version").write_text(version)
-        assert f"is {version}; it judges from 2.1.330 up to 3: {way_out}" in str(played.fails())
+        assert f"Claude Code {fault}" in str(played.fails())
 
 
 @pytest.mark.parametrize("played", ["codex"], indirect=True)
@@ -218,7 +189,7 @@ def test_one_judge_of_a_person_runs_at_a_time(played: Played) -> None:
     async def both() -> list[BaseException | Reply]:
         played.mode("hanging")
         clients = AgentClient(deadline=4.0), AgentClient(deadline=0.5)
-        return await asyncio.gather(*(one.send(_TEXTS) for one in clients), return_exceptions=True)
+        return await asyncio.gather(*(one.send(TEXTS) for one in clients), return_exceptions=True)
 
     played.send()
     said = [str(one) for one in asyncio.run(both())]
@@ -230,8 +201,8 @@ def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(
     played: Played,
 ) -> None:
     with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
-        asyncio.run(AgentClient(writer="opencode").send(_TEXTS))
-    assert asyncio.run(AgentClient("claude", writer="opencode").send(_TEXTS)).usage.total == 1020
+        asyncio.run(AgentClient(writer="opencode").send(TEXTS))
+    assert asyncio.run(AgentClient("claude", writer="opencode").send(TEXTS)).usage.total == 1020
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
     consent.withdraw()
     assert described(Config(backend="agent"), Path()) == (
@@ -298,18 +269,8 @@ def test_a_person_agrees_once_and_what_waits_says_what_to_do(
     agent = Agent.in_folder(tmp_path)
     played = Played(tmp_path, "claude")
     agent.environ["PATH"] = str(played.folder)
-    assert f"To let your agent judge what helped: {CONSENT}" in agent.call("install").out
-    assert ("your agents judge only if you agree: add --yes") in agent.call(
-        "install", "--judge", code=2
-    ).err
-    for words in (["--judge", "--yes", "--dry-run"], ["--judge", "--yes", "--scope", "project"]):
-        assert "--judge" in agent.call("install", *words, code=2).err
-    absent = agent.call("install", "--judge", "--yes", "--agent", "codex", code=1).err
-    assert "Codex CLI is not on your PATH; install it" in absent
-    assert agent.call("uninstall", "--judge").out == "No agent of yours judged.\n"
-    assert (f"Claude Code 2.1.331, {played.binary}: haiku") in agent.call(
-        "install", "--judge", "--yes"
-    ).out
+    assert f"To let your agent judge which rules helped: {CONSENT}" in agent.call("install").out
+    agent.call("judge", "allow", "--yes")
     assert caplog.records == []  # a connection that the client kept open is nothing to be told
     played.mode("out")
     transcript = Session("s-1").cites("pat-001", "helpful").write(agent.home / "s-1.jsonl")
@@ -321,7 +282,7 @@ def test_a_person_agrees_once_and_what_waits_says_what_to_do(
     played.mode("answer")
     agent.call("reflect")
     assert [one["data"]["backend"] for one in agent.events("reflection.answered")] == ["agent"]
-    assert agent.call("uninstall", "--judge").out == "No agent of yours judges any more.\n"
+    assert "No model reads your sessions now" in agent.call("judge", "forbid").out
     assert agent.call("config", "get", "backend").out == "rules\n"
     assert not Path(judge_folder({"HOME": str(agent.home)})).exists()
 
@@ -331,7 +292,7 @@ def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_wai
 ) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.environ["PATH"] = str(Played(tmp_path, "claude").folder)
-    agent.call("install", "--judge", "--yes")
+    agent.call("judge", "allow", "--yes")
     agent.call("config", "set", "--global", "daily_requests", "1")
     other = Codex().cites("pat-002")
     agent.hands("SessionEnd", other.write(agent.home / other.file_name))
@@ -346,10 +307,7 @@ def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_wai
         "the daily budget is spent: 1 of 1 requests (setting daily_requests)"
     )
     assert "1 of the skipped wait for a budget" in agent.call("status", code=1).out
-    asked = (
-        "2 session windows to judge, 0 of 1 requests left today. Ask about all of them now, "
-        "at most about "
-    )
+    asked = "2 sessions to judge, 0 of 1 requests left today. Judge all of them now, at most about "
     assert asked in agent.sent(200, "reflect", typed=b"n\n", code=None)
     assert len(agent.events("reflection.answered")) == 1
     assert asked in agent.sent(200, "reflect", typed=b"y\n", code=None)

@@ -7,18 +7,8 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from reflector.ledger.engines import open_engine
-from reflector.ledger.migration import upgrade_sql
 from reflector.ledger.store import Ledger
 from reflector.proof.schema import schema_digest
-
-
-def printed_upgrade(url: str) -> str:
-    engine = open_engine(url)
-    try:
-        return upgrade_sql(engine)
-    finally:
-        engine.close()
 
 
 def run_client(url: str, script: str) -> None:

@@ -20,7 +20,7 @@ from reflector.ledger import migration
 from reflector.ledger.canonical import genesis
 from reflector.ledger.engines import migration_transaction, open_engine
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.migration import HEAD_REVISION, ensure_current
+from reflector.ledger.migration import HEAD_REVISION, ensure_current, upgrade_sql
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.verify import verify
@@ -28,7 +28,7 @@ from reflector.resources import resource_dir
 from tests.conftest import OpenLedger, Postgres
 
 from . import sql
-from .clients import digest_of, printed_upgrade, run_client
+from .clients import digest_of, run_client
 from .events import added, changed, history
 
 pytestmark = pytest.mark.migrates
@@ -323,10 +323,10 @@ def new_url(request: pytest.FixtureRequest, ledger_url: str, tmp_path: Path) -> 
 
 def test_printed_sql_upgrades_like_the_program(ledger_url: str, new_url: str) -> None:
     made_first(ledger_url)
-    run_client(ledger_url, printed_upgrade(ledger_url))
+    run_client(ledger_url, upgrade_sql(ledger_url))
     with Ledger.open(ledger_url) as upgraded:
         assert list(verify(upgraded)) == []
-        assert migration.upgrade_sql(upgraded.engine) == ""
+        assert upgrade_sql(upgraded.engine.url.text) == ""
         with Ledger.open(new_url) as new:
             assert digest_of(upgraded) == digest_of(new)
 

@@ -10,14 +10,14 @@ import pytest
 
 from reflector.events.registry import fold
 from reflector.exchange.transfer import exported, load_ledger
-from reflector.ledger.migration import HEAD_REVISION
+from reflector.ledger.migration import HEAD_REVISION, upgrade_sql
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
 from tests.conftest import Postgres
 
 from . import sql
-from .clients import digest_of, printed_upgrade, run_client
+from .clients import digest_of, run_client
 from .events import added
 
 _MADE = Path(__file__).parent / "made_by_older_versions"
@@ -80,7 +80,7 @@ def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres
 def test_printed_sql_upgrades_an_older_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.db"
     path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
-    run_client(f"sqlite:///{path}", printed_upgrade(f"sqlite:///{path}"))
+    run_client(f"sqlite:///{path}", upgrade_sql(f"sqlite:///{path}"))
     with Ledger.open(f"sqlite:///{path}") as upgraded, Ledger.open("sqlite://") as new:
         assert digest_of(upgraded) == digest_of(new)
 
@@ -90,6 +90,6 @@ def test_printed_sql_upgrades_an_older_server(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url, postgres.database() as new_url:
         with psycopg.connect(url, autocommit=True) as older:
             older.execute(gzip.decompress((_MADE / "every-type-postgresql.sql.gz").read_bytes()))
-        run_client(url, printed_upgrade(url))
+        run_client(url, upgrade_sql(url))
         with Ledger.open(url) as upgraded, Ledger.open(new_url) as new:
             assert digest_of(upgraded) == digest_of(new)

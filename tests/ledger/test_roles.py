@@ -205,7 +205,7 @@ def test_a_question_writes_nothing_where_it_may_only_read(
         "log",
         "show pat-001",
         "blame pat-001",
-        "double-counts",
+        "stats --doubles",
         "export",
         "verify",
     ):

@@ -271,7 +271,7 @@ class Moment:
 
         return [event for event in self.events if name in names(event)]
 
-    # double-counts
+    # stats --doubles
 
     def doubles(self) -> dict[str, list[tuple[str, str, int]]]:
         """(bullet, tag, position) of each surplus verdict, by class."""

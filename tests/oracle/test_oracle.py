@@ -52,7 +52,7 @@ class Asked:
 
     def holds(self) -> tuple[Holdings, str]:
         keys = ("section", "text", "status", "reason", "helpful", "harmful")
-        return Counter(tuple(one[key] for key in keys) for one in self("list", "--all")), self(
+        return Counter(tuple(one[key] for key in keys) for one in self("list", "--removed")), self(
             "ledger", "policy"
         )["counting"]
 
@@ -101,7 +101,8 @@ class Asked:
             "used last_used told told_sessions demoted judged share low high not_followed checked"
         ).split()
         assert [
-            {k: v for k, v in of.items() if k not in beside} for of in self("list", "--all", *when)
+            {k: v for k, v in of.items() if k not in beside}
+            for of in self("list", "--removed", *when)
         ] == listed, when
         self._doubles(moment, *when)
         for name in names:
@@ -121,8 +122,8 @@ class Asked:
             }, (key, when)
 
     def _events(self, moment: Moment, name: str, *when: str) -> None:
-        about, until = moment.about(name), ("--until", *when[1:]) if when else ()
-        told = [one["position"] for one in self("log", "-n", "0", "--bullet", name, *until)]
+        about = moment.about(name)
+        told = [one["position"] for one in self("log", "-n", "0", name, *when)]
         assert told == [one.position for one in about], (name, when)
         shown = [one["position"] for one in self("show", name, *when)["events"]]
         assert shown == [one.position for one in about if one.type != "session.recorded"], (
@@ -131,7 +132,7 @@ class Asked:
         )
 
     def _doubles(self, moment: Moment, *when: str) -> None:
-        told, doubles = self("double-counts", *when), moment.doubles()
+        told, doubles = self("stats", "--doubles", *when), moment.doubles()
         assert told["counting"] == moment.policy
         assert {one["code"]: (one["tags"], one["bullets"]) for one in told["classes"]} == {
             code: (len(rows), len({name for name, _, _ in rows})) for code, rows in doubles.items()

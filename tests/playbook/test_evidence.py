@@ -69,9 +69,9 @@ def test_the_interval_holds_in_nine_cases_of_ten() -> None:
     ("yes", "no", "words"),
     [
         (0, 0, ""),
-        (1, 0, "1 of 1, too few to tell"),
-        (2.5, 0.5, "2.5 of 3, too few to tell"),
-        (9, 1, "90% of 10 votes (90% interval: 67% to 98%)"),
+        (1, 0, "1 of 1 session, too few to tell"),
+        (2.5, 0.5, "2.5 of 3 sessions, too few to tell"),
+        (9, 1, "90% of 10 sessions (90% interval: 67% to 98%)"),
     ],
 )
 def test_few_votes_show_no_percentage(yes: float, no: float, words: str) -> None:

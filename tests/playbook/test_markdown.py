@@ -159,7 +159,7 @@ def test_told_sentence_without_spaces_is_advice(told: str) -> None:
 def test_sentences_end_without_spaces_too() -> None:
     loaded = load_markdown("商店卖茶。合并前必须更新依赖。\n", every=True)
     assert [one.text for one in loaded.bullets] == ["合并前必须更新依赖。"]
-    assert loaded.notes == ('left out: sentences (line 1 "商店卖茶。")',)
+    assert loaded.notes == ('left out: not an instruction (line 1 "商店卖茶。")',)
 
 
 def test_long_text_without_spaces_shows_its_beginning() -> None:

@@ -41,7 +41,7 @@ def test_a_section_goes_without_a_trace(
 def agent(agent: Agent) -> Agent:
     """A project whose AGENTS.md has a line of its owner and the playbook."""
     (agent.project / "AGENTS.md").write_bytes(b"# Ours\n\nBe kind.\n")
-    agent.call("install", "--mirror", "AGENTS.md")
+    agent.call("mirror", "AGENTS.md")
     return agent
 
 
@@ -109,7 +109,7 @@ def test_a_file_saved_while_its_section_goes_keeps_both(
         monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind.")
     )
     assert ("AGENTS.md was changed since it was read") in agent.call(
-        "uninstall", "--mirror", "AGENTS.md", code=1
+        "mirror", "--off", "AGENTS.md", code=1
     ).err
     assert "Be very kind." in text(agent)
     assert "- [pat-001]" in text(agent)
@@ -138,7 +138,7 @@ def test_a_bullet_that_says_the_marks_ends_no_section_and_begins_none(agent: Age
         agent.call("add", "pat", text_)
         agent.call("list")
         assert agent.json("list")[-1]["text"] == text_
-    agent.call("uninstall", "--mirror", "AGENTS.md")
+    agent.call("mirror", "--off", "AGENTS.md")
     assert text(agent) == "# Ours\n\nBe kind.\n"
 
 
@@ -158,7 +158,7 @@ def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
     [
         ("list, undo", "- [pat-002] Keep functions small."),
         ("list, remove pat-002", ""),
-        ("revise pat-002 Short.", "- [pat-002] Short."),
+        ("edit pat-002 Short.", "- [pat-002] Short."),
     ],
 )
 def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:
@@ -172,7 +172,7 @@ def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str,
 
 
 def test_two_files_with_different_edits_get_the_same_section(agent: Agent) -> None:
-    agent.call("install", "--mirror", "GEMINI.md")
+    agent.call("mirror", "GEMINI.md")
     edit(agent, "Keep functions small.", "Keep them small.")
     other = agent.project / "GEMINI.md"
     other.write_text(
@@ -240,22 +240,24 @@ def test_a_section_that_cannot_be_read_is_left_and_named(
 def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(
     agent: Agent,
 ) -> None:
-    agent.call("uninstall", "--mirror", "AGENTS.md")
+    agent.call("mirror", "--off", "AGENTS.md")
     assert text(agent) == "# Ours\n\nBe kind.\n"
     rule = agent.project / ".cursor" / "rules" / "playbook.mdc"
-    told = agent.call("install", "--mirror", ".cursor/rules/playbook.mdc").out
-    assert ".cursor/rules/playbook.mdc was created and is kept in step with the playbook" in told
-    assert "To stop: reflector uninstall --mirror .cursor/rules/playbook.mdc" in told
+    told = agent.call("mirror", ".cursor/rules/playbook.mdc").out
+    assert (
+        ".cursor/rules/playbook.mdc was created with the playbook and follows its changes" in told
+    )
+    assert "To stop: reflector mirror --off .cursor/rules/playbook.mdc" in told
     assert rule.read_text("utf-8").startswith(
         "---\ndescription: The playbook\nalwaysApply: true\n---\n"
     )
-    agent.call("uninstall", "--mirror", ".cursor/rules/playbook.mdc")
+    agent.call("mirror", "--off", ".cursor/rules/playbook.mdc")
     assert not rule.exists()
 
 
 def test_the_users_own_playbook_is_kept_in_no_file(agent: Agent) -> None:
     agent.call("--user", "add", "pat", "Be brief.")
-    refused = agent.call("--user", "install", "--mirror", "AGENTS.md", code=2).err
+    refused = agent.call("--user", "mirror", "AGENTS.md", code=2).err
     assert "no file is kept in step with a playbook that is not a project's own" in refused
 
 
@@ -263,10 +265,10 @@ def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path)
     outside = tmp_path / "outside"
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)
-    refused = agent.call("install", "--mirror", "../x.md", code=2).err
+    refused = agent.call("mirror", "../x.md", code=2).err
     assert (
         "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md"
     ) in refused
-    ran = agent.call("install", "--mirror", ".github/copilot-instructions.md", code=2)
+    ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err
     assert list(outside.iterdir()) == []

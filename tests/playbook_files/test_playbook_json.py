@@ -223,7 +223,7 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told
     assert listed(agent).keys() == {"pat-001", "pat-002", "mis-001"} == agent.counters().keys()
     assert str(kept) in agent.call("status", code=1).out
     assert str(kept) in agent.call("doctor", code=None).out
-    assert agent.call("import", kept).out == "1 bullet imported\n"
+    assert agent.call("adopt", kept).out == "1 rule adopted\n"
     kept.unlink()
     agent.call("status")
     assert by_human(agent) == []
@@ -237,15 +237,15 @@ def test_a_file_of_another_ledger_is_imported_under_free_names_where_both_gave_t
         {"name": "pat-003", "text": "Theirs as well."},
     ]
     other = Agent.in_folder(tmp_path / "other", {PAT: bullets})
-    assert "import --rename" in agent.call("import", other.playbook, code=1).err
-    agent.call("import", other.playbook, "--rename")
+    assert "adopt --rename" in agent.call("adopt", other.playbook, code=1).err
+    agent.call("adopt", other.playbook, "--rename")
     texts = {one["name"]: one["text"] for one in agent.json("list")}
     assert (texts["pat-001"], texts["pat-003"], texts["pat-004"]) == (
         FIRST,
         "Theirs as well.",
         "Theirs.",
     )
-    assert "nothing new" in agent.call("import", other.playbook, "--rename").out
+    assert "Nothing new" in agent.call("adopt", other.playbook, "--rename").out
 
 
 def configured(agent: Agent, url: str) -> None:
@@ -265,7 +265,7 @@ def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: 
     for command in ("status", "doctor"):
         assert "the name means another bullet in this ledger" in other.call(command, code=1).out
     assert other.playbook.read_bytes() == mine
-    refused = agent.call("import", other.playbook, code=1)
+    refused = agent.call("adopt", other.playbook, code=1)
     assert str(other.playbook) in refused.err
     assert "pat-001" in refused.err
 
@@ -387,7 +387,7 @@ def test_a_file_of_an_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str
     agent.playbook.unlink()
     path.write_text(json.dumps(old))
     for _ in range(2):
-        agent.call(*(["drain"] if how == "found" else ["import", path]))
+        agent.call(*(["drain"] if how == "found" else ["adopt", path]))
     assert agent.counters() == {"kpt_005": (0, 0), "kpt_004": (0, 3)}
     assert [event["type"] for event in agent.events()] == ["playbook.imported"]
     (kept,) = (agent.state / "kept").iterdir()

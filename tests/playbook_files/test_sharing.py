@@ -67,7 +67,7 @@ def first(tmp_path: Path) -> Clone:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", origin], check=True)
     clone = cloned(tmp_path, "first")
     clone.call("add", "pat", "Run the tests.")
-    clone.call("install", "--git")
+    clone.call("team")
     clone.share("Shared the playbook")
     return clone
 
@@ -85,7 +85,7 @@ def cloned(tmp_path: Path, name: str) -> Clone:
 @pytest.fixture
 def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it published what is cloned
     clone = cloned(tmp_path, "second")
-    clone.call("install", "--git")
+    clone.call("team")
     assert clone.is_clean()
     return clone
 
@@ -259,15 +259,15 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(
         return {str(path): path.read_bytes() for path in files if path.is_file()}
 
     before = seen()
-    assert "playbook.json merge=reflector" in clone.call("install", "--git", "--dry-run").out
+    assert "playbook.json merge=reflector" in clone.call("team", "--dry-run").out
     assert seen() == before
-    clone.call("install", "--git")
+    clone.call("team")
     installed = seen()
     assert installed != before
-    assert "set up already" in clone.call("install", "--git").out
+    assert "set up already" in clone.call("team").out
     assert seen() == installed
-    assert "-playbook.json merge=reflector" in clone.call("uninstall", "--git", "--dry-run").out
-    clone.call("uninstall", "--git")
+    assert "-playbook.json merge=reflector" in clone.call("team", "--off", "--dry-run").out
+    clone.call("team", "--off")
     assert seen() == before
 
 
@@ -276,13 +276,11 @@ def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(
 ) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
-    assert ("Next: git add .claude/.gitattributes && git commit") in clone.call(
-        "install", "--git"
-    ).out
-    clone.call("uninstall", "--git")
+    assert ("Next: git add .claude/.gitattributes && git commit") in clone.call("team").out
+    clone.call("team", "--off")
     clone.call("add", "pat", "One.")
     both = ".claude/.gitattributes .claude/playbook.json"
-    assert f"Next: git add {both} && git commit" in clone.call("install", "--git").out
+    assert f"Next: git add {both} && git commit" in clone.call("team").out
 
 
 # Merged bullets: an older file never brings a source back to life, and nothing counts twice
@@ -301,7 +299,7 @@ def rows(agent: Agent) -> list[str]:
     """Each bullet that there was: its name, what became of it, and its counters."""
     return [
         f"{b['name']} {b['status']} {b['helpful']}/{b['harmful']}"
-        for b in agent.json("list", "--all")
+        for b in agent.json("list", "--removed")
     ]
 
 

@@ -27,7 +27,6 @@ from tests.judges.api import Api, sound as answering
 from tests.judges.truth.cases import insights, verdict
 from tests.ledger.events import added, history, learned, lesson, merged, trajectory
 from tests.oracle.histories import live
-from tests.report.test_page import undrawn
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.schemas import ANSWERS
@@ -42,15 +41,18 @@ _LESSON = lesson("l1", "insight").event_id
 QUESTIONS = {
     "status": ["", "--json"],
     "doctor": ["", "--json"],
-    "judge": ["", "--all --json"],
-    "reflect": ["--dry-run", "--reparse --dry-run"],
+    "judge": ["", "--json"],
+    "mirror": [""],
+    "review": ["", "list --json", "find --dry-run"],
+    "reflect": ["--dry-run"],
+    "lab": ["reparse --dry-run"],
     "list": [
         "",
-        "--counting once_per_session --all",
-        "--all --json",
+        "--counting once_per_session --removed",
+        "--removed --json",
         "--sort used",
         "--stale 1",
-        "--as-of 30 --all",
+        "--as-of 30 --removed",
     ],
     "show": [
         "pat-001",
@@ -63,13 +65,11 @@ QUESTIONS = {
         "9",
     ],
     "undo": ["--dry-run", "oth-013 --dry-run", "1 --dry-run", "mis-001 --dry-run"],
-    "merge": ["pat-001 oth-013 --dry-run"],
-    "proposals": ["", "--all --json", "find --dry-run"],
+    "merge": ["pat-001 oth-013 --text x --dry-run"],
     "lessons": ["", "--json", "recall sign", "recall error --json"],
-    "log": ["-n 0", "-n 0 --json", "--bullet pat-001", "--session s1", "--until 30"],
+    "log": ["-n 0", "-n 0 --json", "pat-001", "s1", "--as-of 30"],
     "blame": ["pat-001", "oth-013 --json", "oth-012 --as-of 30"],
-    "double-counts": ["", "pat-001 --json", "--as-of 30"],
-    "stats": ["", "--json"],
+    "stats": ["", "--json", "--doubles", "--doubles pat-001 --json", "--doubles --as-of 30"],
     "check": ["--dry-run"],
     "diff": ["0..", "5..20 --json"],
     "trial": ["status", "status --json", "plan"],
@@ -85,8 +85,8 @@ QUESTIONS = {
 #: left ready.
 _CHANGING = {command for command, answer in ANSWERS.items() if answer == "changes.ChangesJson"}
 _NO_QUESTIONS = (_CHANGING - QUESTIONS.keys()) | frozenset(
-    "demo install uninstall config statusline completion hook ingest import-history drain edit mcp"
-    " session outcome head help lab import".split()
+    "demo install uninstall config statusline completion hook ingest history drain edit mcp"
+    " help import adopt off on team".split()
 )
 
 
@@ -134,13 +134,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Agent:
     agent.call("rebuild")
     path = Session("s-1").cites("pat-001", "helpful").write(agent.project.parent / "1.jsonl")
     agent.call("ingest", path)
-    agent.call("proposals", "find")
+    agent.call("review", "find")
     with closing(forger.connect(agent.ledger)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with undrawn():
-        for words in _ASKED:
-            ran = agent.call(*words, code=None)
-            assert "add --yes" in ran.err if words[0] == "redact" else ran.code in (0, 1), words
+    for words in _ASKED:
+        ran = agent.call(*words, code=None)
+        assert "add --yes" in ran.err if words[0] == "redact" else ran.code in (0, 1), words
     return agent
 
 
@@ -160,8 +159,7 @@ def _again(sound: Agent, folder: Path) -> Agent:
 
 def asked(agent: Agent, words: list[str]) -> str:
     """Ask, and return what was said of an error; no other end of a question is allowed."""
-    with undrawn():
-        ran = agent.call(*words, code=None)
+    ran = agent.call(*words, code=None)
     assert ran.code in (0, 1, 2), (words, ran)
     assert "Traceback" not in ran.err
     return ran.err
@@ -183,7 +181,7 @@ _EXTRA = (
 @pytest.mark.parametrize(
     ("statement", "questions", "said"),
     [
-        (_EXTRA, ["double-counts"], "'pat-777', which no event brought"),
+        (_EXTRA, ["stats --doubles"], "'pat-777', which no event brought"),
         (
             "DELETE FROM playbook WHERE name = 'default'",
             ["blame pat-001", "undo --dry-run", "list", "stats", "log"],

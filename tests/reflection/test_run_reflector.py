@@ -114,29 +114,30 @@ def test_one_answer_form_with_and_without_citations(
     assert guided.replace('["pat-001"]', "[]") == content
 
 
-def test_the_nearest_variable_names_the_model_the_key_and_the_address() -> None:
-    environ: dict[str, str] = {}
-    none = model_settings(environ=environ)
+def test_the_nearest_variable_names_the_model_the_key_and_the_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    none = model_settings()
     assert (none.model, none.key, none.base_url) == (DEFAULT_MODEL, None, None)
     assert (none.request_seconds, 97.5 <= none.deadline <= 120) == (30.0, True)
     for name in ("ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_MODEL", "AGENTIC_CONTEXT_MODEL"):
-        environ[name] = f"of {name}"
-        assert model_settings(environ=environ).model == f"of {name}"
-    assert (
-        model_settings(environ=environ | {"AGENTIC_CONTEXT_MODEL": " "}).model
-        == "of ANTHROPIC_MODEL"
-    )
+        monkeypatch.setenv(name, f"of {name}")
+        assert model_settings().model == f"of {name}"
+    monkeypatch.setenv("AGENTIC_CONTEXT_MODEL", " ")
+    assert model_settings().model == "of ANTHROPIC_MODEL"
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AGENTIC_CONTEXT_API_KEY"):
-        environ[name] = f"of {name}"
-        found = model_settings(environ=environ)
+        monkeypatch.setenv(name, f"of {name}")
+        found = model_settings()
         assert (found.key, found.bearer) == (f"of {name}", name == "ANTHROPIC_AUTH_TOKEN")
     for name, url in (
         ("ANTHROPIC_BASE_URL", "  "),
         ("ANTHROPIC_BASE_URL", "b"),
         ("AGENTIC_CONTEXT_BASE_URL", "a"),
     ):
-        environ[name] = url
-        assert model_settings(environ=environ).base_url == (url.strip() or None)
+        monkeypatch.setenv(name, url)
+        assert model_settings().base_url == (url.strip() or None)
 
 
 def test_without_a_key_the_result_is_empty_and_nobody_is_asked(

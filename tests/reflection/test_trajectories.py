@@ -274,7 +274,7 @@ def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
 ) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
-        (RulesBackend(), ("skipped", "the backend rules judges sessions only")),
+        (RulesBackend(), ("skipped", "rules judges sessions only")),
     ):
         trajectory = attempt(["pat-001"], query=backend.name)
         run(store, Model(), trajectory)
@@ -285,5 +285,5 @@ def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
     assert run(store, Model(insights("later"), verdict()), trajectory).insights == [
         insight("later")
     ]
-    with pytest.raises(ConfigError, match="name anthropic, agent or fixtures with --backend"):
+    with pytest.raises(ConfigError, match="a model, such as --judge anthropic"):
         llm_client("rules")

@@ -4,7 +4,6 @@ nobody, and is accessible.
 
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.report.test_hostile import HOSTILE, attacked as attacked
-from tests.report.test_page import Reader, agent as agent, report
+from tests.report.test_page import DATASETTE, Reader, agent as agent, report
 from tests.road.agent import Agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -49,7 +48,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def file(agent: Agent) -> Path:
-    report(agent, drawn=True)
+    report(agent)
     return agent.project.parent / "report.html"
 
 
@@ -107,18 +106,18 @@ def test_what_the_browser_shows_is_what_the_file_says(chromium: Any, file: Path)
 
 def test_it_filters_and_sorts(chromium: Any, file: Path) -> None:
     def names(page: Any) -> list[str]:
-        return [str(one) for one in page.locator("#bullets > li:visible .name").all_text_contents()]
+        return [str(one) for one in page.locator("#rules > li:visible .name").all_text_contents()]
 
     with shown(chromium, file) as page:
         everything = names(page)
         page.get_by_label("Find").fill("invoice pdf")
         assert 0 < len(names(page)) < len(everything)
         assert page.locator("output").text_content() == (
-            f"{len(names(page))} of {len(everything)} bullets"
+            f"{len(names(page))} of {len(everything)} rules"
         )
         assert all(
             "invoice PDF" in one
-            for one in page.locator("#bullets > li:visible .text").all_text_contents()
+            for one in page.locator("#rules > li:visible .text").all_text_contents()
         )
         page.get_by_label("Find").fill("")
         page.get_by_label("Section").select_option("MISTAKES TO AVOID")
@@ -126,10 +125,10 @@ def test_it_filters_and_sorts(chromium: Any, file: Path) -> None:
         page.get_by_label("Section").select_option("")
         page.get_by_label("contested only").check()
         assert len(names(page)) == page.locator("mark.warn").count() > 0
-        hidden = page.locator("#bullets > li[hidden] .open").first.get_attribute("id")
+        hidden = page.locator("#rules > li[hidden] .open").first.get_attribute("id")
         for _ in range(2):  # the second time the address is the same
-            page.get_by_label("Find").fill("no bullet says this")
-            page.locator(f"#told a[href='#{hidden}']").last.evaluate("(one) => one.click()")
+            page.get_by_label("Find").fill("no rule says this")
+            page.locator(f"#shown a[href='#{hidden}']").last.evaluate("(one) => one.click()")
             assert page.locator(f"[id='{hidden}']").is_visible()
             assert names(page) == everything
         for key, wanted in (("name", sorted(everything)), ("name", sorted(everything)[::-1])):
@@ -137,7 +136,7 @@ def test_it_filters_and_sorts(chromium: Any, file: Path) -> None:
             assert names(page) == wanted
         for at, key in enumerate(("helpful", "harmful")):
             page.locator("#heads").get_by_role("button", name=key, exact=True).click()
-            cells = page.locator(f"#bullets .count b:nth-of-type({at + 1})").all_text_contents()
+            cells = page.locator(f"#rules .count b:nth-of-type({at + 1})").all_text_contents()
             assert [*map(int, cells)] == sorted(map(int, cells), reverse=True)
         judges = page.locator("#judges table").first
         judges.get_by_role("button", name="helpful").click()
@@ -167,7 +166,7 @@ def test_it_works_by_keyboard_alone(chromium: Any, file: Path) -> None:
                 break
         assert any('id="find"' in one for one in seen)
         page.keyboard.press("Enter")
-        assert page.locator("#bullets > li").first.locator("table").is_visible()
+        assert page.locator("#rules > li").first.locator("table").is_visible()
         link = page.locator("#playbook a").first
         link.focus()
         page.keyboard.press("Enter")
@@ -178,29 +177,29 @@ def test_it_works_by_keyboard_alone(chromium: Any, file: Path) -> None:
 
 def test_it_reads_without_its_script_and_prints(chromium: Any, file: Path) -> None:
     with shown(chromium, file, java_script_enabled=False) as page:
-        assert page.locator("#bullets > li:visible").count() == len(
+        assert page.locator("#rules > li:visible").count() == len(
             Reader(file.read_text("utf-8")).bullets
         )
         assert not page.locator(".tools").is_visible()
-        page.locator("#bullets summary").first.click()
-        assert page.locator("#bullets table").first.is_visible()
+        page.locator("#rules summary").first.click()
+        assert page.locator("#rules table").first.is_visible()
         page.emulate_media(media="print")
         assert not page.locator("nav").is_visible()
-        assert page.locator("#bullets > li:visible").count() > 20
+        assert page.locator("#rules > li:visible").count() > 20
 
 
 @pytest.mark.parametrize("share", [[], ["--share"]])
 def test_sixty_hostile_texts_run_nothing_and_load_nothing(
     chromium: Any, attacked: Agent, share: list[str]
 ) -> None:
-    html = report(attacked, *share, drawn=True)
+    html = report(attacked, *share)
     with shown(chromium, attacked.project.parent / "report.html") as page:
         page.evaluate(_OPEN_ALL)
         for one in range(0, 6000, 600):
             page.mouse.wheel(0, one)
         page.mouse.move(300, 300)
         assert page.evaluate("window.ran") is None
-        assert page.locator("#bullets > li").count() == len(HOSTILE)
+        assert page.locator("#rules > li").count() == len(HOSTILE)
         assert page.locator("script").count() == 1
         assert page.locator("main section").count() == html.count("<section")
         assert (
@@ -217,8 +216,8 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
     """With PICTURES in the environment, the picture of README is drawn anew."""
     agent = Agent(tmp_path / "shop", tmp_path / "home")
     agent.home.mkdir()
-    agent.call("demo", "--keep", agent.project)
-    report(agent, drawn=True)
+    agent.call("demo", agent.project)
+    report(agent)
     with shown(chromium, tmp_path / "report.html", 1000, device_scale_factor=1.25) as page:
         page.locator("summary.row", has_text="pat-002").click()
         page.set_viewport_size({"width": 1000, "height": 930})
@@ -228,9 +227,9 @@ def test_the_picture_of_the_demo(chromium: Any, tmp_path: Path) -> None:
 
 def test_plain_datasette_shows_the_ledger_read_only(agent: Agent, tmp_path: Path) -> None:
     port = 8000 + os.getpid() % 1000
-    typed = shlex.split(agent.call("report", "--datasette", tmp_path).out)
     before = agent.ledger.read_bytes()
-    server = [sys.executable, "-m", *typed, "--port", str(port)]
+    server = [sys.executable, "-m", "datasette", str(agent.ledger), "--metadata", str(DATASETTE)]
+    server += ["--port", str(port)]
     with subprocess.Popen(
         server, env={"HOME": str(tmp_path)}, stderr=subprocess.DEVNULL
     ) as running:

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import click
+
 from reflector import entries
 from reflector.cli.app import run
 from reflector.cli.table import COMMANDS
@@ -57,6 +59,19 @@ BULLETS = {
         }
     ],
 }
+
+
+class Keyboard(io.StringIO):
+    """A terminal on which a person types these keys."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def press(self) -> str:
+        """The next key; after the last one, the end of the input."""
+        if key := self.read(1):
+            return key
+        raise EOFError
 
 
 @dataclass(frozen=True)
@@ -260,15 +275,23 @@ class Agent:
         assert code is None or process.returncode == code, (process.returncode, out, err)
         return Ran(process.returncode, out, err)
 
-    def call(self, *arguments: str | Path, code: int | None = 0, typed: str | None = None) -> Ran:
+    def call(
+        self,
+        *arguments: str | Path,
+        code: int | None = 0,
+        typed: str | None = None,
+        keys: str | None = None,
+    ) -> Ran:
         """The same in this process, where it does not matter that it is one of its own; it is
-        given what was typed.
+        given what was typed, or keys that were pressed in a terminal.
         """
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
         stdin = sys.stdin if typed is None else io.StringIO(typed)
+        keyboard = Keyboard(keys or "")
         with (
             patch.dict(os.environ, self.env(), clear=True),
-            patch.object(sys, "stdin", stdin),
+            patch.object(sys, "stdin", stdin if keys is None else keyboard),
+            patch.object(click, "getchar", keyboard.press),
             redirect_stdout(out),
             redirect_stderr(err),
         ):
@@ -333,6 +356,8 @@ class Agent:
         """What a command answers with --json, which is what its schema says."""
         document = json.loads(self.call(*arguments, "--json", code=code).out)
         words = [str(word) for word in arguments]
+        if words[:2] == ["lab", "--dataset"]:
+            words = words[3:]
         start = next(number for number, word in enumerate(words) if word in COMMANDS)
         check(" ".join(words[start : start + 2]), document)
         return document

@@ -87,9 +87,9 @@ def test_the_list_of_doubles_names_a_copy(agent: Agent, tmp_path: Path) -> None:
     for _ in range(2):
         ingest(agent, fork_of(original), tmp_path)
     assert len(windows(agent)) == 1
-    (copy,) = agent.json("double-counts")["copies"]
+    (copy,) = agent.json("stats", "--doubles")["copies"]
     assert copy == {"session": FORK, "of": SESSION, "records": 4}
-    assert "copied from" in agent.call("double-counts").out
+    assert "copied from" in agent.call("stats", "--doubles").out
     assert agent.call("verify").out == ""
 
 
@@ -102,7 +102,7 @@ def test_a_session_written_anew_under_new_ids_counts_once(agent: Agent, tmp_path
             record["sessionId"] = SESSION
     ingest(agent, original.person("Now the docs.").model("As [mis-001] says."), tmp_path)
     assert windows(agent)[1:] == [(2, ["mis-001"])]
-    assert agent.json("double-counts")["copies"] == []
+    assert agent.json("stats", "--doubles")["copies"] == []
 
 
 def test_a_wish_in_a_copy_is_heard_once(agent: Agent, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_wish_in_a_copy_is_heard_once(agent: Agent, tmp_path: Path) -> None:
     )
     ingest(agent, original, tmp_path)
     ingest(agent, fork_of(original).person("Thanks.").model("Gladly."), tmp_path)
-    assert (len(agent.events("wish.heard")), agent.json("proposals")) == (1, [])
+    assert (len(agent.events("wish.heard")), agent.json("review")["proposals"]) == (1, [])
 
 
 def test_a_copy_read_whole_is_a_double(agent: Agent, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_copy_read_whole_is_a_double(agent: Agent, tmp_path: Path) -> None:
     ingest(agent, original, tmp_path)
     path = fork_of(original).write(tmp_path / "fork.jsonl")
     agent.call("ingest", "--window", "whole", path)
-    (found,) = [one for one in agent.json("double-counts")["classes"] if one["code"] == "D5"]
+    (found,) = [one for one in agent.json("stats", "--doubles")["classes"] if one["code"] == "D5"]
     assert (found["tags"], found["bullets"]) == (1, 1)
 
 
@@ -145,7 +145,7 @@ def test_sessions_with_one_prompt_in_common_both_count(agent: Agent, tmp_path: P
     ingest(agent, first, tmp_path)
     ingest(agent, second, tmp_path)
     assert windows(agent) == [(4, ["pat-001"]), (4, ["pat-001"])]
-    assert agent.json("double-counts")["copies"] == []
+    assert agent.json("stats", "--doubles")["copies"] == []
 
 
 def test_the_users_playbook_counts_a_copy_once(agent: Agent, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_late_answer_is_the_users_too(agent: Agent) -> None:
     path = transcript(agent, Session("s-1").user("Fix it.").agent("I look."))
     ends(agent, path, last_assistant_message=f"Done, as [{name}] says.")
     agent.call("drain")
-    windows = json.loads(agent.call("--user", "session", "s-1", "--json").out)["windows"]
+    windows = json.loads(agent.call("--user", "show", "s-1", "--json").out)["windows"]
     assert [window["cited"] for window in windows if window["cited"]] == [[name]]
 
 

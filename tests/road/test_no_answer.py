@@ -62,7 +62,7 @@ def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) ->
     assert (agent.events("bullet.tagged"), agent.counters()["pat-001"]) == ([], (0, 0))
     kept = [event["data"]["answer"] for event in agent.events("reflection.answered")]
     assert len(kept) == MOST_QUESTIONS
-    assert {one["reading"] for one in agent.json("reflect", "--reparse")} == {"unreadable"}
+    assert {one["reading"] for one in agent.json("lab", "reparse")} == {"unreadable"}
     assert (agent.events("bullet.tagged"), agent.json("status", code=1)["windows"]) == (
         [],
         {"failed": 1},
@@ -94,7 +94,7 @@ def test_a_judge_that_reads_less_waits_for_a_model(agent: Agent, api: Api) -> No
     agent.environ["REFLECTOR_BACKEND"] = "rules"
     agent.call("drain")
     (failure,) = agent.json("status", code=1)["failures"]
-    assert failure["command"] == "reflector reflect s-1 --backend anthropic"
+    assert failure["command"] == "reflector reflect s-1 --judge anthropic"
     assert "not by anthropic, which gave no answer" in agent.call("drain", "--retry-failed").out
 
 
@@ -200,8 +200,8 @@ def test_rules_do_not_say_what_is_missing(agent: Agent, api: Api) -> None:
     agent.environ["REFLECTOR_BACKEND"] = "anthropic"
     api.else_ = says("no")
     agent.call("drain", code=1)
-    said = agent.call("reflect", "s-2", "--learn", "--backend", "rules").err
-    assert "No model answered what is missing: rules asks none; name one with --backend." in said
+    said = agent.call("reflect", "s-2", "--learn", "--judge", "rules").err
+    assert "No model answered what is missing: rules asks none; name one with --judge." in said
 
 
 def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
@@ -219,7 +219,7 @@ def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
     agent.call("remove", "pat-001", "--why", "not needed")
     agent.call("ingest", Session().cites("mis-001").write(agent.home / "s-1.jsonl"))
     assert len(api.asked) == 1
-    assert [one["change"]["text"] for one in agent.json("proposals")] == [
+    assert [one["change"]["text"] for one in agent.json("review")["proposals"]] == [
         "Say how the total is added up."
     ]
 
@@ -227,7 +227,7 @@ def test_a_model_proposes_the_first_bullet(tmp_path: Path, api: Api) -> None:
 def test_check_leaves_a_window_as_it_was(checked: Agent, api: Api) -> None:
     transcripts = sorted((checked.home / ".claude/projects/-x").iterdir())
     checked.call("ingest", *transcripts)
-    checked.call("reflect", "--give-up", "s-1", "--why", "not of use")
+    checked.call("review", "give-up", "s-1", "--why", "not of use")
     before = checked.json("status", code=None)["windows"]
     api.else_ = says("no")
     checked.call("check", "--yes", code=1)

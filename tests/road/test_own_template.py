@@ -60,13 +60,13 @@ def test_the_users_own_form_counts(agent: Agent) -> None:
     assert agent.counters()["pat-001"] == (1, 0)
     for words in (("blame", "pat-001"), ("show", "s-1"), ("log",)):
         assert "without a quote" in agent.call(*words).out, words
-    assert [(one["verdict"], one["unquoted"]) for one in agent.json("judge", "--all")] == [
-        ("helpful", True)
-    ]
+    assert [
+        (one["verdict"], one["unquoted"]) for one in agent.json("review", "list")["citations"]
+    ] == [("helpful", True)]
     assert "its verdicts count without a quote" in agent.call("doctor", code=None).out
-    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
+    assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
     (agent.home / ".config/reflector/prompts/reflector.txt").unlink()
-    assert [one["reading"] for one in agent.json("reflect", "--reparse")] == ["same"]
+    assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
@@ -108,12 +108,12 @@ def test_what_was_not_followed_counts_in_no_form(agent: Agent, api: Api) -> None
 
 def test_a_dropped_verdict_is_never_called_neutral(agent: Agent) -> None:
     ingested(agent)
-    (one,) = agent.json("judge")
+    (one,) = agent.json("review")["citations"]
     assert (one["verdict"], one["uncounted"]) == (
         "helpful",
         "it does not quote 12 characters of a turn",
     )
-    shown = agent.call("judge", typed="q\n").out
+    shown = agent.call("review", keys="q").out
     assert "anthropic: helpful, not counted: it does not quote 12 characters of a turn" in shown
     status = agent.call("status").out
     assert "pat-001 helpful in session s-1, not counted: it does not quote" in status

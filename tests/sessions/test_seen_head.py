@@ -189,7 +189,7 @@ def test_events_that_a_server_lost_are_missed_until_a_person_has_seen_it(
         assert "lost events that its server had acknowledged" in agent.call("drain").err
         (check,) = heads()
         (file,) = (agent.state / "heads").iterdir()
-        assert (check["state"], "reflector import-history" in check["mend"]) == ("error", True)
+        assert (check["state"], "reflector history" in check["mend"]) == ("error", True)
         assert check["mend"].endswith(f"then remove {file}")
         assert agent.call("verify", code=1).out != ""
         agent.counted(id="s-2")

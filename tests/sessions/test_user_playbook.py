@@ -115,8 +115,8 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
     legacy.write_text(
         json.dumps({"key_points": [{"name": "kpt_001", "text": "an old one", "helpful": 3}]})
     )
-    for count in ("1 bullet imported", "nothing new"):
-        assert count in agent.call("--user", "import", legacy).out
+    for count in ("1 rule adopted", "Nothing new"):
+        assert count in agent.call("--user", "adopt", legacy).out
     assert users_counters(agent)["kpt_9001"] == (3, 0)
 
 

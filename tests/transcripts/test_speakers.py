@@ -248,8 +248,8 @@ def test_doctor_counts_messages_of_unknown_speakers(agent: Agent, tmp_path: Path
     assert found["state"] == "warning"
     assert "2 messages" in found["text"]
     assert "<brand-new> 1" in found["text"]
-    assert "reflector session s-1" in found["mend"]
-    assert "brand-new" in agent.call("session", "s-1").out
+    assert "reflector show s-1" in found["mend"]
+    assert "brand-new" in agent.call("show", "s-1").out
 
 
 def test_doctor_is_silent_without_unknown_speakers(agent: Agent, tmp_path: Path) -> None:

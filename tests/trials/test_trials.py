@@ -101,7 +101,7 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
     [
         ((), [], set()),
         ((), ["pat-002"], {"pat-002"}),
-        (("--bullet", "mis-001"), [], ALL - {"mis-001"}),
+        (("mis-001",), [], ALL - {"mis-001"}),
     ],
 )
 def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
@@ -179,19 +179,21 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     agent: Agent,
 ) -> None:
     (agent.project / "CLAUDE.md").write_text("Rules:\n* keep functions  SMALL!\n")
-    assert "pat-002 is told in every session" in agent.call("trial", "start", "--yes").err
+    assert "pat-002 is shown in every session" in agent.call("trial", "start", "--yes").err
     (opened,) = agent.events("trial.opened")
     assert opened["data"]["exempt"] == ["pat-002"]
     assert told(agent, sessions_by_arm(agent)[True][0]) == {"pat-002"}
     assert "a trial runs already" in agent.call("trial", "start", "--yes", code=2).err
     agent.call("trial", "stop")
-    assert "stands in" in agent.call("trial", "start", "--bullet", "pat-002", "--yes", code=2).err
+    assert "is also in" in agent.call("trial", "start", "pat-002", "--yes", code=2).err
     agent.call("remove", *sorted(ALL - {"pat-002"}))
-    assert ("nothing to withhold: each bullet is pinned") in agent.call(
+    assert ("nothing to withhold: each rule is pinned") in agent.call(
         "trial", "start", "--yes", code=2
     ).err
-    agent.call("install", "--mirror", "AGENTS.md")
-    assert "AGENTS.md has the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+    agent.call("mirror", "AGENTS.md")
+    assert (
+        "AGENTS.md contains the whole playbook" in agent.call("trial", "start", "--yes", code=2).err
+    )
 
 
 def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(agent: Agent) -> None:
@@ -626,7 +628,7 @@ def tasked(tmp_path: Path) -> Agent:
 def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
     tasked: Agent, tmp_path: Path
 ) -> None:
-    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT]
+    run = ["trial", "run", tmp_path / "tasks", SCRIPT]
     assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
     assert "one/check: test -f test_first" in told
@@ -649,18 +651,12 @@ def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
 
 
 def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -> None:
-    run = ["trial", "run", tmp_path / "tasks", "--command", SCRIPT, "--yes"]
-    assert "0 better with it, 0 worse" in tasked.call(*run, "--bullet", "pat-002").out
+    run = ["trial", "run", tmp_path / "tasks", SCRIPT, "--yes"]
+    assert "0 better with it, 0 worse" in tasked.call(*run, "pat-002").out
     (tmp_path / "rules.md").write_text("Begin with a failing test.")
-    assert "2 better with it, 0 worse" in tasked.call(*run, "--file", tmp_path / "rules.md").out
-    assert (
-        "leave one of them out"
-        in tasked.call(*run, "--bullet", "pat-002", "--file", tmp_path / "arms", code=2).err
-    )
-    assert (
-        "has no task"
-        in tasked.call("trial", "run", tmp_path / "home", "--command", "true", code=2).err
-    )
+    assert "2 better with it, 0 worse" in tasked.call(*run, tmp_path / "rules.md").out
+    assert "no rule 'pat-777'" in tasked.call(*run, "pat-777", code=2).err
+    assert "has no task" in tasked.call("trial", "run", tmp_path / "home", "true", code=2).err
 
 
 @pytest.mark.usefixtures("tasked")
@@ -699,7 +695,7 @@ def test_a_changed_task_file_asks_again(tasked: Agent, tmp_path: Path) -> None:
     script = tmp_path / "tasks" / "one" / "files" / "run.sh"
     script.parent.mkdir(exist_ok=True)
     script.write_text("true")
-    run = ["trial", "run", tmp_path / "tasks", "--command", "true"]
+    run = ["trial", "run", tmp_path / "tasks", "true"]
     assert re.search(r"^ +[0-9a-f]{16} +one/files/run\.sh$", tasked.call(*run, "--yes").out, re.M)
     tasked.call(*run)
     for change in (lambda: script.write_text(f"touch {tmp_path}/ran"), lambda: script.chmod(0o755)):
@@ -712,7 +708,7 @@ def test_a_changed_task_file_asks_again(tasked: Agent, tmp_path: Path) -> None:
 def test_a_changed_script_of_the_command_asks_again(tasked: Agent, tmp_path: Path) -> None:
     script = tasked.project / "agent.sh"
     script.write_text("true")
-    run = ["trial", "run", tmp_path / "tasks", "--command", f"sh {script}"]
+    run = ["trial", "run", tmp_path / "tasks", f"sh {script}"]
     assert str(script) in tasked.call(*run, "--yes").out
     tasked.call(*run)
     script.write_text("false")
@@ -745,7 +741,6 @@ def test_a_strange_task_file_is_refused(
         "trial",
         "run",
         tmp_path / "tasks",
-        "--command",
         f"cat > {tmp_path}/sent",
         "--yes",
         code=None,

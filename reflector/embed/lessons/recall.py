@@ -5,7 +5,7 @@ give the same one. The index is built in memory from the live texts of one state
 that nothing has to be kept in step, and a redaction leaves nothing. If no text fits well enough,
 the result is empty.
 
-Programs ask `reflector.recall`; `lessons recall`, `list --search` and the MCP server use the parts.
+Programs ask `reflector.recall`; `lessons recall`, `list WORDS` and the MCP server use the parts.
 """
 
 from __future__ import annotations

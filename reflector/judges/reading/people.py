@@ -114,6 +114,11 @@ def _read_kind(opening: str, count: int, signs: Mapping[str, int]) -> _Reading:
         return _Reading("approves", "works")
     if signs:
         return _Reading("objects")
+    return _read_calm(opening, count, spoken)
+
+
+def _read_calm(opening: str, count: int, spoken: Mapping[str, re.Match[str]]) -> _Reading:
+    """Return what a message without an objection is."""
     if "ships" in spoken and count <= _MAX_WORDS_OF_COMMIT:
         return _Reading("approves", "ships")
     praise = spoken.get("praise")

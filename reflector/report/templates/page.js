@@ -1,7 +1,7 @@
 "use strict";
 // Filters and sorts what the file holds; without it everything is there, in the order of the playbook.
 const $ = (id) => document.getElementById(id);
-const list = $("bullets");
+const list = $("rules");
 const items = [...list.children];
 const tools = document.querySelector(".tools");
 
@@ -12,7 +12,7 @@ function filter() {
     item.hidden = !words.every((word) => text.includes(word)) || (section && item.dataset.section !== section)
       || ($("contested").checked && !("contested" in item.dataset));
   }
-  $("shown").textContent = `${items.filter((item) => !item.hidden).length} of ${items.length} bullets`;
+  $("count").textContent = `${items.filter((item) => !item.hidden).length} of ${items.length} rules`;
 }
 
 function compare(one, other) {

@@ -60,7 +60,7 @@ class Gemini(Conversation):
     name = "Gemini CLI"
     option = "gemini"
     reads = "the document, and since 0.58 the lines"
-    kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*", has_days=False),)
+    kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*"),)
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

@@ -39,7 +39,7 @@ class OpenCode(Conversation):
     agent = "opencode"
     name = "OpenCode"
     reads = "files of the plugin or of `opencode export`; not the database"
-    kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json", has_days=False),)
+    kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json"),)
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

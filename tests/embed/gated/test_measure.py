@@ -28,11 +28,7 @@ def test_two_examples_ship_and_print_their_exact_lines(
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert (
-        printed(capsys, "-c", name, "-n", "3")
-        == printed(capsys, "-c", str(EXAMPLES[name]))
-        == f"{line}\n"
-    )
+    assert printed(capsys, name, "-n", "3") == printed(capsys, str(EXAMPLES[name])) == f"{line}\n"
     assert printed(capsys) == f"{vectors.BENCH}\n"
 
 
@@ -100,5 +96,5 @@ def test_a_file_that_cannot_be_used_is_an_error_of_usage(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
-    assert run(["lab", "bench", "-c", str(tmp_path / name)]) == 2
+    assert run(["lab", "bench", str(tmp_path / name)]) == 2
     assert words in capsys.readouterr().err

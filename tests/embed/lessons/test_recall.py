@@ -102,10 +102,10 @@ def test_the_command_prints_what_fits(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Add auth middleware", actor="engine", task="api")
     assert id[:8] in agent.call("lessons", "recall", "auth").out
-    (found,) = agent.json("lessons", "recall", "auth", "-k", "3")
+    (found,) = agent.json("lessons", "recall", "auth", "-n", "3")
     assert (found["kind"], found["id"], found["words"]) == ("mistake", id, 1.0)
     assert agent.json("lessons", "recall", "kubernetes") == []
-    assert "Nothing that was learned fits" in agent.call("lessons", "recall", "kubernetes").err
+    assert "Nothing matches" in agent.call("lessons", "recall", "kubernetes").err
 
 
 _UNSPACED = {

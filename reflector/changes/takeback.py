@@ -1,0 +1,152 @@
+"""Taking back an act: which one a text names, which bullets that removes, and the events that do
+it.
+
+Invariant: an act is taken back as a whole, in one append, or not at all. Bullets go back to what
+they were, and evidence leaves the count or comes back; nothing is erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from reflector.changes.apply import Step, apply_changes
+from reflector.changes.retractions import moved_counters, take_back, taken_out
+from reflector.changes.undo import (
+    CHANGING,
+    Act,
+    NothingToUndo,
+    Undoing,
+    approved,
+    imported,
+    last_change,
+    undoing,
+)
+from reflector.events import event as ev
+from reflector.events.registry import EVENT_TYPES
+from reflector.mistakes import Mistake
+from reflector.playbook.names import is_name
+
+if TYPE_CHECKING:
+    from reflector.events.event import Event
+    from reflector.ledger.store import BulletRow, Ledger
+
+
+class TakenBack(NamedTuple):
+    """The result of taking back an act.
+
+    steps      the changes of bullets
+    moved      the bullets whose counters moved with the evidence, before and after
+    positions  those of the appended events; of changes with evidence, those of the changes
+    """
+
+    steps: Sequence[Step]
+    moved: Sequence[tuple[BulletRow, BulletRow]]
+    positions: Sequence[int]
+
+
+def act_named(ledger: Ledger, text: str) -> Act | None:
+    """Return the act that a bullet's name or a range of positions, such as 41..43, stands for; None
+    for any other text.
+
+    Raises: Mistake for a malformed range, NothingToUndo.
+    """
+    if is_name(text) and ledger.row(text) is not None:
+        return Act(last_change(ledger, text))
+    first, dots, last = text.partition("..")
+    if not dots:
+        return None
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
+        raise Mistake(f"{text!r} is not a range of positions, such as 41..43")
+    after = int(first) - 1
+    upto = int(last)
+    retractions = list(ledger.events(after=after, upto=upto, types=[ev.EVIDENCE_RETRACTED]))
+    if retractions:
+        return _evidence(retractions)
+    changes = list(ledger.events(after=after, upto=upto, types=CHANGING))
+    if not changes:
+        raise NothingToUndo(f"no position of {text} changed a bullet; see `reflector log`")
+    return Act(changes)
+
+
+def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = None) -> Act:
+    """Return the act of a session's windows, or of one event.
+
+    Raises: NothingToUndo for an event that changed no bullet and no count.
+    """
+    event = events[0]
+    if session_id is not None:
+        return Act((), events, f"undid session {session_id}")
+    if event.type == ev.CHANGE_APPROVED:
+        return Act(approved(ledger, event))
+    if event.type == ev.LEDGER_MERGED:
+        return imported(ledger, event)
+    if event.type in CHANGING:
+        return Act([event])
+    way_out = EVENT_TYPES[event.type].no_retraction
+    if way_out and event.type != ev.POLICY_ADOPTED:
+        raise NothingToUndo(
+            f"the {event.type} at position {event.position} changed no bullet and no count; "
+            f"{way_out}"
+        )
+    return _evidence(events)
+
+
+def _evidence(events: Sequence[Event]) -> Act:
+    return Act((), events, f"undid position {events[0].position}")
+
+
+def removed_by(ledger: Ledger, act: Act) -> list[str]:
+    """Return the names of the bullets that taking back an act removes."""
+    if not act.changes:
+        return []
+    try:
+        changes = undoing(ledger, act.changes).changes
+    except NothingToUndo:
+        return []
+    return [change.name or "" for change in changes if change.kind == "remove"]
+
+
+def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: int = 0) -> TakenBack:
+    """Take back an act. The playbook's lock must be held.
+
+    why    the reason, for the ledger
+    first  the lowest number of a new name
+
+    Raises: NothingToUndo; BulletRefused if a later change is in the way; LedgerError.
+    """
+    reason = why or act.reason
+    before = ledger.rows()
+    head = ledger.head().position
+    if act.changes or act.is_imported:
+        steps = _undo_changes(ledger, act, reason, first)
+        if steps:
+            return TakenBack(steps, [], [step.position or 0 for step in steps])
+    else:
+        take_back(ledger, act.evidence, reason)
+    moved = moved_counters(before, ledger.rows())
+    return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
+
+
+def _undo_changes(ledger: Ledger, act: Act, reason: str, first: int) -> Sequence[Step]:
+    """Undo changes of bullets, and take the evidence out of the count that came with them."""
+    tx = ledger.draw()
+    evidence = taken_out(ledger, act.evidence, reason, tx)
+    try:
+        taken_back = undoing(ledger, act.changes)
+    except NothingToUndo:
+        if not evidence:
+            raise
+        taken_back = Undoing([], {}, {})
+    return apply_changes(
+        ledger,
+        taken_back.changes,
+        actor=ev.HUMAN,
+        first=first,
+        again=True,
+        reason=reason,
+        target=taken_back.targets,
+        baselines=taken_back.baselines,
+        lead=lambda _: evidence,
+        tx=tx,
+    )

@@ -1,0 +1,209 @@
+"""The plan of a check: the judge of each session that is left to ask about, the most tokens and the
+price.
+
+Invariant: a plan asks nobody and writes nothing. A session goes only to a judge that the user named
+or allowed. The price is None if the price of one judge is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import NamedTuple
+
+from reflector.config import BACKENDS, CONSENT, Config
+from reflector.judges import consent
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.client_versions import client_fault
+from reflector.judges.offers import priced_model
+from reflector.judges.registry import backend_of, described, judge_kind, judge_of
+from reflector.ledger.store import Ledger
+from reflector.playbook_files.watching import Line, watching
+from reflector.prices import Usage, cost
+from reflector.project import Project
+from reflector.reflection.checking import ROOM
+from reflector.sessions import checks
+from reflector.sessions.history import FoundTranscript
+from reflector.text.words import context_tokens
+from reflector.transcripts.readers import Reader, option_of
+
+#: The judges that are asked over the network, not by an agent.
+APIS = tuple(name for name, is_model in BACKENDS.items() if is_model and name != "agent")
+#: The one that is asked if the user has no agent that can judge, and the command that names it.
+DEFAULT_API = "anthropic"
+_API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAULT_API}"
+#: Tokens of an answer, for an estimate.
+_ANSWER_TOKENS = 1_000
+_BYTES_PER_TOKEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of one judge: questions, tokens at most, and USD if its price is known."""
+
+    questions: int = 0
+    tokens: int = 0
+    price: Decimal | None = Decimal(0)
+
+    def with_session(self, questions: int, usage: Usage, price: Decimal | None) -> Share:
+        known = None if price is None or self.price is None else self.price + price
+        return Share(self.questions + questions, self.tokens + usage.total, known)
+
+
+@dataclass(slots=True)
+class Plan:
+    """The sessions that are left to ask about, and the judges that would be asked.
+
+    lacks   the command that gets a judge; "" if there is one
+    files   the transcripts that are asked about; none if a judge is lacking
+    shares  the part of each judge, by its name
+    barred  how many transcripts their own agent may not judge, by its name as a judge
+    """
+
+    lacks: str
+    files: list[FoundTranscript] = field(default_factory=list)
+    shares: dict[str, Share] = field(default_factory=dict)
+    barred: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def questions(self) -> int:
+        return sum(share.questions for share in self.shares.values())
+
+    @property
+    def tokens(self) -> int:
+        return sum(share.tokens for share in self.shares.values())
+
+    @property
+    def price(self) -> Decimal | None:
+        """The price of all judges in USD; None if it is not known, or if nothing is left to ask."""
+        prices = [share.price for share in self.shares.values()]
+        if not prices or None in prices:
+            return None
+        return sum(filter(None, prices), Decimal(0))
+
+
+class Look(NamedTuple):
+    """The transcripts of a project, newest first, and the plan for those left to ask about."""
+
+    sessions: list[FoundTranscript]
+    plan: Plan
+
+
+def look_at(
+    project: Project,
+    lines: Sequence[Line],
+    *,
+    most: int,
+    since: float,
+    again: bool,
+    each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
+) -> Look:
+    """Return at most `most` transcripts that were written since a time, and their plan.
+
+    `each` is as for `sessions_of`; `again` plans also sessions that have no answer although their
+    judge was asked as often as it is automatically.
+    """
+    with open_or_empty(project) as ledger:
+        known = checks.recorded_files(project, ledger)
+        sessions = checks.project_sessions(project, known, most=most, since=since, each=each)
+        names = [*watching(ledger, lines, first=project.first_number).lines]
+        judge = judge_of(project.config)
+        left = checks.questions(ledger, sessions, names, known, judge, again=again)
+    return Look(sessions, _planned(project, lines, left))
+
+
+def open_or_empty(project: Project) -> Ledger:
+    """Return the project's ledger, or an empty one that leaves nothing behind if it has none."""
+    return project.open_ledger() if project.has_ledger() else Ledger.open("sqlite://")
+
+
+def ask_planned(
+    project: Project,
+    lines: Sequence[Line],
+    plan: Plan,
+    *,
+    learns: bool,
+    again: bool,
+    advance: Callable[[Decimal], object],
+) -> checks.Ran:
+    """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
+    config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
+    return checks.check_sessions(
+        project,
+        backend_of(config, project.root),
+        plan.files,
+        lines,
+        learns=learns,
+        most=plan.questions,
+        advance=advance,
+        again=again,
+    )
+
+
+def _planned(
+    project: Project, lines: Sequence[Line], left: Sequence[tuple[FoundTranscript, int]]
+) -> Plan:
+    """Return the plan for transcripts with their numbers of questions about these lines."""
+    config = project.config
+    plan = Plan(_lacking(project))
+    line_tokens = _BYTES_PER_TOKEN * sum(context_tokens(line.text) for line in lines)
+    agreed = consent.agreed_clients()
+    for file, questions in left:
+        reader = checks.reader_of(file)
+        judge = _judge_for(config, plan.lacks, reader)
+        if _is_agent(config, judge) and judge not in agreed and not plan.lacks:
+            plan.barred[judge] += 1
+            continue
+        if not plan.lacks:
+            plan.files.append(file)
+        most = min(file.bytes // _BYTES_PER_TOKEN + line_tokens, ROOM, config.request_tokens)
+        usage = Usage(questions * most, questions * _ANSWER_TOKENS)
+        share = plan.shares.get(judge, Share())
+        plan.shares[judge] = share.with_session(questions, usage, _price(config, judge, usage))
+    return plan
+
+
+def _lacking(project: Project) -> str:
+    """Return the command that gets a judge; "" if there is one."""
+    config = project.config
+    lacks = described(config, project.root).way_out if config.asks_model else CONSENT
+    return _API_COMMAND if lacks == CONSENT and not consent.installed_clients() else lacks
+
+
+def _judge_for(config: Config, lacks: str, reader: Reader) -> str:
+    """Return the name of the judge of a session that an agent wrote."""
+    if config.backend in config.judges or config.backend in APIS:
+        return config.backend
+    if lacks == _API_COMMAND:
+        return DEFAULT_API
+    return config.judge_client or option_of(reader)
+
+
+def _is_agent(config: Config, judge: str) -> bool:
+    return judge not in BACKENDS and judge not in config.judges
+
+
+def _price(config: Config, judge: str, usage: Usage) -> Decimal | None:
+    if judge not in JUDGES and judge not in BACKENDS:
+        return None
+    return cost(priced_model(config, judge), usage)
+
+
+def judge_title(judge: str) -> str:
+    """Return a judge's name in a sentence; a judge of an extension has only its name."""
+    if judge in JUDGES:
+        return JUDGES[judge].title
+    return judge_kind(judge).title if judge in BACKENDS else judge
+
+
+def unfit_agents(plan: Plan) -> Mapping[str, str]:
+    """Return the reasons why installed agents that would judge cannot, because of their version.
+
+    An agent that may judge is not looked at: it is refused when it is asked.
+    """
+    installed = consent.installed_clients()
+    lacking = plan.shares if plan.lacks == CONSENT else plan.barred
+    faults = {name: client_fault(name, installed[name]) for name in lacking if name in installed}
+    return {name: fault for name, fault in faults.items() if fault}

@@ -1,0 +1,45 @@
+"""The commands that agents and shells call: hook, statusline, completion."""
+
+from __future__ import annotations
+
+import click
+
+from reflector.hooks import fast
+
+
+@click.command()
+def hook() -> None:
+    """Record one hook event from stdin; the agent calls this.
+
+    Writes the event to the project's spool, starts a drain in the background and always exits 0.
+    Prints the playbook for SessionStart and SubagentStart, and nothing for every other event.
+    """
+    fast.main()
+
+
+@click.command()
+def statusline() -> None:
+    """Print one line for the agent's status line: the playbook, and the last session's verdicts.
+
+    In Claude Code's settings: {"statusLine": {"type": "command", "command": "reflector
+    statusline"}}
+    """
+    fast.statusline()
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the shell's completion script.
+
+    \b
+    bash:  eval "$(reflector completion bash)"      in ~/.bashrc
+    zsh:   eval "$(reflector completion zsh)"       in ~/.zshrc
+    fish:  reflector completion fish > ~/.config/fish/completions/reflector.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click ships these three
+    click.echo(found(ctx.find_root().command, {}, "reflector", "_REFLECTOR_COMPLETE").source())

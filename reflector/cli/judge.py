@@ -1,0 +1,221 @@
+"""`reflector judge`: who may judge your sessions, on which terms, and how you change that.
+
+Invariant: `judge` alone changes nothing and sends nothing, and a verdict that is typed after it is
+not recorded.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import agreed, json_option, yes_option
+from reflector.cli.output import counted, note, print_json, safe, table
+from reflector.config import Config
+from reflector.extensions import ExtensionError, find_extension
+from reflector.judges import consent, offers
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.consent import JudgeRefused
+from reflector.judges.offers import Estimate, Offer
+from reflector.judges.registry import described
+from reflector.prices import estimated_cost, price_words
+
+_VERDICTS = {"helpful", "harmful", "neutral"}
+#: The judges that ask nobody.
+_OFFLINE = ("rules", "fixtures")
+
+
+class _Judge(click.Group):
+    """The group, which knows a verdict of the time when `judge` recorded one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand, or raise a usage error that names the command meant."""
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        match args:
+            case [session, name, verdict, *options] if verdict in _VERDICTS:
+                words = ["review", name, verdict, "--session", session, *options]
+                hint = f"nothing was sent; to record your verdict: reflector {shlex.join(words)}"
+            case _:
+                hint = (
+                    f"there is no judge command {args[0]!r}; to have a session judged: "
+                    f"reflector reflect {shlex.quote(args[0])}"
+                )
+        raise click.UsageError(hint, ctx)
+
+
+@click.group(cls=_Judge, invoke_without_command=True)
+@json_option
+@click.pass_context
+def judge(ctx: click.Context, as_json: bool) -> None:
+    """List who may judge your sessions, and at what price.
+
+    A judge reads a session and says for each cited rule whether it helped. The list shows the
+    price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`
+    lets a judge read your sessions in all of your projects, `judge forbid` ends that.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    place: Place = ctx.obj
+    project = place.folder()
+    config = place.project().config
+    listed = offers.offers(config, project)
+    if as_json:
+        print_json(listed)
+        return
+    newest = offers.estimate(config)
+    if newest.prompts:
+        sessions = counted(len(newest.prompts), "session")
+        click.echo(f"The price is for your last {sessions}: at most {_tokens(newest)}.")
+    columns = ("judge", "version", "model", "may judge", "price", "your text goes to")
+    table(columns, [_row(offer) for offer in listed], prose=("your text goes to",))
+    for offer in listed:
+        if offer.fault:
+            note(f"{offer.name}: {offer.fault}")
+    in_force = described(config, project)
+    lacks = f"; {in_force.way_out}" if in_force.way_out else ""
+    note(f"Judge of this project: {in_force.words}{lacks}")
+    others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
+    note("Stop: reflector judge forbid" if others else "Next: reflector judge allow")
+
+
+def _row(offer: Offer) -> tuple[str, ...]:
+    price = "free"
+    if offer.name not in _OFFLINE:
+        price = price_words(offer.price) if offer.price is not None else "unknown"
+        price = price if offer.tokens else ""
+    may_judge = "yes" if offer.allowed else "no"
+    return offer.name, offer.version, offer.model, may_judge, price, offer.goes_to
+
+
+def _tokens(newest: Estimate) -> str:
+    return f"{newest.tokens:,} tokens"
+
+
+@judge.command()
+@click.argument("who", required=False)
+@yes_option
+@click.pass_obj
+def allow(place: Place, who: str | None, yes: bool) -> None:
+    """Let a judge read your sessions from now on.
+
+    WHO is a name of the list; without it, all of your installed agents. An agent is let in after
+    it has shown that it has no tools. It is asked without a screen and by its cheapest model. The
+    variables of its login are kept for that in your own folder. You see the terms and agree first.
+    """
+    config = _known(place, who)
+    if who in _OFFLINE:
+        click.echo(f"{who} may always judge: it sends nothing.")
+        return
+    if who in config.judges:
+        _allow_extension(place, config, str(who), yes=yes)
+    elif who == "anthropic":
+        _allow_api(place, config, yes=yes)
+    else:
+        _allow_agents(place, config, who, yes=yes)
+    click.echo("To stop: reflector judge forbid")
+    click.echo("Next: reflector check")
+
+
+def _known(place: Place, who: str | None) -> Config:
+    """Return the settings, which name the judges of other packages; refuse an unknown name."""
+    config = place.project().config
+    names = offers.judge_names(config)
+    if who is not None and who not in names:
+        raise click.UsageError(f"{who!r} is not a judge; the judges are {', '.join(names)}")
+    return config
+
+
+def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -> None:
+    project = place.folder()
+    ready, faults = offers.candidates(who, project)
+    for fault in faults:
+        note(f"reflector: {fault}")
+    if not ready:
+        raise JudgeRefused(f"no agent here can judge; these can: {', '.join(JUDGES)}")
+    newest = offers.estimate(config)
+    for candidate in ready:
+        model = JUDGES[candidate.name].model or "its default model"
+        price = estimated_cost(offers.priced_model(config, candidate.name), newest.prompts)
+        if price is not None and newest.prompts:
+            model += f", {price_words(price)} for your last {len(newest.prompts)} sessions"
+        click.echo(
+            safe(
+                f"{candidate.title} {candidate.version}, {candidate.terms.path}: {model}, "
+                "started with"
+            )
+        )
+        for line in consent.shown(candidate.terms):
+            click.echo(safe(f"  {line}"))
+        for variable in consent.left_out(candidate.name, project=project):
+            note(f"  {variable} names a place in this project or working folder, and is not kept")
+    who_asks = " and ".join(candidate.title for candidate in ready)
+    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
+    offers.allow_agents(ready, project)
+    click.echo(safe(f"{who_asks} may judge from the next session on."))
+
+
+def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> None:
+    try:
+        extension = find_extension("judges", name)
+    except ExtensionError as error:
+        raise JudgeRefused(str(error)) from error
+    click.echo(safe(f"{extension.words}, {extension.location}: {extension.entry_point.value}"))
+    _ask(config, name, "a judge of another package judges only if you agree", yes=yes)
+    offers.allow_extension(extension, place.folder())
+    click.echo(f"{name} may judge from the next session on.")
+
+
+def _allow_api(place: Place, config: Config, *, yes: bool) -> None:
+    newest = offers.estimate(config)
+    model = offers.priced_model(config, "anthropic")
+    price = estimated_cost(model, newest.prompts)
+    words = price_words(price) if price is not None else "a price that is not known here"
+    click.echo(safe(f"Anthropic's API: {model}, {words} for your last sessions"))
+    offers.needs_key(config, place.folder())
+    _ask(config, "Anthropic's API", "the API judges only if you agree", yes=yes)
+    offers.allow_api(place.folder())
+    click.echo("Anthropic's API may judge from the next session on.")
+
+
+def _ask(config: Config, title: str, otherwise: str, *, yes: bool) -> None:
+    """Ask the user to agree, with the tokens of their last sessions and the budget."""
+    limits = [f"{config.daily_requests} requests a day"] if config.daily_requests else []
+    limits += [f"{config.monthly_tokens:,} tokens a month"] if config.monthly_tokens else []
+    budget = f", at most {' and '.join(limits)}" if limits else ""
+    question = f"Let {title} judge your sessions{estimate_words(config)}{budget}?"
+    agreed(question, otherwise, yes=yes)
+
+
+def estimate_words(config: Config) -> str:
+    """Return the tokens of a user's last sessions, in brackets; "" if there is no session."""
+    newest = offers.estimate(config)
+    if not newest.prompts:
+        return ""
+    sessions = counted(len(newest.prompts), "session")
+    return f" (your last {sessions}: at most {_tokens(newest)})"
+
+
+@judge.command()
+@click.argument("who", required=False)
+@click.pass_obj
+def forbid(place: Place, who: str | None) -> None:
+    """Let a judge read your sessions no longer.
+
+    WHO is a name of the list; without it, all of them. The built-in rules judge then, which send
+    nothing. Verdicts stay.
+    """
+    config = _known(place, who)
+    if who in _OFFLINE:
+        raise click.UsageError(f"{who} sends nothing and needs no permission")
+    was_allowed = offers.forbid(who, config, place.folder())
+    if who is not None:
+        click.echo(f"{who} {'judges no longer' if was_allowed else 'was not allowed to judge'}.")
+    elif was_allowed:
+        click.echo("No model reads your sessions now; the built-in rules judge.")
+    else:
+        click.echo("No judge was allowed.")

@@ -1,0 +1,153 @@
+"""`reflector reflect`: let a judge judge recorded sessions."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from reflector.audit.moments import session_named
+from reflector.cli.app import Place
+from reflector.cli.options import dry_run_option, json_option, judge_option
+from reflector.cli.output import counted, note, print_json, safe, short_id, table
+from reflector.cli.sessions import run_drain
+from reflector.curator.listening import learned_words, propose_learned
+from reflector.events.event import TRAJECTORY_RECORDED
+from reflector.judges.protocol import Asks, Backend, BackendError, Request
+from reflector.judges.registry import backend_of, judge_settings
+from reflector.ledger.store import WindowRow
+from reflector.project import Project
+from reflector.reflection.recorder import Reflected
+from reflector.reflection.runner import Runner
+from reflector.sessions.drain import Drained, runner_of
+from reflector.sessions.judging import judge_sessions, surplus_of_today
+
+
+@click.command()
+@click.argument("sessions", nargs=-1, metavar="[SESSION…]")
+@judge_option
+@click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
+@dry_run_option
+@json_option
+@click.pass_obj
+def reflect(
+    place: Place,
+    sessions: tuple[str, ...],
+    judge: str | None,
+    learn: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Let a judge judge recorded sessions.
+
+    Without SESSION it takes all sessions that are not judged yet, also those that failed or waited
+    for a budget. A named SESSION, or the beginning of its id, is judged regardless of budgets and
+    earlier failures. A judged session stays as it is. --dry-run prints the prompt that a model
+    would get, and sends nothing.
+    """
+    project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
+    backend = backend_of(project.config, project.root)
+    if dry_run:
+        _show_prompts(place, project, backend, sessions)
+    elif sessions:
+        _judge_named(place, project, backend, sessions, as_json=as_json)
+    else:
+        confirmed = _confirmed(place, project)
+        run_drain(place, project, "all", as_json=as_json, confirmed=confirmed)
+
+
+def _judge_named(
+    place: Place,
+    project: Project,
+    backend: Backend,
+    sessions: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    with place.reading() as ledger:
+        session_ids = {session_named(ledger, session) for session in sessions}
+    judged = judge_sessions(project, backend, session_ids)
+    with place.changing(project) as ledger:
+        if judged and project.config.curate:
+            note(learned_words(propose_learned(ledger), *_answered(backend, judged)))
+    print_judged(judged, as_json=as_json)
+
+
+def print_judged(judged: list[Reflected], *, as_json: bool = False) -> None:
+    """Print how the windows of sessions ended; exit with 1 if one failed."""
+    rows = [(short_id(window.session_id), window.outcome, window.words) for window in judged]
+    if as_json:
+        print_json(Drained(reflected=judged))
+    else:
+        table(("session", "reflection", "verdicts"), rows, empty="Judged already.")
+    if any(window.outcome == "failed" for window in judged):
+        raise click.exceptions.Exit(1)
+
+
+def _answered(backend: Backend, judged: list[Reflected]) -> tuple[int, str]:
+    """Return how many models answered about missing rules, and why the others did not."""
+    if not backend.quotes:
+        return 0, f"{backend.name} asks none; name one with --judge"
+    failures = [window.detail for window in judged if window.outcome != "completed"]
+    return len(judged) - len(failures), failures[0] if failures else ""
+
+
+def _confirmed(place: Place, project: Project) -> int | None:
+    """Return how many requests to your agent you agree to, if more sessions wait than today
+    allows.
+    """
+    if not project.has_ledger() or not sys.stdin.isatty():
+        return None
+    with place.reading() as ledger:
+        surplus = surplus_of_today(project, ledger)
+    if surplus is None:
+        return None
+    config = project.config
+    tokens = surplus.windows * config.request_tokens
+    question = (
+        f"{counted(surplus.windows, 'session')} to judge, {surplus.requests_left} of "
+        f"{config.daily_requests} requests left today. Judge all of them now, at most about "
+        f"{tokens:,} tokens?"
+    )
+    return surplus.windows if click.confirm(question, err=True) else None
+
+
+def _show_prompts(
+    place: Place, project: Project, backend: Backend, sessions: tuple[str, ...]
+) -> None:
+    with place.reading() as ledger:
+        runner = runner_of(project, ledger, backend)
+        session_ids = [session_named(ledger, session) for session in sessions]
+        windows = [window for id in session_ids for window in ledger.windows(id)]
+        if not sessions:
+            windows = [*ledger.open_windows(), *runner.reopened()]
+        for window in windows:
+            _show_prompt(runner, window)
+    if not windows:
+        note("No session waits to be judged; name one.")
+
+
+def _show_prompt(runner: Runner, window: WindowRow) -> None:
+    short = short_id(window.session_id)
+    recorded = runner.ledger.event(window.event_id)
+    if recorded is None or recorded.data is None:
+        note(f"{short}: the session's event was redacted")
+    elif recorded.type == TRAJECTORY_RECORDED:
+        note(f"{short}: is a trajectory, whose prompts follow from each other's answers")
+    else:
+        _print_prompt(runner.backend, runner.request(runner.session(recorded)))
+
+
+def _print_prompt(backend: Backend, request: Request) -> None:
+    if not isinstance(backend, Asks):
+        mode = request.mode.replace("_", " ")
+        note(f"{backend.name} calls no model: {len(request.cited)} cited, {mode}")
+        return
+    try:
+        prompt = backend.prompt(request)
+    except (BackendError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(safe(prompt.text))
+    omitted = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in prompt.left_out.items()]
+    words = f"; left out: {', '.join(omitted)}" if omitted else ""
+    note(f"about {prompt.tokens:,} tokens{words}; nothing was sent")

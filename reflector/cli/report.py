@@ -1,0 +1,119 @@
+"""`report`: one HTML page of the playbook that you look at and pass on, and its last days in a few
+lines.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.options import FILE, Question, as_of_option, past
+from reflector.cli.output import counted, print_lines, waiting
+from reflector.cli.playbook import ORDERS, Uses
+from reflector.files import write_named
+from reflector.text.bounds import clean
+
+if TYPE_CHECKING:
+    from reflector.report.page import Page
+    from reflector.report.summary import Summary
+
+_FILE = Path("report.html")
+#: Characters of a rule in a line.
+_MOST = 52
+_READ_FIRST = "The texts of the rules are in it. Read it before you send it."
+
+
+@click.command()
+@click.option(
+    "--since", metavar="MOMENT", help="First moment of the changes (default: seven days earlier)."
+)
+@as_of_option
+@click.option("--out", type=FILE, default=_FILE, show_default=True, help="File to write.")
+@click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Omit quotes, reasons, paths, projects, authors and session ids.",
+)
+@click.pass_obj
+def report(
+    place: Place, since: str | None, moment: str | None, out: Path, opens: bool, share: bool
+) -> None:
+    """Write an HTML page about the playbook.
+
+    The page shows why each rule counts as it does, recent changes, sessions by week, what waits for
+    you, judges, cost, and rules that no session cites. It is one file that loads nothing.
+    """
+    with waiting("reading the ledger for the report"):
+        page = _page(place, since, moment, share=share)
+        from reflector.report.html import page_html
+
+        html = page_html(page, share=share).encode()
+        write_named(out, html)
+    print_lines(_lines(page, place, out, len(html), opens=opens, share=share))
+    if opens:
+        click.launch(out.resolve().as_uri())
+
+
+def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -> Page:
+    from reflector.report.page import page_of
+
+    with place.reading() as ledger:
+        asked = Question(place, ledger, past(ledger, moment), as_json=False)
+        uses = Uses.of(asked)
+        live = [uses.json(row) for row in asked.playbook.rows() if row.status == "live"]
+        return page_of(
+            ledger,
+            asked.then,
+            sorted(live, key=ORDERS["best"]),
+            uses.found,
+            project=place.project(),
+            command=Place().command if share else place.command,
+            since=since,
+        )
+
+
+def _lines(
+    page: Page, place: Place, out: Path, size: int, *, opens: bool, share: bool
+) -> list[str]:
+    """Return what the command prints: the file, its last days, and the next command."""
+    is_plain = out == _FILE and not (opens or share or page.is_past)
+    opening = f" Open it: {place.command('report', '--open')}" if is_plain else ""
+    summary = page.summary
+    helped = summary.helped.total()
+    harmed = summary.harmed.total()
+    added = sum(rule.change == "added" for rule in page.changes.rules)
+    lines = [
+        f"{out}, {size / 1000:,.0f} kB, loads nothing.{opening}",
+        f"{_days(summary)}: {counted(summary.sessions, 'session')}, "
+        f"{counted(helped + harmed, 'verdict')} ({helped} helped, {harmed} harmed), "
+        f"{counted(added, 'new rule')}",
+    ]
+    texts = {rule.row.name: rule.row.text for rule in page.rules}
+    for words, counts in (("helped", summary.helped), ("harmed", summary.harmed)):
+        for name, count in counts.most_common(1):
+            text = clean(texts.get(name, "(removed)"), _MOST)
+            lines.append(f"most {words}  {name}  {text}  {count}")
+    if summary.questions:
+        lines.append(f"judge {counted(summary.questions, 'question')}, ${summary.cost:.2f}")
+    sharing = f"It quotes your sessions. To send it to others: {place.command('report', '--share')}"
+    return [*lines, _READ_FIRST if share else sharing]
+
+
+def _days(summary: Summary) -> str:
+    """Return `21 to 28 Nov`, `24 Oct to 2 Nov`, and years unless the last one is both."""
+    try:
+        begins = datetime.fromisoformat(summary.begins).astimezone()
+        ends = datetime.fromisoformat(summary.ends).astimezone()
+    except ValueError:
+        return "Up to now"
+    last = f"{ends:%-d %b}"
+    if begins.date() == ends.date():
+        return last
+    if begins.year != ends.year:
+        return f"{begins:%-d %b %Y} to {ends:%-d %b %Y}"
+    return f"{begins:%-d} to {last}" if begins.month == ends.month else f"{begins:%-d %b} to {last}"

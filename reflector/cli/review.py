@@ -1,0 +1,596 @@
+"""`reflector review`: the citations and proposals that wait for your decision.
+
+Invariant: a decision is written before the next key is read, so leaving at any moment loses
+nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import NamedTuple
+
+import click
+
+from reflector.audit.citations import Due, due
+from reflector.audit.moments import session_named
+from reflector.changes import propose as proposing
+from reflector.changes.apply import BulletRefused, plan_changes
+from reflector.changes.propose import Proposal, ProposalRefused
+from reflector.changes.pruning import Pruned, prune
+from reflector.changes.undo import undone
+from reflector.cli.app import Place
+from reflector.cli.changes import alike_to, edited, undo
+from reflector.cli.options import (
+    NAME,
+    dry_run_option,
+    find_bullet,
+    json_option,
+    why_option,
+)
+from reflector.cli.output import (
+    counted,
+    note,
+    print_facts,
+    print_json,
+    safe,
+    short_id,
+    short_time,
+    table,
+)
+from reflector.events.bullets import WITHOUT_A_QUOTE
+from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet, Verdict
+from reflector.playbook.duplicates import Pair, duplicates
+from reflector.reflection.aftermath import aftermath, evidence
+from reflector.reflection.standing import OpenCitation, citation_of, citations
+from reflector.sessions.judging import give_up as give_up_session, give_verdict
+from reflector.text.secrets import quote
+from reflector.transcripts.message import Message
+from reflector.transcripts.reading import UnknownTranscript
+
+_WHO = {"person": "you", "agent": "the agent", "tool": "a tool"}
+_VERDICT_OF: Mapping[str, Verdict] = {"h": "helpful", "x": "harmful", "n": "neutral"}
+_CITATION_KEYS = {"h": "helped", "x": "harmed", "n": "neither", "m": "more"}
+_COMMON_KEYS = {"s": "skip", "u": "undo", "q": "quit"}
+#: Characters of a message, and your messages, that a screen has room for.
+_CHARACTERS, _REPLIES = 240, 3
+_NO_REASON = "no reason given"
+
+session_option = click.option(
+    "--session", metavar="SESSION", help="Only this session: its id or the beginning of it."
+)
+ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID…")
+
+
+class _Review(click.Group):
+    """The group, in which a word with a digit that is not a command is the name of a rule."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and re.search(r"\d", args[0]):
+            return "NAME", self.commands["NAME"], args
+        return super().resolve_command(ctx, args)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJson:
+    """Citations without a verdict, the newest first, and proposals, the oldest first. With `review
+    list`, also citations that a judge decided, and decided proposals.
+    """
+
+    citations: list[OpenCitation]
+    proposals: list[Proposal]
+
+
+@click.group(cls=_Review, invoke_without_command=True)
+@session_option
+@json_option
+@click.pass_context
+def review(ctx: click.Context, session: str | None, as_json: bool) -> None:
+    """Decide on citations without a verdict, and on proposals.
+
+    In a terminal, one key decides, and the evidence is on the screen. Your verdict replaces the
+    others on that rule in that session. Each decision is recorded at once, and u takes back the
+    last one. Without a terminal, review lists what waits. ID is a proposal's id, or the beginning
+    of it.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    place: Place = ctx.obj
+    is_by_key = sys.stdin.isatty() and not as_json
+    if is_by_key:
+        with place.changing() as ledger:
+            for gone in proposing.sweep_proposals(ledger)[1]:
+                note(f"Fell away: {gone.change.line}. {gone.why}")
+    waiting = _waiting(place, session)
+    if is_by_key and (waiting.citations or waiting.proposals):
+        _decide_by_key(place, waiting)
+    else:
+        _print(place, waiting, as_json=as_json)
+
+
+def _waiting(place: Place, session: str | None, *, decided: bool = False) -> WaitingJson:
+    with place.reading() as ledger:
+        session_id = session_named(ledger, session) if session is not None else None
+        cited = citations(ledger, session_id=session_id, decided=decided)
+        proposals = proposing.read_proposals(ledger, waiting=not decided)
+        undone_at = undone(ledger) if decided else {}
+    if session is not None:
+        return WaitingJson(cited, [])
+    shown = [
+        replace(proposal, undone_at=undone_at.get(proposal.approval or ""))
+        for proposal in proposals
+    ]
+    return WaitingJson(cited, shown)
+
+
+@review.command("list")
+@session_option
+@json_option
+@click.pass_obj
+def list_(place: Place, session: str | None, as_json: bool) -> None:
+    """List citations and proposals, including decided ones."""
+    _print(place, _waiting(place, session, decided=True), as_json=as_json)
+
+
+def _print(place: Place, waiting: WaitingJson, *, as_json: bool) -> None:
+    if as_json:
+        print_json(waiting)
+        return
+    if not waiting.citations and not waiting.proposals:
+        note("Nothing waits for you.")
+        return
+    cited = [
+        (
+            citation.name,
+            short_id(citation.session_id),
+            short_time(citation.window.occurred_at),
+            citation.verdict or "none",
+            citation.reason,
+        )
+        for citation in waiting.citations
+    ]
+    if cited:
+        table(("rule", "session", "cited", "verdict", "reason"), cited, extra=("cited",))
+        verdict = "NAME helpful|harmful|neutral --session SESSION"
+        note(f"Decide: {place.command('review', verdict)}")
+    if waiting.proposals:
+        _print_proposals(waiting.proposals)
+    if any(proposal.state == "waiting" for proposal in waiting.proposals):
+        note(f"Decide: {place.command('review', 'approve', 'ID')}, or review reject ID")
+
+
+def _print_proposals(proposals: Sequence[Proposal]) -> None:
+    rows = [
+        (
+            short_id(proposal.id),
+            short_time(proposal.proposed_at),
+            "undone" if proposal.undone_at else proposal.state,
+            proposal.origin,
+            f"{proposal.change.line} ({proposal.why or proposal.reason})",
+        )
+        for proposal in proposals
+    ]
+    columns = ("id", "proposed", "state", "origin", "change")
+    table(columns, rows, extra=("proposed",), whole=True)
+
+
+def _decide_by_key(place: Place, waiting: WaitingJson) -> None:
+    cases: list[_CitationCase | _ProposalCase] = [
+        *map(_CitationCase, waiting.citations),
+        *map(_ProposalCase, waiting.proposals),
+    ]
+    decided: list[_Decided] = []
+    number = 0
+    key = ""
+    while number < len(cases) and key != "q":
+        case = cases[number]
+        if not case.show(place, f"{number + 1} of {len(cases)}"):
+            number += 1
+            continue
+        while (key := _pressed({**case.keys, **_COMMON_KEYS})) == "m":
+            case.show_more()
+        if key == "u":
+            number = _undo_last(place, decided, number)
+        elif key != "q":
+            if key != "s":
+                _decide(place, case, key, decided, number)
+            number += 1
+    note(f"{counted(len(decided), 'decision')} recorded; {len(cases) - len(decided)} left.")
+
+
+class _Decided(NamedTuple):
+    """The number of a case, and the position of the decision; None if `undo` cannot take it
+    back.
+    """
+
+    number: int
+    position: int | None
+
+
+def _decide(
+    place: Place,
+    case: _CitationCase | _ProposalCase,
+    key: str,
+    decided: list[_Decided],
+    number: int,
+) -> None:
+    """Record a decision, or print why it is refused."""
+    try:
+        decided.append(_Decided(number, case.decide(place, key)))
+    except click.ClickException as error:
+        note(error.format_message())
+    except (Mistake, BulletRefused) as error:
+        note(str(error))
+
+
+def _undo_last(place: Place, decided: list[_Decided], number: int) -> int:
+    """Undo the last decision; return the number of the case to show next."""
+    if not decided:
+        note("You have decided nothing yet.")
+        return number
+    position = decided[-1].position
+    if position is None:
+        note("A declined proposal stays declined; make the change yourself, for example with add.")
+        return number
+    undo.main([str(position), "--yes"], obj=place, standalone_mode=False)
+    return decided.pop().number
+
+
+def _pressed(keys: Mapping[str, str]) -> str:
+    """Return the key that you press, one of these."""
+    menu = "  ".join(f"{key} {word}" for key, word in keys.items())
+    while True:
+        click.echo(f"{menu} > ", nl=False)
+        try:
+            key = click.getchar().lower()
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        click.echo(key if key.isprintable() else "")
+        if key in keys:
+            return key
+
+
+class _CitationCase:
+    """A citation that waits for your verdict; `keys` are those that decide on it."""
+
+    def __init__(self, citation: OpenCitation) -> None:
+        self.citation = citation
+        self.keys = _CITATION_KEYS
+
+    def show(self, place: Place, number: str) -> bool:
+        """Print it, with a summary of the evidence."""
+        citation = self.citation
+        with place.reading() as ledger:
+            text = find_bullet(ledger, citation.name).text
+        session = f"{citation.name}, session {short_id(citation.session_id)}"
+        when = short_time(citation.window.occurred_at)
+        click.secho(f"\n{number}  a citation without a verdict  {session}, {when}", bold=True)
+        print_facts([("rule", text), *self._facts()], 7)
+        return True
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = []
+        if self.citation.verdict:
+            facts.append(("judge", _judged_words(self.citation)))
+        try:
+            summary = aftermath(self.citation)
+        except (OSError, UnknownTranscript) as error:
+            return [*facts, ("", f"the evidence cannot be shown: {error}")]
+        steps = [counted(summary.calls, "call")]
+        if summary.errors:
+            steps.append(counted(summary.errors, "error"))
+        if summary.resumed:
+            steps.append(f"resumed {short_time(summary.resumed)}")
+        facts.append(("agent", f"“{quote(summary.cited, _CHARACTERS)}”"))
+        facts.append(("then", ", ".join(steps)))
+        replies = [f"“{quote(reply, _CHARACTERS)}”" for reply in summary.replies]
+        facts += [("you", reply) for reply in replies[:_REPLIES]]
+        if more := replies[_REPLIES:]:
+            facts.append(("", f"and {counted(len(more), 'message')} more"))
+        return facts
+
+    def show_more(self) -> None:
+        try:
+            for cites, message in evidence(self.citation):
+                for line in _lines(message):
+                    click.secho(line, bold=cites or message.origin == "human")
+        except (OSError, UnknownTranscript) as error:
+            click.echo(f"  the evidence cannot be shown: {safe(str(error))}")
+
+    def decide(self, place: Place, key: str) -> int | None:
+        return _record_verdict(place, self.citation, _VERDICT_OF[key])
+
+
+def _judged_words(citation: OpenCitation) -> str:
+    words = f"{citation.by}: {citation.verdict}"
+    if citation.unquoted:
+        words += f" {WITHOUT_A_QUOTE}"
+    if citation.uncounted:
+        words += f", not counted: {citation.uncounted}"
+    return ", ".join(filter(None, (words, citation.reason)))
+
+
+def _lines(message: Message) -> list[str]:
+    """Return a message's words, calls and results."""
+    lines: list[tuple[str, str]] = []
+    if message.text.strip():
+        lines.append(("you" if message.origin == "human" else message.origin, message.text))
+    for call in message.calls:
+        lines.append(("call", f"{call.name} {next(iter(call.input.values()), '')}"))
+    for result in message.results:
+        lines.append(("error" if result.is_error else "result", result.text))
+    return [f"{who:>9}  " + safe(text).replace("\n", "\n" + " " * 11) for who, text in lines]
+
+
+def _record_verdict(
+    place: Place, citation: OpenCitation, verdict: Verdict, why: str | None = None
+) -> int | None:
+    with place.changing() as ledger:
+        appended = give_verdict(place.project(), ledger, citation, verdict, why or "")
+    note(f"Undo: {place.command('undo', str(appended.position))}")
+    return appended.position
+
+
+class _ProposalCase:
+    """A proposal that waits for your decision; `keys` are those that decide on it."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        change = proposal.change
+        self.keys = {"a": "add" if change.kind == "add" else "approve"}
+        if change.text is not None:
+            self.keys["e"] = "edit"
+        self.keys["d"] = "decline"
+        if change.kind == "merge":
+            self.keys["k"] = "keep apart"
+
+    def show(self, place: Place, number: str) -> bool:
+        """Print it; return False if it does not wait any more."""
+        with place.reading() as ledger:
+            proposal = proposing.find_proposal(ledger, self.proposal.id)
+            if proposal.state != "waiting":
+                return False
+            change = proposal.change
+            (step,) = plan_changes(ledger, [change], first=place.project().first_number)
+            alike = alike_to(change, ledger.bullets())
+        title = "a new rule?" if change.kind == "add" else f"{change.kind} {' '.join(change.about)}"
+        when = short_time(proposal.proposed_at)
+        click.secho(f"\n{number}  {title}  from {proposal.origin}, {when}", bold=True)
+        for line in (proposal.reason, *step.lines, *alike):
+            click.echo(safe(line))
+        for words in proposal.evidence:
+            where = f", session {short_id(words.session)}" if words.session else ""
+            click.echo(safe(f"  {_WHO[words.by]}{where}: “{words.text}”"))
+        return True
+
+    def show_more(self) -> None:
+        """A proposal is shown whole."""
+
+    def decide(self, place: Place, key: str) -> int | None:
+        proposal = self.proposal
+        if key in ("a", "e"):
+            text = self._edited() if key == "e" else None
+            with place.changing() as ledger:
+                return _approve(place, ledger, proposal, text)
+        why = click.prompt("Why", default=_NO_REASON, err=True)
+        with place.changing() as ledger:
+            proposing.reject_proposal(ledger, proposal, why, keep=key == "k")
+        return None
+
+    def _edited(self) -> str:
+        otherwise = f"use `review edit {short_id(self.proposal.id)} TEXT`"
+        text = edited(otherwise, self.proposal.change.text or "")
+        if text is None:
+            raise click.ClickException("The text was not saved, so nothing was decided.")
+        return " ".join(text.split())
+
+
+def _approve(place: Place, ledger: Ledger, proposal: Proposal, text: str | None) -> int | None:
+    first = place.project().first_number
+    step = proposing.approve_proposal(ledger, proposal, text=text, first=first)
+    for line in step.lines:
+        click.echo(safe(line))
+    note(f"Undo: {place.command('undo', str(step.position))}")
+    return step.position
+
+
+@review.command(
+    "NAME",
+    short_help="Record your verdict on a rule in a session.",
+    epilog="\b\nExample:\n  reflector review pat-001 helpful --session 5f2a91c0",
+)
+@click.argument("name", type=NAME, metavar="")
+@click.argument("verdict", type=click.Choice(["helpful", "harmful", "neutral"]))
+@click.option("--session", required=True, metavar="SESSION", help="The session that cites it.")
+@why_option
+@click.pass_obj
+def verdict_(place: Place, name: str, verdict: Verdict, session: str, why: str | None) -> None:
+    """Record your verdict on the rule NAME in a session.
+
+    It replaces the verdicts of judges on that rule in that session, and your own earlier one.
+    """
+    with place.reading() as ledger:
+        row = find_bullet(ledger, name)
+        citation = citation_of(ledger, session_named(ledger, session), row.name)
+    note(f"{citation.name} {verdict} in session {citation.session_id}.")
+    _record_verdict(place, citation, verdict, why)
+
+
+@review.command()
+@ids_argument
+@click.pass_obj
+def approve(place: Place, ids: tuple[str, ...]) -> None:
+    """Make proposed changes."""
+
+    def decide(ledger: Ledger, proposal: Proposal) -> None:
+        if len(ids) > 1 and (proposal.origin, proposal.trust) == ("model", "tool"):
+            raise ProposalRefused(
+                f"proposal {short_id(proposal.id)} has the words of a tool: read its quotes, and "
+                "approve it alone"
+            )
+        _approve(place, ledger, proposal, None)
+
+    _decide_each(place, ids, decide)
+
+
+@review.command()
+@click.argument("id")
+@click.argument("text")
+@click.pass_obj
+def edit(place: Place, id: str, text: str) -> None:
+    """Make a proposed change with your own text."""
+    _decide_each(place, [id], lambda ledger, proposal: _approve(place, ledger, proposal, text))
+
+
+@review.command()
+@ids_argument
+@why_option
+@click.pass_obj
+def reject(place: Place, ids: tuple[str, ...], why: str | None) -> None:
+    """Decline proposals.
+
+    The agent gets your reason when it proposes the same again.
+    """
+    _decline(place, ids, why, keep=False)
+
+
+@review.command()
+@ids_argument
+@why_option
+@click.pass_obj
+def keep(place: Place, ids: tuple[str, ...], why: str | None) -> None:
+    """Keep the rules of proposed merges apart.
+
+    reflector does not propose to merge them again.
+    """
+    _decline(place, ids, why, keep=True)
+
+
+def _decline(place: Place, ids: tuple[str, ...], why: str | None, *, keep: bool) -> None:
+    def decide(ledger: Ledger, proposal: Proposal) -> None:
+        proposing.reject_proposal(ledger, proposal, why or _NO_REASON, keep=keep)
+
+    _decide_each(place, ids, decide)
+
+
+def _decide_each(
+    place: Place, ids: Sequence[str], decide: Callable[[Ledger, Proposal], object]
+) -> None:
+    """Decide on each proposal; one that cannot be decided on is named, and the others are."""
+    refused = []
+    with place.changing() as ledger:
+        for id in ids:
+            try:
+                decide(ledger, proposing.find_proposal(ledger, id))
+            except BulletRefused as error:
+                refused.append(str(error))
+    if refused:
+        raise click.ClickException("\n".join(refused))
+
+
+@review.command("give-up", short_help="Stop waiting for a judge of sessions.")
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION…")
+@why_option
+@click.pass_obj
+def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
+    """Stop waiting for a judge of sessions.
+
+    Their citations then wait for your verdict. `reflector reflect SESSION` still judges one.
+    """
+    place.needs_playbook()
+    backend = place.project().config.backend
+    with place.changing() as ledger:
+        for session in sessions:
+            session_id = session_named(ledger, session)
+            if not give_up_session(ledger, session_id, why or _NO_REASON, backend):
+                note(f"No judge is waited for in session {short_id(session_id)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJson:
+    """The duplicates and the rules to remove that `review find` found."""
+
+    duplicates: list[Pair]
+    removals: list[Due]
+
+
+@review.command(short_help="Propose merges and removals.")
+@dry_run_option
+@json_option
+@click.pass_obj
+def find(place: Place, dry_run: bool, as_json: bool) -> None:
+    """Propose to merge duplicates, and to remove rules that harm or are not used.
+
+    Two rules are duplicates if they have the same words, apart from words without meaning, a few
+    synonyms and the order of a list. A number, a name, a path, a command or a negation that differs
+    makes them different rules. Contradictions, and pairs of two sections, are only shown.
+
+    A removal is proposed for a rule that harmed too often for chance, or that `prune_after`
+    sessions were shown and none cited. Pinned rules stay. With the setting `prune` = "apply" they
+    are removed at once.
+    """
+    config = place.project().config
+    with place.reading() as ledger:
+        pairs = duplicates(ledger.bullets(), proposing.kept_pairs(ledger))
+        removals = due(ledger, after=config.prune_after, pinned=config.pinned)
+    pruned = Pruned()
+    if not dry_run:
+        reasons = [(removal.name, removal.reason) for removal in removals]
+        with place.changing() as ledger:
+            pruned = prune(ledger, pairs, reasons, at_once=config.prune == "apply")
+    for line in pruned.refused:
+        note(line)
+    found = FoundJson(
+        [
+            replace(pair, proposal=pruned.merges.get(pair.names), move=_move(place, *pair.bullets))
+            for pair in pairs
+        ],
+        [replace(removal, state=state) for removal, state in zip_longest(removals, pruned.states)],
+    )
+    if as_json:
+        print_json(found)
+        return
+    _print_found(found)
+    note(_found_words(place, found, pruned, dry_run=dry_run))
+    if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
+        note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")
+
+
+def _move(place: Place, first: Bullet, second: Bullet) -> str | None:
+    """Return the command after which rules of two sections can be merged."""
+    if first.section == second.section:
+        return None
+    return place.command("edit", second.name, "--section", first.section)
+
+
+def _print_found(found: FoundJson) -> None:
+    for pair in found.duplicates:
+        click.secho(f"{pair.kind}: {safe(pair.why)}", bold=True)
+        for bullet in pair.bullets:
+            click.echo(safe(f"  {bullet.line}"))
+        if pair.move:
+            click.echo(f"  to merge them, first: {pair.move}")
+        if pair.proposal:
+            click.echo(f"  proposal {short_id(pair.proposal)}")
+    rows = [(removal.name, removal.reason, removal.text) for removal in found.removals]
+    if rows:
+        table(("name", "reason", "text"), rows)
+
+
+def _found_words(place: Place, found: FoundJson, pruned: Pruned, *, dry_run: bool) -> str:
+    if not found.duplicates and not found.removals:
+        return "No duplicate found, and no rule to remove."
+    if dry_run:
+        return "Nothing was proposed; run it without --dry-run to propose this."
+    if "removed" in pruned.states:
+        back = place.command("undo", found.removals[0].name)
+        return f"Removed {counted(len(found.removals), 'rule')}. Bring one back: {back}"
+    waiting = len(pruned.merges) + pruned.states.count("waiting")
+    return f"{counted(waiting, 'proposal')} waiting. Decide: {place.command('review')}"

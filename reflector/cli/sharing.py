@@ -1,0 +1,115 @@
+"""`reflector team` and `mirror`: the playbook in a repository of several people, and in the files
+that agents read.
+"""
+
+from __future__ import annotations
+
+import click
+
+from reflector.cli.app import Place
+from reflector.cli.install import show_change
+from reflector.cli.options import dry_run_option
+from reflector.cli.output import note, safe
+from reflector.hooks import git_merge
+from reflector.playbook_files.mirrors import add_mirror, agent_file_name, mirrors, remove_mirror
+from reflector.sessions.spool import is_untouched
+
+#: What git has to know of a shared playbook.
+_SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
+
+
+@click.command()
+@click.option("--off", is_flag=True, help="Share it no longer.")
+@dry_run_option
+@click.pass_obj
+def team(place: Place, off: bool, dry_run: bool) -> None:
+    """Share this project's playbook with your team through git.
+
+    playbook.json then holds the rules without counts, which stay in each clone's history, and git
+    merges two versions of it rule by rule. Run it once in each clone.
+    """
+    root = place.folder()
+    changes = git_merge.share(root, out=off, dry_run=dry_run)
+    if dry_run:
+        for change in changes:
+            show_change(change)
+        return
+    project = place.project()
+    if not is_untouched(project):
+        place.write(project)
+    attributes = changes[0]
+    if all(change.is_none for change in changes):
+        click.echo(safe(f"{root} {'is not' if off else 'is'} set up already."))
+    elif off:
+        click.echo(safe(f"{project.playbook_json} holds the counts again."))
+    else:
+        merged = "playbook.json is shared, and merged rule by rule in this clone."
+        click.echo(safe(f"{attributes.path}: {merged}"))
+        if not attributes.is_none:
+            files = " ".join(name for name in _SHARED_FILES if (root / name).exists())
+            click.echo(f"Next: git add {files} && git commit")
+        click.echo("In each other clone, once: reflector team. To undo: reflector team --off")
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="[FILE…]")
+@click.option("--off", is_flag=True, help="Take the playbook out of FILE.")
+@click.pass_obj
+def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
+    """Keep the playbook in a file that agents read, such as AGENTS.md.
+
+    FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
+    .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file
+    changes. Each change of the playbook is written there, and each edit there is recorded. Without
+    FILE, list the files that have it.
+    """
+    names = [agent_file_name(name) for name in files]
+    if not names and off:
+        raise click.UsageError("name the files: reflector mirror --off AGENTS.md")
+    if not names:
+        _list(place)
+    elif off:
+        _remove(place, names)
+    else:
+        _add(place, names)
+
+
+def _list(place: Place) -> None:
+    with place.reading() as ledger:
+        mirrored = mirrors(ledger, place.project())
+    for entry in mirrored:
+        click.echo(safe(f"{entry.name}: {entry.trouble or entry.state}"))
+    if not mirrored:
+        note(f"No file has the playbook. Next: {place.command('mirror', 'AGENTS.md')}")
+
+
+def _add(place: Place, names: list[str]) -> None:
+    project = place.project()
+    with place.pipeline() as pipeline:
+        for name in names:
+            is_there = (project.root / name).exists()
+            add_mirror(pipeline.ledger, project, name)
+            effect = "has the playbook now" if is_there else "was created with the playbook"
+            stop = place.command("mirror", "--off", name)
+            click.echo(safe(f"{name} {effect} and follows its changes. To stop: {stop}"))
+    if "CLAUDE.md" in names:
+        note(
+            "Claude Code's hook shows the playbook as well; where the hook is installed, leave it "
+            "out of CLAUDE.md."
+        )
+
+
+def _remove(place: Place, names: list[str]) -> None:
+    if place.is_untouched:
+        for name in names:
+            click.echo(safe(f"{name} does not have the playbook."))
+        return
+    project = place.project()
+    with place.pipeline():
+        for name in names:
+            effect = "does not have the playbook."
+            if remove_mirror(project, name):
+                effect = "is without the playbook."
+                if not (project.root / name).exists():
+                    effect = "had nothing else, and was removed."
+            click.echo(safe(f"{name} {effect}"))

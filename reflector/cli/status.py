@@ -1,0 +1,226 @@
+"""The command `status`: the state of a project, a row each.
+
+Invariant: `status` records and changes nothing, and each command that it shows can be typed
+unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from reflector.audit.dropped import MOST
+from reflector.cli.app import Place
+from reflector.cli.options import json_option
+from reflector.cli.output import (
+    counted,
+    note,
+    print_facts,
+    print_json,
+    short_id,
+    short_time,
+    table,
+)
+from reflector.hooks import fast
+from reflector.playbook_files.kept_copies import foreign_note
+from reflector.sessions import spool
+from reflector.sessions.overview import (
+    FailureJson,
+    MonthJson,
+    StatusJson,
+    overview,
+    own_ledgers,
+)
+
+#: Dropped verdicts that are shown.
+_MOST_DROPPED = 3
+_NO_LEDGER = "none yet; `reflector add` begins it, or a session that has a playbook"
+
+Row = tuple[str, str]
+
+
+@click.command()
+@click.option(
+    "--projects", "everything", is_flag=True, help="Show a line for each of your projects."
+)
+@json_option
+@click.pass_obj
+def status(place: Place, everything: bool, as_json: bool) -> None:
+    """Show recorded, waiting and failed sessions.
+
+    Records and changes nothing. Exits 1 if something failed or could not be understood.
+    """
+    if everything:
+        _print_projects(as_json=as_json)
+        return
+    state = status_of(place)
+    if as_json:
+        print_json(state)
+    else:
+        print_facts(_Rows(place, state).all(), 9)
+        _print_notes(place, state)
+    if state.is_troubled:
+        raise click.exceptions.Exit(1)
+
+
+def _print_projects(*, as_json: bool) -> None:
+    ledgers = list(own_ledgers())
+    if as_json:
+        print_json(ledgers)
+        return
+    cells = [
+        (
+            own.project,
+            own.events,
+            own.waiting,
+            short_time(own.written_at or ""),
+            "" if own.is_there else "gone",
+        )
+        for own in ledgers
+    ]
+    empty = "No project of yours has a ledger yet; `reflector add` begins one."
+    table(("project", "events", "waiting", "written", "ledger"), cells, empty=empty)
+
+
+def status_of(place: Place) -> StatusJson:
+    """Return the state of the place's project. Raises ConfigError."""
+    project = place.project()
+    return overview(project, place.command, fast.off_by(str(project.root)))
+
+
+def month_words(month: MonthJson | None) -> str:
+    """Return the tokens of this month in a line."""
+    if month is None:
+        return "this month: unknown, because their record cannot be read"
+    limit = f"{month.limit:,}" if month.limit else "any number of"
+    return f"this month: {month.tokens:,} of {limit} tokens, all projects"
+
+
+class _Rows(NamedTuple):
+    """A state, as names and values."""
+
+    place: Place
+    state: StatusJson
+
+    def all(self) -> Iterator[Row]:
+        """Yield the rows from the project to its failures."""
+        yield from self._project()
+        yield from self._ledger()
+        yield from self._waiting()
+        yield from self._spool()
+        yield from (("problem", problem) for problem in self.state.problems)
+        yield from self._deliveries()
+        for failure in self.state.failures:
+            yield from self._failure(failure)
+
+    def _project(self) -> Iterator[Row]:
+        state = self.state
+        yield "project", state.project
+        if state.off is not None:
+            yield "off", f"switched off in {state.off}; on again: {self.place.command('on')}"
+        yield "backend", state.backend_lacks or state.backend
+
+    def _ledger(self) -> Iterator[Row]:
+        state = self.state
+        ledger = state.ledger
+        if ledger is None:
+            if not state.problems:
+                yield "ledger", _NO_LEDGER
+            return
+        last = f", the last {short_time(ledger.last_event)}" if ledger.last_event else ""
+        yield "ledger", f"{ledger.url}, {counted(ledger.events, 'event')}{last}"
+        if upgrade := state.upgrade:
+            when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
+            yield "", f"{when}; the copy from before is {upgrade.file}"
+        yield "playbook", f"{counted(state.bullets, 'rule')}, counting {ledger.counting}"
+        if told := state.told:
+            cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
+            yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
+        windows = (f"{count} {name}" for name, count in sorted(state.windows.items()))
+        yield "windows", ", ".join(windows) or "none"
+        yield from self._dropped()
+        if state.waiting_for_budget:
+            again = self.place.command("reflect")
+            yield "", f"{state.waiting_for_budget} of the skipped wait for a budget: {again}"
+
+    def _dropped(self) -> Iterator[Row]:
+        """Yield the newest verdicts that do not count, and their number."""
+        dropped = self.state.dropped
+        for verdict in dropped[:_MOST_DROPPED]:
+            session = short_id(verdict.session_id)
+            words = f"{verdict.name} {verdict.tag} in session {session}, not counted: {verdict.why}"
+            yield "dropped", words
+        if count := len(dropped):
+            number = f"{count} or more" if count >= MOST else str(count)
+            why = self.place.command("blame", dropped[0].name)
+            yield "", f"{number} in the last 30 days; why: {why}"
+
+    def _waiting(self) -> Iterator[Row]:
+        state = self.state
+        command = self.place.command
+        if state.proposals:
+            yield "waiting", f"{counted(state.proposals, 'proposal')}: {command('review')}"
+        if state.trial is not None:
+            yield "trial", f"{state.trial}; {command('trial status')}"
+        if state.month is None or state.month.tokens or state.waiting_for_budget:
+            yield "tokens", month_words(state.month)
+        if user := state.user:
+            names = ", ".join(user.hidden)
+            hidden = f"; {names} not shown, because the project's rule has the name"
+            yield "yours", f"{counted(user.bullets, 'rule')} of your own{hidden if names else ''}"
+
+    def _spool(self) -> Iterator[Row]:
+        left = self.state.spool
+        waiting = counted(left.waiting, "session")
+        words = f"{left.pending} pending, {waiting} open"
+        if left.unanswered:
+            words += f", {left.unanswered} without their last answer, which the next drain adds"
+        if left.silent:
+            words += f", {left.silent} ended without a word or a transcript"
+        yield "spool", words
+        if left.elsewhere:
+            folders = ", ".join(map(str, spool.stand_in_spools()))
+            yield (
+                "",
+                f"{left.elsewhere} kept elsewhere, of folders that are gone or cannot be written: "
+                f"{folders}",
+            )
+
+    def _deliveries(self) -> Iterator[Row]:
+        """Yield the deliveries that could not be recorded."""
+        left = self.state.spool
+        for delivery in left.failed:
+            given_up = ", given up" if delivery.given_up else ""
+            tries = f"tried {counted(delivery.attempts, 'time')}{given_up}"
+            yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
+        if left.failed:
+            yield "", f"tried again later automatically; now with: {self.place.command('reflect')}"
+            yield "", "or give a delivery up: remove its file from the spool's folder failed/"
+        yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
+
+    def _failure(self, failure: FailureJson) -> Iterator[Row]:
+        """Yield a question that a judge did not answer."""
+        question = "reflection"
+        if failure.asked_by == "check":
+            question = f"check of session {short_id(failure.session_id)}"
+        again = f"; next try {short_time(failure.next_try)}" if failure.next_try else ""
+        reason = f"{failure.stage}: {failure.message}{again}"
+        yield "failed", f"{question} at position {failure.position}: {reason}"
+        if failure.command:
+            yield "", f"try again with: {failure.command}"
+
+
+def _print_notes(place: Place, state: StatusJson) -> None:
+    """Print the ways out of failures, and a note on another tool's playbook.json."""
+    again = place.command("reflect")
+    failures = state.failures
+    if any(failure.state == "given_up" and failure.stage == "answer" for failure in failures):
+        note(f"If the model declined, another may answer: REFLECTOR_MODEL=NAME {again}")
+    if any(failure.state == "failed" for failure in failures):
+        note("To stop trying: reflector review give-up SESSION")
+    if state.spool.pending:
+        note(f"reflector: a session is being processed, or waits for `{again}`")
+    if not state.problems and (text := foreign_note(place.project())):
+        note(text)

@@ -1,0 +1,267 @@
+"""The judges that a user can choose: what each would take, who gets the text, and who may judge.
+
+Invariant: looking sends nothing and writes nothing. A judge is let in after it has shown that it
+can judge, and after the user saw the terms and agreed.
+"""
+
+from __future__ import annotations
+
+from asyncio import gather, run
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from heapq import nlargest
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector import extensions
+from reflector.config import BACKENDS, Config
+from reflector.extensions import Extension, ExtensionError
+from reflector.judges import consent
+from reflector.judges.agent_clients import JUDGES
+from reflector.judges.agent_process import check_client, installed_version
+from reflector.judges.client_versions import version_fault
+from reflector.judges.extensions import agree, agreed_extension, disagree
+from reflector.judges.protocol import BackendError
+from reflector.judges.registry import judge_kind
+from reflector.prices import ANSWER_TOKENS, estimated_cost
+from reflector.settings_file import store_setting
+from reflector.transcripts.readers import stores
+
+#: The newest sessions of an estimate.
+_SESSIONS = 10
+#: Bytes of a transcript for a token of a question, at least.
+_BYTES_PER_TOKEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A judge and its terms.
+
+    name      as `--judge` and `judge allow` take it
+    allowed   whether it may judge
+    version   "" if it has none or it is unknown
+    model     the model that is asked, "" for none or the judge's own choice
+    goes_to   who receives the text of your sessions
+    tokens    at most, for the newest sessions; 0 for a judge that asks nobody
+    price     of them in USD; null if no price is known
+    fault     why it cannot judge now, and the way out; null if it can
+    """
+
+    name: str
+    allowed: bool
+    version: str
+    model: str
+    goes_to: str
+    tokens: int
+    price: Decimal | None
+    fault: str | None = None
+
+
+class Estimate(NamedTuple):
+    """The newest sessions of a user as questions, by their sizes alone: the tokens of each."""
+
+    prompts: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all, with their answers, in whole thousands."""
+        answers = ANSWER_TOKENS * len(self.prompts)
+        return -(-(sum(self.prompts) + answers) // 1000) * 1000
+
+
+def estimate(config: Config) -> Estimate:
+    """Return the newest sessions of all agents and projects, as questions."""
+    transcripts = []
+    for store in stores():
+        with suppress(OSError):
+            transcripts += [path.stat() for path in store.kept.folder.rglob(store.kept.pattern)]
+    newest = nlargest(_SESSIONS, transcripts, key=lambda transcript: transcript.st_mtime)
+    sizes = (transcript.st_size // _BYTES_PER_TOKEN for transcript in newest)
+    return Estimate(tuple(min(size, config.request_tokens) for size in sizes))
+
+
+def judge_names(config: Config) -> list[str]:
+    """Return the names of all judges: agents, judges of other packages, and the rest of ours."""
+    ours = [name for name in BACKENDS if name != "agent"]
+    return [*JUDGES, *config.judges, *ours]
+
+
+def offers(config: Config, project: Path) -> list[Offer]:
+    """Return every judge that is there, with its terms."""
+    newest = estimate(config)
+    listed = [*_agents(config, project, newest)]
+    listed += [_extension(name, newest) for name in config.judges]
+    listed.append(_api(config, project, newest))
+    if config.fixtures:
+        is_used = config.backend == "fixtures"
+        listed.append(Offer("fixtures", is_used, "", "", "nobody", 0, Decimal(0)))
+    listed.append(Offer("rules", True, "", "", "nobody", 0, Decimal(0)))
+    return listed
+
+
+def _agents(config: Config, project: Path, newest: Estimate) -> Iterator[Offer]:
+    allowed = consent.agreed_clients()
+    clients = {**consent.installed_clients(project=project), **allowed}
+    for name, (version, fault) in _versions(clients).items():
+        model = priced_model(config, name)
+        yield Offer(
+            name=name,
+            allowed=name in allowed,
+            version=version,
+            model=JUDGES[name].model,
+            goes_to=f"{JUDGES[name].maker or 'the provider of its model'}, by your login",
+            tokens=newest.tokens,
+            price=estimated_cost(model, newest.prompts),
+            fault=fault or consent.rest_words(name) or None,
+        )
+
+
+def _versions(clients: dict[str, consent.Agreed]) -> dict[str, tuple[str, str]]:
+    """Return the version of each client, and why it cannot judge."""
+
+    async def version_of(name: str) -> tuple[str, str]:
+        try:
+            version = await installed_version(name, clients[name])
+        except (BackendError, OSError) as error:
+            return "", str(error)
+        return version, version_fault(JUDGES[name], version)
+
+    async def all_of_them() -> list[tuple[str, str]]:
+        return await gather(*map(version_of, clients))
+
+    return dict(zip(clients, run(all_of_them()), strict=True))
+
+
+def _extension(name: str, newest: Estimate) -> Offer:
+    version = ""
+    receiver = "unknown"
+    fault: str | None = None
+    try:
+        extension = extensions.find_extension("judges", name)
+        version = extension.version
+        receiver = f"the package {extension.distribution}"
+        agreed_extension(name)
+        is_allowed = True
+    except ExtensionError as error:
+        is_allowed = False
+        fault = None if version else str(error)
+    return Offer(name, is_allowed, version, "", receiver, newest.tokens, None, fault)
+
+
+def _api(config: Config, project: Path, newest: Estimate) -> Offer:
+    kind = judge_kind("anthropic")
+    model = priced_model(config, "anthropic")
+    lacks = kind.readiness(config, project).way_out if kind.readiness else ""
+    return Offer(
+        name="anthropic",
+        allowed=config.backend == "anthropic",
+        version="",
+        model=model,
+        goes_to=config.base_url or "Anthropic, by your key",
+        tokens=newest.tokens,
+        price=estimated_cost(model, newest.prompts),
+        fault=f"no API key: {lacks}" if lacks else None,
+    )
+
+
+def priced_model(config: Config, name: str) -> str:
+    """Return the model that a judge asks, as the price list has it; "" if it asks none."""
+    if name in config.judges:
+        return ""
+    kind = judge_kind("agent" if name in JUDGES else name)
+    return kind.priced_model(config, name) if kind.priced_model else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An agent that has shown that it can judge."""
+
+    name: str
+    version: str
+    terms: consent.Agreed
+
+    @property
+    def title(self) -> str:
+        return JUDGES[self.name].title
+
+
+def candidates(name: str | None, project: Path) -> tuple[list[Candidate], list[str]]:
+    """Return the installed agents that have shown that they can judge, and why others cannot.
+
+    Raises: JudgeRefused if the agent of that name is not installed.
+    """
+    installed = consent.installed_clients(project=project)
+    if name is not None:
+        if name not in installed:
+            raise consent.JudgeRefused(
+                f"{JUDGES[name].title} is not on your PATH; install it, and run this again"
+            )
+        installed = {name: installed[name]}
+    ready = []
+    faults = []
+    for each, terms in installed.items():
+        try:
+            ready.append(Candidate(each, run(check_client(each, terms)), terms))
+        except (BackendError, OSError) as error:
+            faults.append(str(error))
+    return ready, faults
+
+
+def allow_agents(ready: Sequence[Candidate], project: Path) -> None:
+    """Let agents judge from now on, beside those that may already. Raises OSError, ConfigError."""
+    named = {candidate.name: candidate.terms for candidate in ready}
+    consent.keep_consent({**consent.agreed_clients(), **named})
+    store_setting(project, "backend", "agent", for_all=True)
+
+
+def allow_extension(extension: Extension, project: Path) -> None:
+    """Let the judge of another package judge from now on. Raises OSError, ConfigError."""
+    agree(extension)
+    store_setting(project, "backend", extension.name, for_all=True)
+
+
+def needs_key(config: Config, project: Path) -> None:
+    """Raise JudgeRefused if Anthropic's API has no key."""
+    if fault := _api(config, project, Estimate(())).fault:
+        raise consent.JudgeRefused(f"anthropic: {fault}")
+
+
+def allow_api(project: Path) -> None:
+    """Let Anthropic's API judge from now on. Raises OSError, ConfigError."""
+    store_setting(project, "backend", "anthropic", for_all=True)
+
+
+def forbid(name: str | None, config: Config, project: Path) -> bool:
+    """Let a judge judge no longer, all of them without a name; return whether one was allowed.
+
+    Raises: OSError, ConfigError
+    """
+    if name is None:
+        was_allowed = consent.withdraw()
+    elif name in JUDGES:
+        was_allowed = _forbid_agent(name)
+    else:
+        was_allowed = name in config.judges and disagree(name)
+    if not _ends_with(name, config):
+        return was_allowed
+    store_setting(project, "backend", None, for_all=True)
+    return True
+
+
+def _ends_with(name: str | None, config: Config) -> bool:
+    """Return whether the user's setting `backend` has no judge left after one was forbidden."""
+    if config.layer("backend") != "user" or config.backend == "rules":
+        return False
+    if config.backend == "agent":
+        return (name is None or name in JUDGES) and not consent.agreed_clients()
+    return name in (None, config.backend)
+
+
+def _forbid_agent(name: str) -> bool:
+    allowed = consent.agreed_clients()
+    if allowed.pop(name, None) is None:
+        return False
+    consent.keep_consent(allowed)
+    return True

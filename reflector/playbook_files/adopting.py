@@ -1,0 +1,78 @@
+"""Rules taken from a file that you name: CLAUDE.md, any Markdown, a playbook of any system.
+
+Invariant: a plan changes nothing, and only its new rules are added. A rule that the ledger watches
+becomes one of the playbook and keeps its evidence. `reflector adopt` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector.changes.apply import apply_changes, plan_changes
+from reflector.files import read_bounded
+from reflector.ledger.store import Ledger
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from reflector.playbook.document import MAX_BYTES, Loaded
+from reflector.playbook.markdown import load_any
+from reflector.playbook_files.admission import (
+    PlaybookRefused,
+    bullets_to_import,
+    without_known,
+)
+from reflector.playbook_files.edits import under_free_names
+from reflector.playbook_files.playbook_json import import_bullets
+from reflector.playbook_files.watching import adopting
+from reflector.project import Project
+
+
+class Adoption(NamedTuple):
+    """The rules that a file would bring.
+
+    bullets  the new rules, those that are watched first
+    watched  the changes that make watched rules the playbook's
+    omitted  a line for each part of the file that is not a rule
+    known    a line for each entry that a rule says already
+    """
+
+    file: Path
+    raw: bytes
+    loaded: Loaded
+    bullets: Sequence[Bullet]
+    watched: Sequence[Change]
+    omitted: Sequence[str]
+    known: Sequence[str]
+
+
+def plan_adoption(ledger: Ledger, project: Project, file: Path, *, rename: bool) -> Adoption:
+    """Return the rules that a file would bring.
+
+    rename  give a new name to each rule whose name means another one here
+
+    Raises: PlaybookRefused, OSError, LedgerError.
+    """
+    raw = read_bounded(file, MAX_BYTES)
+    loaded = load_any(raw, [row.name for row in ledger.rows()], project.first_number)
+    if loaded.problems:
+        raise PlaybookRefused(file, loaded.problems)
+    loaded, watched = adopting(ledger, loaded, raw)
+    if rename:
+        loaded = under_free_names(ledger, loaded, project.first_number)
+    loaded, known = without_known(ledger, loaded)
+    restored = [bullet for step in plan_changes(ledger, watched) for bullet in step.after]
+    new = bullets_to_import(ledger, loaded, file)
+    return Adoption(file, raw, loaded, [*restored, *new], watched, loaded.notes, known)
+
+
+def carry_out(ledger: Ledger, project: Project, adoption: Adoption) -> range:
+    """Add the rules, and return the positions of the events. The playbook's lock must be held.
+
+    Raises: PlaybookRefused, LedgerError, OSError.
+    """
+    tx = ledger.draw()
+    before = ledger.head().position
+    apply_changes(ledger, adoption.watched, actor="import", tx=tx)
+    import_bullets(ledger, project, adoption.loaded, adoption.raw, adoption.file, tx)
+    return range(before + 1, ledger.head().position + 1)

@@ -1,0 +1,12 @@
+"""The base of the errors that end a command with their own text.
+
+Invariant: it imports nothing, so that each layer may use it.
+"""
+
+
+class Refusal(Exception):
+    """An error whose text names the thing, the value and the way out; no traceback follows."""
+
+    #: The exit code of a command that ends so: 1 for work that could not be done, 2 for a usage or
+    #: a setting.
+    exit_code = 1

@@ -1,0 +1,209 @@
+"""The rules of a report, each with its counts, its texts and what a check found of it.
+
+Invariant: a number is one that `list --json` or `blame --json` has for the same moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reflector.audit.blame import Step, blame_bullets
+from reflector.audit.checked import TOO_FEW
+from reflector.events import event as ev
+from reflector.events.state import REDACTED
+from reflector.playbook.evidence import HARMS, against
+from reflector.text.words import context_tokens
+
+if TYPE_CHECKING:
+    from reflector.audit.checked import Checked, CheckedLine
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+    from reflector.ledger.usage import Usage
+
+#: Steps of a rule's counts that the page shows.
+MOST_STEPS: Final = 20
+#: Votes below which a share is not shown as a percentage.
+FEW: Final = 5
+_BAN: Final = re.compile(r"\b(?:never|do not|don['’]t|must not|mustn['’]t|avoid)\b", re.I)
+
+
+class Text(NamedTuple):
+    """A text of a rule: since when it had it, and by whom."""
+
+    since: str
+    by: str
+    text: str
+
+
+class Mark(NamedTuple):
+    """Words beside a rule's text, with their kind: bad, warn or plain."""
+
+    words: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A live rule.
+
+    row     as `list --json` has it
+    cited   in how many sessions it was cited
+    check   what a check found of it, in words; "" if it was never checked
+    steps   of its counters as `blame` has them, oldest first; none of a rule that is not shown
+    texts   oldest first
+    """
+
+    row: Any
+    cited: int
+    check: str
+    steps: Sequence[Step] = ()
+    texts: Sequence[Text] = ()
+
+    @property
+    def newest(self) -> Sequence[Step]:
+        """The last steps, the last one first."""
+        return self.steps[-MOST_STEPS:][::-1]
+
+    @property
+    def earlier(self) -> int:
+        """How many steps came before the newest."""
+        return max(0, len(self.steps) - MOST_STEPS)
+
+    @property
+    def helped(self) -> float:
+        """Its helpful votes, of `row.judged`."""
+        return float(self.row.judged * (self.row.share or 0))
+
+    @property
+    def has_few_votes(self) -> bool:
+        return bool(self.row.judged < FEW)
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval of its share, which holds the share itself."""
+        return float(min(self.row.low, self.row.share or 0))
+
+    @property
+    def high(self) -> float:
+        """The upper end of that interval."""
+        return float(max(self.row.high, self.row.share or 0))
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether sessions say both, and half and half is within the interval."""
+        row = self.row
+        return bool(min(row.helpful, row.harmful) > 0 and row.low < 0.5 < row.high)
+
+    @property
+    def is_harming(self) -> bool:
+        """Whether it harms too often for chance, as `prune` reads it."""
+        return against(self.helped, self.row.judged - self.helped) >= HARMS
+
+    @property
+    def is_ban(self) -> bool:
+        """Whether it forbids something: while it works, no session has a reason to cite it."""
+        return _BAN.search(self.row.text) is not None
+
+    @property
+    def marks(self) -> list[Mark]:
+        not_followed = self.row.not_followed
+        marks = (
+            Mark("harms too often for chance" if self.is_harming else "", "bad"),
+            Mark("contested" if self.is_contested else "", "warn"),
+            Mark(f"check: {self.check}" if self.check else "", "plain"),
+            Mark(self.row.demoted or "", "plain"),
+            Mark(f"not followed {not_followed}×" if not_followed else "", "plain"),
+        )
+        return [mark for mark in marks if mark.words]
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens its line takes."""
+        return context_tokens(self.row.bullet.line)
+
+    @property
+    def context(self) -> int:
+        """Its tokens in all sessions that were shown it."""
+        return self.tokens * (self.row.told_sessions or 0)
+
+
+def rules_of(listed: Sequence[Any], used: Usage, checked: Checked | None) -> list[Rule]:
+    """Return the rules in the order of these rows, without their steps and texts."""
+    lines = checked.lines if checked is not None else ()
+    found = {line.name: check_words(line) for line in lines if line.sessions}
+    return [
+        Rule(row=row, cited=used.bullets[row.name].cited, check=found.get(row.name, ""))
+        for row in listed
+    ]
+
+
+def check_words(line: CheckedLine) -> str:
+    """Return the answers about a line in words: `followed 3 of 4, too few to tell`."""
+    counts = (("followed", line.followed), ("helped", line.helped))
+    parts = [f"{word} {of.yes} of {of.yes + of.no}" for word, of in counts if of.yes + of.no]
+    if not parts:
+        return line.result
+    return ", ".join(parts + ([TOO_FEW] if line.result == TOO_FEW else []))
+
+
+def steps_of(ledger: Ledger, then: Past, names: Collection[str]) -> Mapping[str, list[Step]]:
+    """Return the steps of these rules, and of all on which a person gave a verdict.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    tags = ledger.events(types=[ev.BULLET_TAGGED], upto=then.position)
+    by_person = {str(event.facts.get("name")) for event in tags if event.actor == ev.HUMAN}
+    judged = [name for name in then.entries if name in by_person]
+    return blame_bullets(ledger, {*names, *judged}, then)
+
+
+def overruled(steps: Mapping[str, Sequence[Step]]) -> list[Step]:
+    """Return the verdicts of judges that a person replaced by another one, the newest first; a
+    verdict that counts for several rules is one.
+    """
+    by_position = {
+        step.position: step for of_rule in steps.values() for step in _overruled(of_rule)
+    }
+    return [step for _, step in sorted(by_position.items(), reverse=True)]
+
+
+def _overruled(steps: Sequence[Step]) -> list[Step]:
+    by_person = {
+        (step.name, step.session_id): step.tag
+        for step in steps
+        if step.backend == ev.HUMAN and step.disposition != "retracted"
+    }
+
+    def was_replaced(step: Step) -> bool:
+        is_judges = step.backend != ev.HUMAN and step.disposition == "retracted"
+        cause = step.uncounted_by
+        if not is_judges or cause is None or cause.actor != ev.HUMAN:
+            return False
+        present = by_person.get((step.name, step.session_id), step.tag)
+        return present != step.tag
+
+    return [step for step in steps if was_replaced(step)]
+
+
+def texts_of(ledger: Ledger, then: Past) -> Mapping[str, list[Text]]:
+    """Return the texts that each rule had.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    texts: dict[str, list[Text]] = defaultdict(list)
+    types = (ev.PLAYBOOK_IMPORTED, ev.BULLET_ADDED, ev.BULLET_REVISED, ev.BULLET_MERGED)
+    for event in ledger.events(types=types, upto=then.position):
+        values = event.data or {}
+        is_import = event.type == ev.PLAYBOOK_IMPORTED
+        for bullet in values.get("bullets", ()) if is_import else (values,):
+            earlier = texts[str(bullet.get("name"))]
+            text = str(bullet.get("text", REDACTED))
+            if not earlier or earlier[-1].text != text:
+                earlier.append(Text(event.recorded_at, event.actor, text))
+    return texts

@@ -1,0 +1,79 @@
+"""What came between two moments, for the lines that the command prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from reflector.audit.standing import Standing, verdicts_in
+from reflector.events import event as ev
+from reflector.events.registry import WINDOW_TYPES
+from reflector.prices import spent_on
+
+if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came between two moments.
+
+    begins, ends    ISO 8601
+    helped, harmed  how many verdicts that count a rule got, by its name
+    questions       to judges; `cost` in USD of those whose price is known
+    """
+
+    begins: str
+    ends: str
+    sessions: int
+    helped: Counter[str]
+    harmed: Counter[str]
+    questions: int
+    cost: Decimal
+
+
+def summary_of(ledger: Ledger, then: Past, begins: str, first: int) -> Summary:
+    """Return what came after a position, which `begins` names, up to a moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    last = then.position
+    times = {event.position: event.recorded_at for event in ledger.at([first + 1, last])}
+    is_time = begins.startswith("20")
+    windows = ledger.events(types=WINDOW_TYPES, after=first, upto=last)
+    questions, cost = _asked(ledger, first, last)
+    return Summary(
+        begins=begins if is_time else times.get(first + 1, ""),
+        ends=times.get(last, ""),
+        sessions=len({event.session_id or event.event_id for event in windows}),
+        helped=_verdicts(ledger, then, first, 1),
+        harmed=_verdicts(ledger, then, first, -1),
+        questions=questions,
+        cost=cost,
+    )
+
+
+def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
+    """Return how many questions took tokens, and their cost."""
+    questions = 0
+    cost = Decimal(0)
+    for answer in ledger.events(types=[ev.REFLECTION_ANSWERED], after=first, upto=last):
+        spent = spent_on(answer.meta, str(answer.facts.get("model") or ""))
+        questions += spent.tokens > 0
+        cost += spent.cost
+    return questions, cost
+
+
+def _verdicts(ledger: Ledger, then: Past, first: int, tag: int) -> Counter[str]:
+    """Return the verdicts of a kind that count, by rule. An equal one from before the first
+    position may count in place of a later one.
+    """
+    standing = Standing(then)
+    with ledger.asking() as sql:
+        verdicts = verdicts_in(sql, then.position)
+    counted = [v for v in verdicts if v.tag == tag and standing.stands(v) is None]
+    return Counter(verdict.name for verdict in counted if verdict.position > first)

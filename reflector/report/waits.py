@@ -1,0 +1,89 @@
+"""What waits for a decision: undecided citations, proposals and failures, each with the command
+that decides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from reflector.changes.propose import read_proposals
+from reflector.reflection.standing import citations
+from reflector.reflection.trouble import trouble_of
+
+if TYPE_CHECKING:
+    from reflector.ledger.store import Ledger
+
+#: A command as a person types it, of its words.
+Command = Callable[..., str]
+_ROWS: Final = 30
+_NO_VERDICT: Final = "no verdict"
+
+
+class Wait(NamedTuple):
+    """One thing that waits: a rule, proposal or stage; its session or origin; the reason; and the
+    command that shows or decides it.
+    """
+
+    name: str
+    source: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Everything of a kind that waits: how much, the command for all of it, the newest ones."""
+
+    kind: str
+    count: int
+    command: str
+    newest: list[Wait]
+
+
+def waiting(ledger: Ledger, command: Command) -> list[Waiting]:
+    """Return what waits, by kind.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    kinds = (
+        ("undecided citations", "review", _undecided(ledger, command)),
+        ("proposals", "review", _proposals(ledger, command)),
+        ("failures", "reflect", _failures(ledger, command)),
+    )
+    return [Waiting(kind, len(waits), command(by), waits[:_ROWS]) for kind, by, waits in kinds]
+
+
+def _undecided(ledger: Ledger, command: Command) -> list[Wait]:
+    waits = []
+    for citation in citations(ledger):
+        session = _short(citation.session_id)
+        reason = citation.reason if citation.verdict else _NO_VERDICT
+        waits.append(Wait(citation.name, session, reason, command("show", session)))
+    return waits
+
+
+def _proposals(ledger: Ledger, command: Command) -> list[Wait]:
+    waits = []
+    for proposal in read_proposals(ledger):
+        short = proposal.id[:8]
+        words = f"{proposal.change.line} ({proposal.reason})"
+        waits.append(Wait(short, proposal.origin, words, command("review approve", short)))
+    return waits
+
+
+def _failures(ledger: Ledger, command: Command) -> list[Wait]:
+    waits = []
+    for window in reversed(ledger.windows_in("failed", "given_up")):
+        trouble = trouble_of(ledger.targeting(window.event_id))
+        if trouble is not None:
+            session = _short(window.session_id)
+            message = str((trouble.last.data or {}).get("message"))
+            waits.append(Wait(trouble.stage, session, message, command("reflect", session)))
+    return waits
+
+
+def _short(session_id: str | None) -> str:
+    return (session_id or "")[:8]

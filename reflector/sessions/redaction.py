@@ -1,0 +1,199 @@
+"""Text erased from a project: from its ledger, from the files that reflector wrote, and named where
+it stays.
+
+Invariant: a plan erases nothing. The ledger erases first, and each file that still holds the text
+afterwards is named. A waiting session loses the text and is still recorded; a file that reflector
+did not write is left alone. `reflector redact` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector import entries
+from reflector.changes.erase import Erasure, copies, echoes, erase
+from reflector.events.event import Event
+from reflector.files import error_words
+from reflector.ledger.errors import LedgerError
+from reflector.ledger.sqlite_copy import before_upgrade
+from reflector.ledger.store import Ledger
+from reflector.locate import AGENT_FILES, own_folder
+from reflector.playbook_files.mirrors import mirrors
+from reflector.project import Project
+from reflector.sessions.drain import Pipeline
+from reflector.sessions.spool import drop_words, pending_for
+
+
+class Places(NamedTuple):
+    """The places of a ledger's texts besides the ledger.
+
+    folders     the project's and the user's own of it, whose files are looked at
+    files       other files that are looked at
+    own         the files and folders that reflector writes
+    deliveries  of hooks, which wait to be recorded
+    copies      files and folders of reflector that are only copies, and may be removed
+    rewritten   the files that the ledger writes again when something is erased
+    """
+
+    folders: Sequence[Path]
+    files: Sequence[Path]
+    own: Sequence[Path]
+    deliveries: Sequence[Path]
+    copies: Sequence[Path]
+    rewritten: Sequence[Path]
+
+    def holding(self, erasure: Erasure) -> list[Path]:
+        """Return the files that hold a text that goes, or went."""
+        return copies(self.folders, erasure, self.files)
+
+    def is_ours(self, path: Path) -> bool:
+        """Return whether reflector wrote a file, so that a text that stays there was not erased."""
+        return any(map(path.is_relative_to, self.own))
+
+
+class RedactionPlan(NamedTuple):
+    """The texts to erase, and the files that hold them.
+
+    waiting    deliveries of hooks that lose the text
+    removable  files of reflector that are removed if they still hold the text
+    """
+
+    erasure: Erasure
+    places: Places
+    files: Sequence[Path]
+    waiting: Sequence[Path]
+    removable: Sequence[Path]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything holds the text."""
+        return bool(self.erasure.events or self.files or self.erasure.stays)
+
+    @property
+    def lasting(self) -> list[Path]:
+        """The files that the ledger does not write again by itself."""
+        rewritten = self.places.rewritten if self.erasure.events else ()
+        return [path for path in self.files if path not in rewritten]
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """The result of a redaction.
+
+    events      the number of events that lost their text now
+    earlier     the position of the event that erased it before, if nothing was left to erase
+    removed     the files that were removed
+    kept        the number of waiting deliveries that were kept without the text
+    is_changed  whether an event or a file of reflector had the text
+    left        the files that still hold it
+    echoes      the events that say the same or belong to it
+    trouble     the reason why the copy of the ledger could not be written again, "" if it was
+    """
+
+    events: int
+    earlier: int | None
+    removed: list[Path]
+    kept: int
+    is_changed: bool
+    left: list[Path]
+    echoes: list[Event]
+    trouble: str
+
+
+def plan_redaction(ledger: Ledger, project: Project, erasure: Erasure) -> RedactionPlan:
+    """Return the places that hold the texts of an erasure.
+
+    Raises: LedgerError.
+    """
+    places = _places_of(ledger, project)
+    files = places.holding(erasure)
+    is_everywhere = erasure.wanted is not None
+    waiting = [path for path in files if is_everywhere and path in places.deliveries]
+    copied = [path for path in files if any(map(path.is_relative_to, places.copies))]
+    return RedactionPlan(erasure, places, files, waiting, [*waiting, *copied])
+
+
+def carry_out(pipeline: Pipeline, plan: RedactionPlan, why: str) -> Redacted:
+    """Erase the texts of a plan.
+
+    Raises: ErasureRefused, LedgerError; LedgerLocked if others kept the file from being swept: the
+        same call again does it then.
+    """
+    ledger = pipeline.ledger
+    places = plan.places
+    erasure = plan.erasure
+    appended = erase(ledger, erasure, why)
+    pipeline.write()
+    trouble = _copy_trouble(ledger, pipeline.project)
+    _each(plan.waiting, drop_words)
+    held = [path for path in places.holding(erasure) if path in plan.removable]
+    removed = _each(held, Path.unlink)
+    left = places.holding(erasure)
+    echoing: list[Event] = []
+    if erasure.wanted is None:  # other events may say the same, and so do the ledger's own copies
+        left = [path for path in left if not places.is_ours(path)]
+        echoing = echoes(ledger, erasure)
+    new = sum(event.added for event in appended)
+    return Redacted(
+        events=new,
+        earlier=appended[0].position if appended and not new else None,
+        removed=removed,
+        kept=sum(path not in removed for path in plan.waiting),
+        is_changed=bool(new or plan.removable),
+        left=left,
+        echoes=echoing,
+        trouble=trouble,
+    )
+
+
+def _places_of(ledger: Ledger, project: Project) -> Places:
+    """Return the places of the texts of a project's ledger.
+
+    Raises: LedgerError.
+    """
+    root = project.root
+    users = [Path(folder) for folder in [own_folder(str(root))] if folder]
+    waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
+    spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
+    lost_exports = entries.lost_exports(root)
+    users_files = [path for folder in users for path in folder.rglob("*")]
+    held = [root / mirror.name for mirror in mirrors(ledger, project)]
+    url = ledger.engine.url
+    upgrade = before_upgrade(Path(url.database)) if url.is_file else None
+    kept = [upgrade.file] if upgrade is not None else []
+    others = [*waiting, *spooled, *kept]
+    claude = root / ".claude"
+    return Places(
+        folders=[claude, *users],
+        files=[*(root / name for name in AGENT_FILES), *others],
+        own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
+        deliveries=[*waiting, *spooled],
+        copies=[project.state_dir / "kept", *kept],
+        rewritten=[path for path in users_files if path not in lost_exports],
+    )
+
+
+def _copy_trouble(ledger: Ledger, project: Project) -> str:
+    """Bring the copy in the user's own folder up to date, and return the reason if that fails."""
+    try:
+        entries.update_copy(ledger, project.place, entries.file_identity(project.ledger_file))
+    except (OSError, LedgerError) as error:
+        return error_words(error)
+    is_behind = 0 < entries.copy_end(project.root).position < ledger.head().position
+    return "another process keeps it locked" if is_behind else ""
+
+
+def _each(paths: Sequence[Path], act: Callable[[Path], object]) -> list[Path]:
+    """Do something to each file, and return the files with which it succeeded. The others are named
+    later, because they still hold the text.
+    """
+    done: list[Path] = []
+    for path in paths:
+        with suppress(OSError):
+            act(path)
+            done.append(path)
+    return done

@@ -1,0 +1,169 @@
+"""A project's ledger that is rebuilt, put back from a backup, or taken as yours.
+
+Invariant: no other process is at work on the playbook meanwhile, and playbook.json is written
+afterwards. The replaced ledger and a file that was not of the new one are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector import entries
+from reflector.exchange import backup as backups
+from reflector.ledger.errors import LedgerError, LedgerUnavailable
+from reflector.ledger.rows import Anchor
+from reflector.ledger.url import url_of
+from reflector.playbook_files.admission import PlaybookRefused
+from reflector.playbook_files.playbook_json import (
+    checkpoint_of,
+    set_aside,
+    set_unreadable_aside,
+)
+from reflector.project import Project
+from reflector.sessions import locks
+from reflector.sessions.drain import waiting_pipeline
+from reflector.trials.trial import Trial, keep_note, running, trial_place
+
+#: Prints notes, each once.
+Notes = Callable[[Iterable[str]], None]
+
+
+def rebuild_project(
+    project: Project, progress: Callable[[int], AbstractContextManager[Any]], note: Notes
+) -> Path | None:
+    """Rebuild the tables, and write playbook.json; return the copy of one that could not be read.
+
+    progress  returns a progress bar for a number of events
+
+    Raises: LedgerError, OSError; LedgerUnavailable also for a writer on a server, whose tables are
+    the owner's, after the file is written.
+    """
+    refused: LedgerUnavailable | None = None
+    with (
+        locks.held(project.make_state_dir(), "drain.lock", wait=True),
+        project.open_ledger() as ledger,
+    ):
+        # First, because the rest reads the tables.
+        try:
+            with progress(ledger.head().position) as bar:
+                ledger.rebuild(lambda reached: bar.update(reached - bar.pos))
+        except LedgerUnavailable as error:
+            if not ledger.may_append():
+                raise
+            refused = error
+        kept = set_unreadable_aside(ledger, project)
+    if kept is not None:
+        file = project.playbook_json
+        note([f"{file} could not be read and is written again; the old file is kept as {kept}"])
+    with waiting_pipeline(project) as pipeline:
+        pass  # it writes the file
+    note(pipeline.notes)
+    if refused is not None:
+        raise refused
+    return kept
+
+
+class Restored(NamedTuple):
+    """The result of a restore.
+
+    end       the head of the restored ledger
+    ledger    the copy of the replaced ledger
+    playbook  the copy of the replaced playbook.json
+    """
+
+    end: Anchor
+    ledger: Path | None
+    playbook: Path | None
+
+
+def restore_project(project: Project, backup: Path, note: Notes, *, force: bool) -> Restored:
+    """Put a backup in the place of the project's ledger. `go_on` follows.
+
+    force  restore the backup even if it lacks events of the ledger
+
+    Raises: LedgerError, OSError.
+    """
+    url = url_of(project.database_url)
+    present = backups.ledger_file(url)
+    backups.check_is_backup(backup)
+    state = project.make_state_dir()
+    if present.exists() and present.stat().st_size:
+        # Edits of playbook.json become events of the replaced ledger, so that they are not lost.
+        try:
+            with waiting_pipeline(project) as pipeline:
+                pass
+            note(pipeline.notes)
+        except (LedgerError, PlaybookRefused) as error:
+            note([str(error)])
+    with locks.held(state, "model.lock", wait=True), locks.held(state, "drain.lock", wait=True):
+        aside = set_aside(project)
+        written = (checkpoint_of(project), aside[1]) if aside is not None else None
+        end, replaced = backups.restore_ledger(
+            backup, present, project.config.playbook, force=force, written=written
+        )
+        if not project.config.ledger_url:
+            entries.claim(project.place)
+    return Restored(end, replaced, aside[0] if aside is not None else None)
+
+
+class Offer(NamedTuple):
+    """A ledger that may become yours: its origin, in words, and the question about it."""
+
+    words: str
+    question: str
+
+
+def offer(project: Project) -> Offer:
+    """Look at a ledger that came with the project, or at the copy of one that is gone.
+
+    Raises: LedgerUnavailable if there is neither.
+    """
+    file = project.ledger_file
+    if file.exists():
+        seen = entries.inspect_file(file, project.place.playbook)
+        span = f"{seen.first[:10]} to {seen.last[:10]}"
+        words = f"{file}: origin {seen.origin}, {_events(seen.position)}, {span}"
+        return Offer(words, "Is this ledger yours?")
+    entry = entries.entry_in_force(project.place)
+    end = entries.copy_end(project.root)
+    if entry is not None and end.position:
+        words = f"{file} is gone; its copy has {_events(end.position)} of the origin {entry.origin}"
+        return Offer(words, "Put it back?")
+    raise LedgerUnavailable(
+        f"{project.root} has neither a ledger nor a copy of one; `reflector add` begins it"
+    )
+
+
+def take_project(project: Project) -> None:
+    """Accept the ledger of `offer` as yours, or put it back. `go_on` follows.
+
+    Raises: LedgerUnavailable if another process made the file meanwhile, LedgerError, OSError.
+    """
+    of = project.place
+    entry = entries.entry_in_force(of)
+    with locks.held(project.make_state_dir(), "drain.lock", wait=True):
+        if project.ledger_file.exists():
+            entries.claim(of)
+        elif entry is not None and not entries.restore_from_copy(of, entry):
+            raise LedgerUnavailable(
+                f"another process made {project.ledger_file} meanwhile; run the same command again"
+            )
+
+
+def go_on(project: Project, note: Notes) -> Trial | None:
+    """Write the files of a ledger that is yours from now on, and return its trial, which goes on
+    here.
+    """
+    with waiting_pipeline(project) as pipeline:
+        keep_note(project, pipeline.ledger, opens=True)
+        trial = running(pipeline.ledger, trial_place(project))
+        pipeline.write()
+    note(pipeline.notes)
+    return trial
+
+
+def _events(count: int) -> str:
+    return f"{count:,} event{'' if count == 1 else 's'}"

@@ -1,0 +1,181 @@
+"""`reflector judge`: the list of judges, who is let in, and a verdict that is typed after it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.judges.agent_clients import JUDGES
+from tests.judges.played import Played
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+_OLD = "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it"
+
+
+@pytest.fixture(autouse=True)
+def claude(agent: Agent, tmp_path: Path) -> Played:
+    """Claude Code, the only installed agent."""
+    agent.environ["PATH"] = str((played := Played(tmp_path, "claude")).folder)
+    return played
+
+
+def listed(agent: Agent) -> dict[str, dict[str, Any]]:
+    rows = json.loads(agent.call("judge", "--json").out)
+    return {row["name"]: row for row in rows}
+
+
+def make_old(played: Played) -> None:
+    (played.folder / "version").write_text("2.1.197")
+
+
+def add_session(agent: Agent, words: str = "") -> None:
+    """Leave a session where Claude Code keeps those of a user."""
+    folder = agent.home / ".claude" / "projects" / "shop"
+    folder.mkdir(parents=True)
+    Session("s-1").cites("pat-001", words or "helpful").write(folder / "s-1.jsonl")
+
+
+def allowed(agent: Agent) -> set[str]:
+    return {name for name, row in listed(agent).items() if row["allowed"] and name in JUDGES}
+
+
+def test_list_names_every_judge(agent: Agent) -> None:
+    assert [*listed(agent)] == ["claude", "anthropic", "rules"]
+    out = agent.call("judge").out
+    assert "2.1.331" in out
+    assert "Anthropic, by your login" in out
+
+
+def test_list_changes_nothing(agent: Agent, claude: Played) -> None:
+    before = sorted(agent.home.rglob("*"))
+    agent.call("judge")
+    assert sorted(agent.home.rglob("*")) == before
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_list_shows_tokens_and_price(agent: Agent) -> None:
+    add_session(agent)
+    offer = listed(agent)["claude"]
+    assert offer["tokens"] > 1_000
+    assert 0 < float(offer["price"]) < 0.01
+    assert "for your last 1 session: at most" in agent.call("judge").out
+
+
+def test_price_is_unknown_without_a_list_price(agent: Agent, tmp_path: Path) -> None:
+    add_session(agent)
+    (tmp_path / "other").mkdir()
+    agent.environ["PATH"] = str(Played(tmp_path / "other", "codex").folder)
+    assert listed(agent)["codex"]["price"] is None
+    assert "unknown" in agent.call("judge").out
+
+
+def test_rules_send_nothing(agent: Agent) -> None:
+    add_session(agent)
+    rules = listed(agent)["rules"]
+    assert (rules["allowed"], rules["tokens"], rules["goes_to"]) == (True, 0, "nobody")
+
+
+def test_list_shows_who_is_allowed(agent: Agent) -> None:
+    assert not listed(agent)["claude"]["allowed"]
+    assert "Next: reflector judge allow" in agent.call("judge").err
+    agent.call("judge", "allow", "--yes")
+    assert listed(agent)["claude"]["allowed"]
+    assert "Stop: reflector judge forbid" in agent.call("judge").err
+
+
+def test_list_names_an_old_version(agent: Agent, claude: Played) -> None:
+    make_old(claude)
+    assert listed(agent)["claude"]["fault"] == _OLD
+    assert f"claude: {_OLD}" in agent.call("judge").err
+
+
+def test_allow_names_an_old_version(agent: Agent, claude: Played) -> None:
+    make_old(claude)
+    refused = agent.call("judge", "allow", "--yes", code=1).err
+    assert _OLD in refused
+    assert allowed(agent) == set()
+
+
+def test_allow_asks_first(agent: Agent) -> None:
+    refused = agent.call("judge", "allow", code=2).err
+    assert "your agents judge only if you agree: add --yes" in refused
+    assert allowed(agent) == set()
+
+
+def test_allow_shows_the_terms(agent: Agent, claude: Played) -> None:
+    add_session(agent)
+    out = agent.call("judge", "allow", "--yes").out
+    assert f"Claude Code 2.1.331, {claude.binary}: haiku, less than $0.01" in out
+    assert "Next: reflector check\n" in out
+    question = agent.sent(200, "judge", "allow", typed=b"n\n", code=None)
+    assert "(your last 1 session: at most" in question
+    assert "at most 20 requests a day and" in question
+
+
+def test_allow_takes_the_agent_named(agent: Agent, tmp_path: Path) -> None:
+    for name in ("claude", "codex"):
+        (tmp_path / name).mkdir()
+    folders = [str(Played(tmp_path / name, name).folder) for name in ("claude", "codex")]
+    agent.environ["PATH"] = ":".join(folders)
+    agent.call("judge", "allow", "codex", "--yes")
+    assert allowed(agent) == {"codex"}
+    agent.call("judge", "allow", "claude", "--yes")
+    assert allowed(agent) == {"claude", "codex"}
+    assert agent.call("judge", "forbid", "codex").out == "codex judges no longer.\n"
+    assert allowed(agent) == {"claude"}
+    assert agent.call("config", "get", "backend").out == "agent\n"
+    agent.call("judge", "forbid", "claude")
+    assert agent.call("config", "get", "backend").out == "rules\n"
+
+
+def test_allow_refuses_an_agent_that_is_missing(agent: Agent) -> None:
+    refused = agent.call("judge", "allow", "codex", "--yes", code=1).err
+    assert "Codex CLI is not on your PATH; install it" in refused
+
+
+def test_allow_refuses_an_unknown_name(agent: Agent) -> None:
+    refused = agent.call("judge", "allow", "gpt", "--yes", code=2).err
+    assert "'gpt' is not a judge; the judges are claude, codex" in refused
+
+
+def test_allow_of_the_api_needs_a_key(agent: Agent) -> None:
+    refused = agent.call("judge", "allow", "anthropic", "--yes", code=1).err
+    assert "export ANTHROPIC_API_KEY=" in refused
+    agent.environ["ANTHROPIC_API_KEY"] = "sk-ant-x"
+    agent.call("judge", "allow", "anthropic", "--yes")
+    assert agent.call("config", "get", "backend").out == "anthropic\n"
+    assert listed(agent)["anthropic"]["allowed"]
+    assert agent.call("judge", "forbid", "claude").out == "claude was not allowed to judge.\n"
+    assert agent.call("config", "get", "backend").out == "anthropic\n"
+    agent.call("judge", "forbid")
+    assert agent.call("config", "get", "backend").out == "rules\n"
+
+
+def test_forbid_without_a_judge(agent: Agent) -> None:
+    assert agent.call("judge", "forbid").out == "No judge was allowed.\n"
+
+
+def test_rules_need_no_permission(agent: Agent) -> None:
+    assert "may always judge" in agent.call("judge", "allow", "rules").out
+    assert "needs no permission" in agent.call("judge", "forbid", "rules", code=2).err
+
+
+@pytest.mark.parametrize("options", [[], ["--why", "it found it"]])
+def test_typed_verdict_prints_the_review_command(
+    agent: Agent, claude: Played, options: list[str]
+) -> None:
+    agent.ended()
+    agent.call("list")
+    before = agent.counters()
+    agent.call("judge", "allow", "--yes")
+    refused = agent.call("judge", "s-1", "pat-001", "harmful", *options, code=2).err
+    assert "reflector review pat-001 harmful --session s-1" in refused
+    assert ("--why 'it found it'" in refused) == bool(options)
+    assert agent.counters() == before
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_session_is_not_a_judge_command(agent: Agent) -> None:
+    assert "reflector reflect s-1" in agent.call("judge", "s-1", code=2).err

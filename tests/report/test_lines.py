@@ -1,0 +1,183 @@
+"""What `report` prints, and what the page shows of a rule of few verdicts or none."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reflector.events import event as ev
+from reflector.ledger.store import Ledger
+from reflector.report.rules import Rule
+from reflector.trials.trial import start, stop
+from tests.ledger.events import about, added, reflected, window
+from tests.report.test_page import BEGIN, Reader, at, report
+from tests.road.agent import Agent
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Agent:
+    return Agent.in_folder(tmp_path, {})
+
+
+def judged(ledger: Ledger, number: int, name: str, verdict: str) -> None:
+    """A session that cites a rule, and the answer of a judge about it."""
+    recorded = window(number, f"session-{number}")
+    recorded.data["cited"] = [name]  # type: ignore[index]
+    answered = about(ev.REFLECTION_ANSWERED, recorded, answer="{}", model="claude-haiku-5-5")
+    answered.meta.update(input_tokens=1000)  # type: ignore[attr-defined]
+    done, *tags = reflected(f"r{number}", recorded, (name, verdict))
+    ledger.append([recorded, answered, done, *tags])
+
+
+def shown(ledger: Ledger, sessions: int, names: list[str]) -> None:
+    events = []
+    for number in range(sessions):
+        recorded = window(number, f"session-{number}")
+        told = about(ev.ADVICE_TOLD, recorded, via="injection", lessons=[], bullets=names)
+        events += [recorded, told]
+    ledger.append(events)
+
+
+def test_report_prints_its_last_days(project: Agent) -> None:
+    with at(BEGIN), project.open_ledger() as ledger:
+        with at(BEGIN):
+            ledger.append([added("pat-001", "Write the failing test first.")])
+            judged(ledger, 1, "pat-001", "helpful")
+        with at(BEGIN + timedelta(days=20)):
+            ledger.append([added("mis-002", "Mock the database.")])
+            judged(ledger, 2, "pat-001", "helpful")
+            judged(ledger, 3, "mis-002", "harmful")
+            judged(ledger, 4, "mis-002", "harmful")
+    path = project.project.parent / "page.html"
+    lines = project.call("report", "--out", path).out.splitlines()
+    size = path.stat().st_size / 1000
+    assert lines == [
+        f"{path}, {size:,.0f} kB, loads nothing.",
+        "7 to 14 Dec: 3 sessions, 3 verdicts (1 helped, 2 harmed), 1 new rule",
+        "most helped  pat-001  Write the failing test first.  1",
+        "most harmed  mis-002  Mock the database.  2",
+        "judge 3 questions, $0.00",
+        "It quotes your sessions. To send it to others: reflector report --share",
+    ]
+
+
+def test_report_of_nothing_prints_zeros(project: Agent) -> None:
+    out = project.call("report", "--out", project.project.parent / "page.html").out
+    assert "0 sessions, 0 verdicts (0 helped, 0 harmed), 0 new rules" in out
+    assert "No session was shown a rule yet." in report(project)
+
+
+def test_shared_report_tells_to_read_it(project: Agent) -> None:
+    path = project.project.parent / "page.html"
+    out = project.call("report", "--share", "--out", path).out
+    assert out.endswith("The texts of the rules are in it. Read it before you send it.\n")
+
+
+def test_few_votes_have_no_percentage(project: Agent) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Write the failing test first.")])
+        judged(ledger, 1, "pat-001", "helpful")
+    page = Reader(report(project))
+    assert page.bullets["pat-001"]["of"] == "1 of 1, too few to tell"
+    assert "share" not in {own.get("class") for tag, own in page.tags if tag == "svg"}
+
+
+def test_share_is_within_its_interval(project: Agent) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Write the failing test first.")])
+        for number in range(5):
+            judged(ledger, number, "pat-001", "helpful")
+    page = Reader(report(project))
+    assert page.bullets["pat-001"]["of"] == "100% 69–100%"
+
+
+def test_code_in_a_rule_is_code(project: Agent) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Run `make <lint>` first.")])
+    assert "Run <code>make &lt;lint&gt;</code> first." in report(project)
+
+
+def test_verdict_by_hand_has_no_price(project: Agent) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Write the failing test first.")])
+        recorded = window(1, "session-1")
+        recorded.data["cited"] = ["pat-001"]  # type: ignore[index]
+        answered = about(ev.REFLECTION_ANSWERED, recorded, answer="{}", backend="human")
+        done, *tags = reflected("r1", recorded, ("pat-001", "helpful"))
+        done.data["backend"] = "human"  # type: ignore[index]
+        ledger.append([recorded, answered, done, *tags])
+    page = Reader(report(project))
+    assert "human" not in page.text
+    judges = [row[0] for row in page.tables["Verdicts by judge"]]
+    assert not {"human", "by hand"} & {row[0] for row in page.tables["Tokens and cost by model"]}
+    assert judges
+
+
+@pytest.mark.parametrize(
+    ("text", "sessions", "red"),
+    [
+        ("Keep functions small.", 99, 0),
+        ("Keep functions small.", 100, 1),
+        ("Never force-push to main.", 100, 0),
+        ("Run the tests; don’t skip any.", 100, 0),
+    ],
+)
+def test_wasted_rule_needs_sessions_and_no_ban(
+    project: Agent, text: str, sessions: int, red: int
+) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", text)])
+        shown(ledger, sessions, ["pat-001"])
+    page = Reader(report(project))
+    assert (
+        f"Sessions were shown 1 rule, and never cited 1 of them. {red} of these (red)" in page.text
+    )
+
+
+def test_pinned_rule_is_never_wasted(project: Agent) -> None:
+    project.call("config", "set", "pinned", "pat-001")
+    project.call("config", "set", "prune_after", "2")
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Keep functions small."), added("pat-002", "Write short.")])
+        shown(ledger, 2, ["pat-001", "pat-002"])
+    page = Reader(report(project))
+    assert "1 of these (red) were shown in 2 sessions or more" in page.text
+
+
+def test_stopped_trial_shows_when(project: Agent) -> None:
+    with at(BEGIN), project.open_ledger() as ledger:
+        with at(BEGIN):
+            ledger.append([added("pat-001", "Keep functions small.")])
+            start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
+        with at(BEGIN + timedelta(days=1)):
+            stop(ledger)
+    text = Reader(report(project)).text
+    assert "The trial ran from 24 Nov 2025 until it was stopped on 25 Nov 2025." in text
+    assert "24 Nov 2026" not in text
+
+
+def test_neutral_verdicts_are_called_neither(project: Agent) -> None:
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Keep functions small.")])
+        judged(ledger, 1, "pat-001", "neutral")
+    html = report(project)
+    assert '<th scope="col">neither</th>' in html
+    assert "undecided verdicts" not in html
+
+
+def test_question_has_no_json_of_its_own(project: Agent) -> None:
+    """A rule's text is data of `list --json`, and the page adds only marks to it."""
+    with project.open_ledger() as ledger:
+        ledger.append([added("pat-001", "Keep functions small.")])
+    (row,) = json.loads(project.call("list", "--json").out)
+    assert Reader(report(project)).bullets["pat-001"]["text"] == row["text"]
+
+
+def test_rule_marks_a_check() -> None:
+    row = type("Row", (), {"name": "pat-001", "text": "x", "share": None, "judged": 0})()
+    for key in ("helpful", "harmful", "not_followed", "low", "high"):
+        setattr(row, key, 0)
+    row.demoted = None
+    (mark,) = Rule(row=row, cited=0, check="followed 3 of 4, too few to tell").marks
+    assert mark == ("check: followed 3 of 4, too few to tell", "plain")
