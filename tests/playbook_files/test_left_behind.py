@@ -1,0 +1,51 @@
+"""A playbook.json that a killed command, or somebody who cleaned the folder, left behind."""
+
+import subprocess
+
+import pytest
+
+from reflector.changes.apply import apply_changes
+from reflector.playbook.change import Change
+from tests.road.agent import Agent
+
+
+@pytest.fixture
+def written(agent: Agent) -> Agent:
+    """A project whose playbook.json is up to date."""
+    agent.call("add", "pat", "Written before.")
+    return agent
+
+
+def append_only(agent: Agent, text: str) -> None:
+    """Append a rule as a command does that is killed before it writes the file."""
+    with agent.open_ledger() as ledger:
+        apply_changes(ledger, [Change("add", section="pat", text=text)], actor="human")
+
+
+def test_question_writes_a_missing_file(written: Agent) -> None:
+    written.playbook.unlink()
+    written.call("list")
+    assert "Written before." in written.playbook.read_text()
+
+
+def test_question_writes_a_file_left_behind(written: Agent) -> None:
+    append_only(written, "Of a killed command.")
+    written.call("list")
+    assert "Of a killed command." in written.playbook.read_text()
+    assert written.call("rebuild", "--check").out == ""
+
+
+def test_question_leaves_an_edited_file(written: Agent) -> None:
+    edited = written.playbook.read_text().replace("Written before.", "Edited by hand.")
+    written.playbook.write_text(edited)
+    append_only(written, "Of a killed command.")
+    written.call("list")
+    assert written.playbook.read_text() == edited
+
+
+def test_question_leaves_a_file_shared_by_git(written: Agent) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=written.project, check=True)
+    written.call("team")
+    written.playbook.unlink()
+    written.call("list")
+    assert not written.playbook.exists()
