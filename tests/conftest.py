@@ -160,7 +160,7 @@ def migrated(
         return
 
     def copied(engine: Engine, **options: bool) -> Upgraded | None:
-        if engine.dialect == "sqlite" and _is_new(engine.url):
+        if engine.dialect == "sqlite" and not engine.is_guest and _is_new(engine.url):
             with engine.connection() as connection:
                 template.backup(connection)
         return ensure_current(engine, **options)

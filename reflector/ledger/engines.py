@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
@@ -50,8 +50,10 @@ class Engine:
         self.turn = threading.Lock()
         self._idle: list[Any] = []
         self._alchemy: sa.Engine | None = None
-        #: Whether the database is that of a program, which has its own tables there.
-        self.is_hosts = False
+        #: Whether the database is another program's, or is only looked at: its journal mode, its
+        #: journal and its other tables are left alone.
+        self.is_guest = False
+        self._module: Any = sqlite_module() if url.dialect == "sqlite" else None
 
     @property
     def dialect(self) -> str:
@@ -139,20 +141,26 @@ class Engine:
                     else (self._opened, sa.QueuePool)
                 )
                 self._alchemy = sa.create_engine(
-                    "sqlite://", module=sqlite_module(), creator=creator, poolclass=pool
+                    "sqlite://", module=self._module, creator=creator, poolclass=pool
                 )
         return self._alchemy
 
-    def share(self, pool: sa.Engine) -> None:
-        """Share the database of another program; of PostgreSQL its pool too, which stays open."""
-        self.is_hosts = True
+    def share(self, host: sa.Engine) -> None:
+        """Open the database of another program as that program does.
+
+        SQLite's locks belong to the process: a second SQLite library in it would drop those of the
+        first, so the host's is used. Connections to PostgreSQL are made as the host makes them, and
+        have their own pool and isolation level.
+        """
+        self.is_guest = True
         if self.dialect == "postgresql":
-            self._alchemy = pool
+            self._alchemy = _postgresql(self.url, lambda: _detached(host))
+        else:
+            self._module = host.dialect.loaded_dbapi
 
     def close(self) -> None:
         """Close every connection that is not in use."""
-        is_lent = self.is_hosts and self.dialect == "postgresql"
-        if self._alchemy is not None and not is_lent:
+        if self._alchemy is not None:
             self._alchemy.dispose()
         while self._idle:
             self._idle.pop().close()
@@ -176,13 +184,14 @@ class Engine:
             url = self.url.alchemy()
             (name,), asked = url.get_dialect()().create_connect_args(url)
             options = {**asked, **options}
-        if self.url.is_file:
+        connection: Any
+        if self.url.is_file and not self.is_guest:
             connection = connect_file(Path(self.url.database), **options)
         else:
-            connection = sqlite_module().connect(name, **options)
+            connection = self._module.connect(name, **options)
         try:
             _prepare(connection)
-            if not self.is_hosts:  # a program chooses the journal mode of its own database
+            if not self.is_guest:
                 _make_write_ahead(connection, self.url.shown)
         except BaseException:
             connection.close()
@@ -191,9 +200,8 @@ class Engine:
 
 
 def open_engine(source: str | sa.Engine) -> Engine:
-    """Return an engine for a ledger's URL, or for the database of an engine of SQLAlchemy, whose
-    pool a ledger on PostgreSQL uses and never closes. Raises LedgerUnavailable for a database that
-    no installed driver opens.
+    """Return an engine for a ledger's URL, or for the database of an engine of SQLAlchemy. Raises
+    LedgerUnavailable for a database that no installed driver opens.
     """
     if isinstance(source, str):
         return Engine(url_of(source))
@@ -272,7 +280,17 @@ def _options(url: sa.URL) -> dict[str, Any]:
     return {**options, "connect_timeout": _CONNECT_TIMEOUT_S}
 
 
-def _postgresql(of: Url) -> sa.Engine:
+def _detached(host: sa.Engine) -> Any:
+    """Return a new connection as a host program makes it, which is no longer the host's."""
+    pooled = host.raw_connection()
+    driver: Any = pooled.driver_connection
+    pooled.detach()
+    driver.rollback()
+    driver.autocommit = False
+    return driver
+
+
+def _postgresql(of: Url, creator: Callable[[], Any] | None = None) -> sa.Engine:
     import logging
 
     import sqlalchemy as sa
@@ -287,8 +305,11 @@ def _postgresql(of: Url) -> sa.Engine:
     if asked:
         options["prepare_threshold"] = _threshold(asked)
     try:
+        more: dict[str, Any] = (
+            {"connect_args": options} if creator is None else {"creator": creator}
+        )
         engine = sa.create_engine(
-            url, paramstyle="format", isolation_level="READ COMMITTED", connect_args=options
+            url, paramstyle="format", isolation_level="READ COMMITTED", **more
         )
     except ImportError as error:
         raise LedgerUnavailable(

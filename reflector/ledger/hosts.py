@@ -70,6 +70,7 @@ class HostEngine(Engine):
 
     def _take_lock(self) -> None:
         """Take SQLite's lock of writers in the host's transaction. Raises LedgerMisused."""
+        self._refuse_bare_savepoint()
         checks_keys = self._host.exec_driver_sql("PRAGMA foreign_keys").scalar_one()
         if not checks_keys:
             raise LedgerMisused(
@@ -82,6 +83,19 @@ class HostEngine(Engine):
             raise LedgerMisused(
                 "the connection commits each statement by itself (AUTOCOMMIT), so an append could "
                 "not be rolled back with the rest; open it without that isolation level"
+            )
+
+    def _refuse_bare_savepoint(self) -> None:
+        """Raise LedgerMisused for a savepoint that may be the whole transaction: SQLite commits an
+        outermost one when it is released, and the driver begins no transaction for it.
+        """
+        begins = getattr(self._driver, "autocommit", None) is False
+        has_listener = bool(self._host.engine.dispatch.begin)
+        if self._host.in_nested_transaction() and not (begins or has_listener):
+            raise LedgerMisused(
+                "the connection is in a savepoint that the driver may commit by itself; append "
+                "before `begin_nested`, or let the engine emit BEGIN (docs/embedding.md shows the "
+                "listener)"
             )
 
     def _check_server(self) -> None:

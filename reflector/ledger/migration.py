@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,6 +138,7 @@ VERSION = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
+_NO_LEDGER = "{where} holds no ledger; a first use makes one"
 _MAKES_VERSION = re.compile(r"CREATE TABLE alembic_version .*?;", re.DOTALL)
 #: The first script brings a ledger of any earlier revision there.
 _FIRST_SCRIPT = "0009"
@@ -182,7 +183,7 @@ def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
     """Raise LedgerCorrupt for a database that is not a ledger and cannot become one."""
     # A schema of a server and a program's database may be shared, as long as no name is taken; any
     # other SQLite file is a ledger or it is not.
-    is_shared = engine.dialect == "postgresql" or engine.is_hosts
+    is_shared = engine.dialect == "postgresql" or engine.is_guest
     taken = names & {*LEDGER_TABLES, "alembic_version"} if is_shared else names
     if taken:
         raise LedgerCorrupt(
@@ -273,7 +274,7 @@ def upgrade_sql(url: str) -> str:
         return ""
     is_known = revision >= _FIRST_SCRIPT
     output = StringIO()
-    with closing(open_engine(url)) as engine, engine.alchemy().connect() as connection, _ALEMBIC:
+    with _looking_at(url) as engine, engine.alchemy().connect() as connection, _ALEMBIC:
         config = alembic_config(connection)
         config.output_buffer = output
         command.upgrade(config, f"{revision if is_known else 'base'}:head", sql=True)
@@ -313,15 +314,21 @@ def revisions_of(url: str) -> list[Revision]:
 
 
 def _revision_in_force(url: str) -> str:
-    with (
-        closing(open_engine(url)) as engine,
-        translated(engine.url.shown),
-        engine.connection() as driver,
-    ):
+    with _looking_at(url) as engine, engine.connection() as driver:
         revision = revision_of(engine, driver)
         if revision is None:
-            raise LedgerUnavailable(f"{engine.url.shown} holds no ledger; a first use makes one")
+            raise LedgerUnavailable(_NO_LEDGER.format(where=engine.url.shown))
         return revision
+
+
+@contextmanager
+def _looking_at(url: str) -> Iterator[Engine]:
+    """The engine of a ledger that is not changed, made or turned to write-ahead logging."""
+    with closing(open_engine(url)) as engine, translated(engine.url.shown):
+        engine.is_guest = True
+        if engine.url.is_file and not Path(engine.url.database).is_file():
+            raise LedgerUnavailable(_NO_LEDGER.format(where=engine.url.shown))
+        yield engine
 
 
 def alembic_config(connection: sa.Connection | None = None) -> Config:

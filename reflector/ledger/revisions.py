@@ -41,6 +41,16 @@ class Step:
         config = self._context.config
         return config.attributes.get("connection") if config is not None else None
 
+    def begin(self) -> None:
+        """Begin a transaction on SQLite if there is none: its driver begins none for a change of
+        the schema, and one that is interrupted must leave nothing behind.
+        """
+        if self.dialect != "sqlite" or self._context.as_sql:
+            return
+        driver: Any = op.get_bind().connection.driver_connection
+        if not driver.in_transaction:
+            driver.execute("BEGIN IMMEDIATE")
+
     def run(self, statements: str) -> None:
         """Run SQL text as it is, or print it."""
         if self._context.as_sql:
@@ -84,6 +94,7 @@ class Step:
 def revision(number: str) -> Iterator[Step]:
     """The step of a revision, without triggers and views, which the last one makes."""
     step = Step()
+    step.begin()
     step.drop_made()
     yield step
     if number == migration.HEAD_REVISION:

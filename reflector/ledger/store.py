@@ -188,7 +188,8 @@ class Ledger(Reader):
                 f"`Ledger.open(engine, {playbook!r})`"
             )
         _refuse_newer_tables(playbook, known.code_version)
-        if known.code_version != CODE_VERSION or known.digest in EARLIER:
+        is_earlier = known.digest in EARLIER and engine.dialect == "sqlite"
+        if known.code_version != CODE_VERSION or is_earlier:
             raise LedgerUnavailable(_NOT_READY.format(where=engine.url.shown))
         return cls(engine, known.playbook_id, playbook)
 

@@ -20,7 +20,7 @@ another ledger's, or this one's before an older copy of it came back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
@@ -236,9 +236,14 @@ class _File:
             if state.kind == "shared":
                 self._remember(state.raw)
             return Synced(state, taken.of_another, new_names)
-        writes = write or self._is_behind(state)
-        after = self._write(state) if writes else state
-        is_left = after is None or not writes
+        after: FileState | None = state
+        if write:
+            after = self._write(state)
+        elif self._is_behind(state):
+            # A question is answered all the same.
+            with suppress(OSError):
+                after = self._write(state)
+        is_left = after is None or after is state
         has_news = taken.events > 0 or taken.is_edited
         if has_news and is_left and not later:
             # A later edit of the file is compared with this copy.
@@ -493,16 +498,17 @@ class _File:
 
     def _is_behind(self, state: FileState) -> bool:
         """Return whether nobody edited the file and it lacks what a command recorded: the command
-        was killed before it wrote the file, or somebody cleaned the folder. A file in git is left
-        to its people.
+        was killed before it wrote the file, or somebody cleaned the folder. A file that git tracks
+        is left to its people.
         """
-        if self._is_shared:
+        if self._is_shared or self._read_by_question is not None:
             return False
         if state.kind == "missing":
-            return bool(self._ledger.bullets())
-        if state.kind != "written" or self._read_by_question is not None:
-            return False
-        return self._ledger.head().position > self._written.position
+            lacks_rules = bool(self._ledger.bullets())
+        else:
+            has_moved = self._ledger.head().position > self._written.position
+            lacks_rules = state.kind == "written" and has_moved and state.raw != self.rendered()
+        return lacks_rules and in_git(self._project.root) is None
 
     def _write(self, state: FileState) -> FileState | None:
         """Write the file if it says something else than the ledger. Return its state; None if

@@ -30,6 +30,21 @@ def test_revisions_names_the_one_in_force(older: Agent) -> None:
     assert revision(older) == "0009"
 
 
+def test_looking_leaves_the_journal_mode(older: Agent) -> None:
+    with closing(sqlite3.connect(older.ledger)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    before = older.ledger.read_bytes()
+    older.call("ledger", "revisions")
+    older.call("ledger", "upgrade", "--sql")
+    assert older.ledger.read_bytes() == before
+
+
+def test_looking_makes_no_ledger(agent: Agent) -> None:
+    agent.environ["REFLECTOR_LEDGER_URL"] = f"sqlite:///{agent.home}/nope.db"
+    agent.call("ledger", "revisions", code=None)
+    assert not (agent.home / "nope.db").exists()
+
+
 def test_printed_upgrade_changes_nothing(older: Agent) -> None:
     printed = older.call("ledger", "upgrade", "--sql").out
     assert "DROP TABLE IF EXISTS bullet_status" in printed

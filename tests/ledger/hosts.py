@@ -22,9 +22,9 @@ orders = sa.Table(
 )
 
 
-def host_engine(url: str) -> sa.Engine:
+def host_engine(url: str, **options: Any) -> sa.Engine:
     """An engine as docs/embedding.md makes it."""
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), **options)
     if engine.dialect.name == "sqlite":
 
         @sa.event.listens_for(engine, "connect")

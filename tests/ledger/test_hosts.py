@@ -212,6 +212,54 @@ def test_a_view_joins_a_hosts_table(host: Host) -> None:
         assert connection.execute(joined).all() == [("order 1", "New words.", 0)]
 
 
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_opening_and_closing_keeps_a_hosts_commits(host: Host) -> None:
+    """Two SQLite libraries in one process would drop each other's locks."""
+    with host.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    for number in (1, 2, 3):
+        with host.begin() as connection:
+            order_and_append(connection, number)
+        with Ledger.open(host) as ledger:
+            assert ledger.head().position == number
+    host.dispose()
+    assert names(host)[0] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("level", ["AUTOCOMMIT", "SERIALIZABLE"])
+def test_opened_ledger_has_its_own_isolation_level(ledger_url: str, level: str) -> None:
+    plain = host_engine(ledger_url)
+    engine = host_engine(ledger_url, isolation_level=level)
+    with Ledger.open(engine) as ledger:
+        ledger.append([added("pat-001")])
+        with pytest.raises(Conflict):
+            ledger.append([added("pat-002"), added("pat-001", "Other words.")])
+        ledger.append([added("pat-003")])
+        assert list(verify(ledger)) == []
+        assert [one.position for one in ledger.events()] == [1, 2]
+    engine.dispose()
+    plain.dispose()
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_savepoint_without_a_transaction_is_refused(host: Host) -> None:
+    with (
+        host.connect() as connection,
+        connection.begin_nested(),
+        pytest.raises(LedgerMisused, match="savepoint"),
+    ):
+        Ledger.on(connection).append([added("pat-001")])
+    assert names(host) == ([], [])
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_opening_waits_for_a_hosts_open_transaction(host: Host) -> None:
+    with host.begin() as connection:
+        connection.execute(orders.insert().values(id=1))
+        with Ledger.open(host) as ledger:
+            assert ledger.head().position == 0
+
+
 def test_killed_hosts_leave_all_or_nothing(host: Host, ledger_url: str) -> None:
     chance = random.Random(7)
     command = [sys.executable, "-m", "tests.ledger.hosts", ledger_url]

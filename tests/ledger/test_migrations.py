@@ -4,6 +4,7 @@ data in it.
 
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -362,6 +363,23 @@ branch_labels = ("shop",)
 def upgrade():
     op.create_table("orders", sa.Column("id", sa.Integer, primary_key=True))
 """
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_interrupted_revisions_leave_nothing(
+    ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = sa.create_engine(ledger_url)
+    statements = list(migration.creating_statements("sqlite"))
+    broken = [*statements[:4], "CREATE TABLE broken ("]
+    with monkeypatch.context() as patched, engine.connect() as connection:
+        patched.setattr(migration, "creating_statements", lambda _: iter(broken))
+        with pytest.raises(sqlite3.OperationalError):
+            command.upgrade(migration.alembic_config(connection), "head")
+    engine.dispose()
+    alembic(ledger_url, "upgrade", "head")
+    with Ledger.open(ledger_url) as ledger:
+        assert list(verify(ledger)) == []
 
 
 def test_another_program_includes_the_revisions(ledger_url: str, tmp_path: Path) -> None:

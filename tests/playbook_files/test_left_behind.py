@@ -6,6 +6,7 @@ import pytest
 
 from reflector.changes.apply import apply_changes
 from reflector.playbook.change import Change
+from reflector.playbook_files import playbook_json
 from tests.road.agent import Agent
 
 
@@ -41,6 +42,27 @@ def test_question_leaves_an_edited_file(written: Agent) -> None:
     append_only(written, "Of a killed command.")
     written.call("list")
     assert written.playbook.read_text() == edited
+
+
+def test_question_answers_where_the_file_cannot_be_written(
+    written: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    append_only(written, "Of a killed command.")
+    monkeypatch.setattr(playbook_json, "replace_read", refuse)
+    assert "Of a killed command." in written.call("list").out
+
+
+def test_question_leaves_a_file_that_git_tracks(written: Agent) -> None:
+    git = ["git", "-C", str(written.project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-f", ".claude/playbook.json"], check=True)
+    before = written.playbook.read_bytes()
+    append_only(written, "Of a killed command.")
+    written.call("list")
+    assert written.playbook.read_bytes() == before
 
 
 def test_question_leaves_a_file_shared_by_git(written: Agent) -> None:
