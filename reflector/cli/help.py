@@ -32,6 +32,7 @@ def help_(words: tuple[str, ...], every: bool) -> None:
     if not words:
         click.echo(every_command() if every else first_screen())
         return
+    words = tuple(" ".join(words).split())
     wanted = [re.compile(rf"(?<![a-z]){re.escape(word)}", re.IGNORECASE) for word in words]
     places = {"help": list(_helps(whole)), "pages": list(_parts())}
     most = max(_count(" ".join(one), wanted) for parts in places.values() for one in parts)

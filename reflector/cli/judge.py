@@ -80,7 +80,12 @@ def judge(ctx: click.Context, as_json: bool) -> None:
     lacks = f"; {in_force.way_out}" if in_force.way_out else ""
     note(f"Judge of this project: {in_force.words}{lacks}")
     others = [offer.name for offer in listed if offer.allowed and offer.name not in _OFFLINE]
-    note("Stop: reflector judge forbid" if others else "Next: reflector judge allow")
+    if others:
+        note("Stop: reflector judge forbid")
+    elif any(offer.name in JUDGES for offer in listed):
+        note("Next: reflector judge allow")
+    else:
+        note("Next: export ANTHROPIC_API_KEY=… and run: reflector judge allow anthropic")
 
 
 def _row(offer: Offer) -> tuple[str, ...]:

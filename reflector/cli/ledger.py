@@ -246,8 +246,8 @@ def needs_ledger(project: Project) -> None:
     """Proof about nothing would make a ledger to have something to prove."""
     if not project.has_ledger():
         raise click.UsageError(
-            f"there is no ledger in {project.root}; it begins with the first `reflector ingest` "
-            "or hook"
+            f"there is no ledger in {project.root}; it begins with `reflector add`, or with a "
+            "session that has a playbook"
         )
 
 

@@ -7,6 +7,7 @@ unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -24,6 +25,7 @@ from reflector.cli.output import (
     table,
 )
 from reflector.hooks import fast
+from reflector.hooks.reach import callers_of
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
 from reflector.sessions.overview import (
@@ -120,6 +122,8 @@ class _Rows(NamedTuple):
         yield "project", state.project
         if state.off is not None:
             yield "off", f"switched off in {state.off}; on again: {self.place.command('on')}"
+        if next(callers_of(Path(state.project)), None) is None:
+            yield "agents", "none connected; connect one: reflector install"
         yield "backend", state.backend_lacks or state.backend
 
     def _ledger(self) -> Iterator[Row]:

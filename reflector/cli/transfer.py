@@ -38,6 +38,7 @@ from reflector.cli.output import (
 )
 from reflector.exchange.merge import Merged
 from reflector.exchange.transfer import checked_lines, exported, lines_of
+from reflector.hooks.reach import callers_of
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import dump
@@ -157,11 +158,19 @@ def _print_adopted(place: Place, adoption: Adoption, result: AdoptedJson) -> Non
 def _print_removal(root: Path, file: Path) -> None:
     """Note the lines to remove from a file that an agent loads in addition to the playbook."""
     loaded = {(root / name).resolve(): tokens for name, tokens in advice_of(root).files.items()}
-    if tokens := loaded.get(file.resolve()):
+    tokens = loaded.get(file.resolve())
+    if not tokens:
+        return
+    if next(callers_of(root), None) is None:
         note(
-            f"Now remove these rules from {file} ({tokens:,} tokens): your agent would load them "
-            "twice, and has no reason to cite them."
+            f"No agent is connected yet: run `reflector install`. Then remove these rules from "
+            f"{file}; until then your agent needs them there."
         )
+        return
+    note(
+        f"Now remove these rules from {file} ({tokens:,} tokens). Otherwise your agent reads each "
+        "rule twice and does not cite it, so nothing is counted."
+    )
 
 
 @click.command("import")
@@ -217,6 +226,9 @@ def _load(place: Place, file: Path, *, as_json: bool) -> None:
         print_json(loaded)
     else:
         click.echo(loaded.head)
+        events = counted(loaded.head.position, "event")
+        note(f"{events} imported. Next: {place.command('list')}")
+        note(f"{counted(loaded.head.position, 'event')} imported. Next: {place.command('list')}")
     _print_trials(place, loaded.trials, is_moved=not project.config.ledger_url)
 
 

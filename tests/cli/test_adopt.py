@@ -56,9 +56,22 @@ def test_dry_run_of_adopt_has_no_tokens(bare: Agent) -> None:
 
 
 def test_adopt_names_the_file_to_shorten(bare: Agent) -> None:
+    bare.call("install")
     told = bare.call("adopt", bare.project / "CLAUDE.md").err
     assert "Each session now starts with " in told
     assert f"Now remove these rules from {bare.project / 'CLAUDE.md'} (" in told
+
+
+def test_adopt_keeps_the_rules_until_an_agent_is_connected(bare: Agent) -> None:
+    told = bare.call("adopt", bare.project / "CLAUDE.md").err
+    assert "No agent is connected yet: run `reflector install`." in told
+    assert "Now remove" not in told
+
+
+def test_status_says_that_no_agent_is_connected(bare: Agent) -> None:
+    assert "none connected" in bare.call("status").out
+    bare.call("install")
+    assert "none connected" not in bare.call("status").out
 
 
 def test_file_that_no_agent_loads_stays(bare: Agent, tmp_path: Path) -> None:
