@@ -335,9 +335,13 @@ class Place:
         context = click.get_current_context(silent=True)
         if context is None or context.find_root().invoked_subcommand not in _SHOW_COUNTS:
             return []
-        from reflector.sessions.drain import unjudged_notes
-
-        return unjudged_notes(self.project(), ledger)
+        if not self.project().config.asks_model:
+            return []
+        sessions = {window.session_id for window in ledger.open_windows()}
+        if not sessions:
+            return []
+        words = "1 session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
+        return [f"{words} not judged yet; see `reflector status`"]
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -752,14 +752,3 @@ def refresh_project(project: Project) -> list[str]:
             place = "" if failed.error == spool.NOT_A_PAYLOAD else "; kept in the spool"
             notes.append(f"{failed.delivery}: {failed.error}{place}")
         return notes
-
-
-def unjudged_notes(project: Project, ledger: Ledger) -> list[str]:
-    """Return a note on the sessions that counts lack because no model judged them yet."""
-    if not project.config.asks_model:
-        return []
-    sessions = {window.session_id for window in ledger.open_windows()}
-    if not sessions:
-        return []
-    words = "1 session is" if len(sessions) == 1 else f"{len(sessions)} sessions are"
-    return [f"{words} not judged yet; see `reflector status`"]
