@@ -34,10 +34,9 @@ class ListedJson(BulletRow):
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
     not_followed   how many judgements say that the agent did not follow it
-    judged         verdicts that show what it is worth: without baselines, and no more than sessions
-                   judged it
-    share          the share helpful of these, null without any; in nine of ten cases the true one
-                   lies between `low` and `high`
+    judged         votes of sessions: each has one, which its verdicts share
+    share          the helpful share of the votes, null without any; `low` and `high` are the ends
+                   of its 90 % interval
     checked        what `reflector check` found, in words; null where nobody was asked about it
     """
 
