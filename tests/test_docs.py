@@ -13,11 +13,12 @@ from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from xml.etree.ElementTree import canonicalize
 
+import click
 import pytest
 
 import reflector
 from benchmarks import lessons
-from reflector.cli.app import run
+from reflector.cli.app import reflector as program, run
 from reflector.cli.table import COMMANDS, GROUPS
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.embed.gated.settings import SECTIONS
@@ -86,8 +87,8 @@ class Reader:
             f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m reflector "$@"\n'
         )
         (self.bin / "claude").write_text("#!/bin/sh\nexit 1\n")
-        for program in self.bin.iterdir():
-            program.chmod(0o755)
+        for file in self.bin.iterdir():
+            file.chmod(0o755)
         agent.environ["PATH"] = f"{self.bin}:{agent.env()['PATH']}"
 
     def play(self, page: str) -> int:
@@ -464,3 +465,31 @@ def test_the_simulated_month_of_the_page_has_its_figures_and_its_plots(tmp_path:
     for path in lessons.plot(played, tmp_path):
         # lxml, where it is installed, writes the same picture in other bytes.
         assert canonicalize(path.read_text()) == canonicalize((DOCS / path.name).read_text())
+
+
+_TYPED = re.compile(r"`reflector ([a-z][^`\n]*)`|^\$ reflector ([^\n]*)", re.MULTILINE)
+
+
+def unknown_options(typed: str) -> list[str]:
+    """The options of a typed command that neither it nor a group above it has."""
+    command: click.Command = program
+    context = click.Context(program)
+    known = {"-h", "--help"} | {name for option in program.params for name in option.opts}
+    options = []
+    typed = re.sub(r"^--project \S+ ", "", typed)
+    for word in shlex.split(typed.split(" #")[0].split(" | ")[0].replace("…", ""), posix=False):
+        if word.startswith("--"):
+            options.append(word.split("=")[0])
+        elif isinstance(command, click.Group):
+            inner = command.get_command(context, word) or command.get_command(context, "NAME")
+            if inner is not None:
+                command, context = inner, click.Context(inner, parent=context, info_name=word)
+                known |= {name for option in inner.params for name in option.opts}
+    return [option for option in options if option not in known]
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_page_names_only_options_that_exist(name: str) -> None:
+    typed = [first or second for first, second in _TYPED.findall(PAGES[name])]
+    whole = [line for line in typed if line.count("'") % 2 == 0 and line.count('"') % 2 == 0]
+    assert {line: unknown for line in whole if (unknown := unknown_options(line))} == {}
