@@ -351,7 +351,10 @@ def export(place: Place, form: str, moment: str | None) -> None:
 @click.command()
 @click.argument("event", metavar="[EVENT]", required=False)
 @click.option(
-    "--where", "text", metavar="TEXT", help="Erase this text everywhere; - reads it from stdin."
+    "--where",
+    "text",
+    metavar="TEXT",
+    help="Erase every text that contains these characters; - reads them from stdin.",
 )
 @click.option("--session", metavar="ID", help="Erase the text of all events of a session.")
 @why_option
@@ -368,10 +371,11 @@ def redact(
     """Erase text permanently; the counts stay.
 
     Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each occurrence of a text: in events, in copies of adopted playbooks
-    and in waiting sessions, which are still recorded. --session erases the text of a session's
-    events, and names its transcript. The ledger still verifies. Older exports and backups keep the
-    text. The exit code is 1 if a file of reflector could not be written again.
+    analysis. --where erases each whole text that contains TEXT, upper and lower case apart: in
+    events, in copies of adopted playbooks and in waiting sessions, which are still recorded.
+    --session erases the text of a session's events, and names its transcript. The ledger still
+    verifies. Commits in git, older exports and backups keep the text. The exit code is 1 if a file
+    of reflector could not be written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 
