@@ -112,7 +112,7 @@ def test_a_command_accepts_the_examples_of_its_help(
 
 
 #: The most names of options that the whole program has.
-MOST_OPTIONS = 60
+MOST_OPTIONS = 50
 
 
 def test_the_program_has_few_option_names() -> None:
