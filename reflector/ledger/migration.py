@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
     from alembic.config import Config
 
+    from reflector.ledger.statements import Statements
+
 #: The newest revision under migrations/versions; a test holds the two equal.
 HEAD_REVISION = max(
     path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py")
@@ -191,6 +193,14 @@ def _refuse_other_tables(engine: Engine, names: set[str]) -> None:
             f"({', '.join(sorted(taken)[:3])}); nothing was changed. "
             "Name another database with REFLECTOR_LEDGER_URL"
         )
+
+
+def has_other_tables(sql: Statements) -> bool:
+    """Return whether the database also holds tables of another program."""
+    names = sql.execute(_NAMES["postgresql" if sql.postgres else "sqlite"]).fetchall()
+    return bool(
+        {name for name, is_table in names if is_table} - {*LEDGER_TABLES, "alembic_version"}
+    )
 
 
 def _noted_revision(driver: Any, where: str) -> str:
