@@ -184,8 +184,24 @@ AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
 CHECK_PLAN, CHECK_ROWS = of("check", "plan result")
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
+HOSTED = ("tests/ledger/test_hosts.py",)
+LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
+VOTING = ("tests/audit/test_questions.py", "tests/playbook/test_evidence.py")
+HOSTS, ENGINES = of("ledger", "hosts engines")
+EVIDENCE_SHARE = "reflector/playbook/evidence.py"
+USE_OF_RULES = "reflector/audit/citations.py"
+
 MUTATIONS = [
     # The report.
+    # A host's transaction, votes of sessions, and a file that a killed command left behind.
+    Mutation(HOSTS, "if not checks_keys:", "if False:", HOSTED),
+    Mutation(HOSTS, "with self._host.begin_nested():", "if True:", HOSTED),
+    Mutation(ENGINES, "self._module = host.dialect.loaded_dbapi", "pass", HOSTED),
+    Mutation(USE_OF_RULES, "if is_plain and helpful", "if helpful", VOTING),
+    Mutation(COUNTERS, "coalesce(session_id, reflection_id", "coalesce(reflection_id", VOTING),
+    Mutation(EVIDENCE_SHARE, "if helpful else 0.0", "if True else 0.0", VOTING),
+    Mutation(PLAYBOOK_FILE, "lacks_rules and in_git(", "lacks_rules or in_git(", LEFT_BEHIND),
+    Mutation(PLAYBOOK_FILE, "or self._read_by_question is not None:", "or False:", LEFT_BEHIND),
     Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),
     Mutation(HTML, "finalize=shown,", "", PAGE),
     Mutation(HTML, "autoescape=True,", "autoescape=False,", PAGE),

@@ -132,6 +132,14 @@ def test_evidence_that_was_taken_back_does_not_vote(ledger: Ledger) -> None:
     assert due(ledger, after=0) == []
 
 
+def test_a_doubled_session_does_not_hide_a_retracted_one(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    (completion,) = judge_windows(ledger, "gone", "harmful")
+    judge_windows(ledger, "both", "helpful", "harmful")
+    ledger.append([retracted(completion)])
+    assert votes(ledger) == (0.5, 0.5)
+
+
 def test_votes_before_a_number_set_by_hand_are_gone(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     for number in range(5):

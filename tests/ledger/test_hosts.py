@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from reflector.events import event as ev
 from reflector.ledger.errors import Conflict, LedgerLocked, LedgerMisused, LedgerUnavailable
+from reflector.ledger.projection import Projector
 from reflector.ledger.store import Ledger
 from reflector.ledger.tables import bullet, bullets, event
 from reflector.proof.verify import verify
@@ -86,6 +87,21 @@ def test_a_refused_append_leaves_the_hosts_work(host: Host) -> None:
     assert names(host) == ([1, 3], ["pat-001", "pat-003"])
     with Ledger.open(host) as ledger:
         assert list(verify(ledger)) == []
+
+
+def test_an_append_that_fails_midway_leaves_nothing(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("in the middle")
+
+    with host.begin() as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(Projector, "project", fail)
+            with pytest.raises(RuntimeError, match="in the middle"):
+                Ledger.on(connection).append([added("pat-001")])
+        order_and_append(connection, 2)
+    assert names(host) == ([2], ["pat-002"])
 
 
 def test_triggers_guard_a_hosts_transaction(host: Host) -> None:

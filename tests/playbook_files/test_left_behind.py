@@ -44,6 +44,17 @@ def test_question_leaves_an_edited_file(written: Agent) -> None:
     assert written.playbook.read_text() == edited
 
 
+def test_question_leaves_an_edit_that_it_took_in(written: Agent) -> None:
+    written.playbook.write_text(
+        written.playbook.read_text().replace("Written before.", "Edited by hand.")
+    )
+    written.call("list")
+    edited = written.playbook.read_text()
+    append_only(written, "Of a killed command.")
+    assert "Edited by hand." in written.call("list").out
+    assert written.playbook.read_text() == edited
+
+
 def test_question_answers_where_the_file_cannot_be_written(
     written: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
