@@ -89,7 +89,12 @@ TOLD = (
     "tests/sessions/test_user_playbook.py",
 )
 ERRORS = ("tests/cli/test_trouble.py", "tests/cli/test_contract.py", "tests/cli/test_changes.py")
-UNDO = ("tests/cli/test_changes.py", "tests/changes/test_apply.py", "tests/cli/test_undo.py")
+UNDO = (
+    "tests/cli/test_changes.py",
+    "tests/changes/test_acts.py",
+    "tests/changes/test_apply.py",
+    "tests/cli/test_undo.py",
+)
 RULES = ("tests/judges/rules/test_rules.py", "tests/judges/rules/test_results.py")
 EVIDENCE = ("tests/judges/test_evidence.py",)
 SHOWN = ("tests/judges/test_excerpt.py",)
