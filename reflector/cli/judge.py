@@ -141,7 +141,10 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
     for fault in faults:
         note(f"reflector: {fault}")
     if not ready:
-        raise JudgeRefused(f"no agent here can judge; these can: {', '.join(JUDGES)}")
+        raise JudgeRefused(
+            f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector judge "
+            "allow anthropic` with an API key"
+        )
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"

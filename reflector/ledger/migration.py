@@ -113,7 +113,8 @@ def copied_before(engine: Engine, revision: str = HEAD_REVISION) -> Path | None:
     """Copy a SQLite ledger beside it before its upgrade, and return the copy; None for any other
     ledger. The writers' lock must be held. Raises LedgerUnavailable.
     """
-    if not engine.url.is_file:
+    # A copy is made by the SQLite library of ours, whose close would drop the locks of a host's.
+    if not engine.url.is_file or engine.is_guest:
         return None
     from reflector.ledger.sqlite_copy import keep_before_upgrade
 

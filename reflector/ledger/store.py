@@ -151,7 +151,7 @@ class Ledger(Reader):
         """
         from reflector.ledger.sqlite_copy import before_upgrade, has_head
 
-        if not self.engine.url.is_file:
+        if not self.engine.url.is_file or self.engine.is_guest:
             return None
         with translated(self.engine.url.shown), write_transaction(self.engine):
             head = self.head()

@@ -130,20 +130,6 @@ def project_hash(root: Path) -> str:
     return sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-@lru_cache(maxsize=4096)
-def _is_in(folder: str, project: Path) -> bool:
-    cwd = Path(folder)
-    try:
-        if not cwd.is_absolute():
-            return False
-        cwd = cwd.resolve()
-    except (OSError, ValueError):  # a NUL in it, half a surrogate pair
-        return False
-    root, mine = project_of(cwd), project.resolve()
-    # The user may name a project although the rule finds one further up.
-    return root == mine or (cwd.is_relative_to(mine) and not root.is_relative_to(mine))
-
-
 def _folder(record: dict[str, Any]) -> str:
     """Return the folder that a record names; a chat of Gemini CLI has a hash of it."""
     return folder_named_in(record, readers())

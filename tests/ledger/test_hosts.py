@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,3 +303,14 @@ def wait_for(happened: Callable[[], bool]) -> None:
     while not happened():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_upgrade_copies_no_hosts_database(host: Host, ledger_url: str) -> None:
+    with host.begin() as connection:
+        order_and_append(connection, 1)
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0009'")
+    with Ledger.open(host) as ledger:
+        assert list(verify(ledger)) == []
+    folder = Path(ledger_url.removeprefix("sqlite:///")).parent
+    assert [path for path in folder.iterdir() if "revision" in path.name] == []
