@@ -61,6 +61,9 @@ _PAGE = 1000
 _MAX_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 60
 _ERASE = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
+_ANY_RECOUNT = (
+    f"SELECT 1 FROM event WHERE playbook_id = ? AND {of_types((ev.BULLET_RECOUNTED,))} LIMIT 1"  # noqa: S608
+)
 _ERASE_REDACTED = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608
     f"{of_types((ev.EVENT_REDACTED,))})"
@@ -88,8 +91,7 @@ def _collision_error(collisions: list[Collision]) -> LedgerError:
 class Merged:
     """What a merge did.
 
-    added        events of the file that were appended; 0 if all of them were here, and nothing was
-                 appended then
+    added        events of the file that were appended; 0 if all of them were here
     known        events of the file that were here already
     otherwise    those of them that have other data here, a verdict even; this ledger's data stays
     renamed      names that were given to bullets of the file: old -> new
@@ -209,10 +211,17 @@ class _Merging:
         """
         while page := list(islice(lines, _PAGE)):
             self._take_page(page)
-        if not self.done.added:
+        if self.done.added or self._has_restated():
+            self._finish()
+        if not self.done.added and not self.done.restated:
             self.done.merged_at = None
             raise _NothingNew
-        self._finish()
+
+    def _has_restated(self) -> bool:
+        """Return whether counters here may rest on a count that a merge restated. Changes since
+        then, such as an undone merge of bullets, do not reach into such a count.
+        """
+        return self.sql.run(_ANY_RECOUNT).fetchone() is not None
 
     def _take_page(self, page: list[CheckedLine]) -> None:
         """Append what is new of a page, and the record of it."""

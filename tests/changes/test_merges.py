@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from reflector.audit.blame import blame_bullet
 from reflector.events import event as ev
@@ -297,6 +297,8 @@ def meet(one: Ledger, other: Ledger) -> None:
     seed=st.integers(0, 2**32),
     meetings=st.lists(st.sampled_from(["ab", "ba", "-"]), min_size=1, max_size=4),
 )
+@example(seed=1112, meetings=["ab", "ba", "ab", "ab"])  # a policy of sessions, after a merge
+@example(seed=95, meetings=["-", "ba", "-"])  # a merge of bullets undone, after a merge
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_two_machines_come_to_one_playbook_in_any_order(
     fresh: Fresh, seed: int, meetings: list[str]
