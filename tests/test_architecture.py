@@ -19,6 +19,7 @@ _MODULES = {
 #: The packages that each package may import, besides itself.
 _IMPORTS = {
     "text": "",
+    "instructions": "text",
     "quality": "",
     "demo": "",  # bundled sessions, no code
     "playbook": "text",

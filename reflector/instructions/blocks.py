@@ -1,0 +1,355 @@
+"""The pieces of a Markdown text, line by line: list items, numbered steps, table rows, sentences,
+headings, and commands in fences of a shell.
+
+Invariant: a piece knows the line at which it begins. A wrapped line belongs to the piece before it.
+Comments, front matter, table heads and fences of other languages are not pieces.
+
+It reads what people write, without a parser of CommonMark: loading one takes longer than reading
+any instruction file here.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from reflector.text.words import is_unspaced
+
+_FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?:.*\n)*?---[ \t]*\r?(?:\n|\Z)")
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
+_ITEM = re.compile(r"(?:[-*+•]|(\d{1,9})[.)、])(?:[ \t]+(?:\[[ xX]\][ \t]+)?(.*)|)")
+_UNDERLINE = re.compile(r"=+|-+")
+_RULER = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
+_DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
+_CELL = re.compile(r"(?<!\\)\|")
+_QUOTE = re.compile(r"(?:>[ \t]?)+")
+#: A line that begins a sentence of its own although no sentence ended before it.
+_LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
+#: Where a sentence ends in a paragraph. A full stop ends none before a small letter.
+_END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？][」』）”\"*]*[ ]*|\n")
+_ABBREVIATION = re.compile(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
+_SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "shell-session", "powershell"))
+_EMPHASIS = "*_ \t"
+_COLONS = (":", "：")
+
+
+class Form(StrEnum):
+    """How a piece is written."""
+
+    HEADING = "heading"
+    ITEM = "item"
+    STEP = "step"
+    ROW = "row"
+    SENTENCE = "sentence"
+    COMMAND = "command"
+
+
+_OPENING = (Form.SENTENCE, Form.ITEM, Form.STEP)
+
+
+class Piece(NamedTuple):
+    """A piece of a text.
+
+    number    the line at which it begins, from 1
+    headings  the headings above it, the highest first
+    lead_in   the words that introduce it: a sentence or item that ends with a colon, a table head
+    opens     whether other pieces stand below it, for which it is the lead-in
+    """
+
+    number: int
+    text: str
+    form: Form
+    headings: tuple[str, ...] = ()
+    lead_in: str = ""
+    opens: bool = False
+
+
+@dataclass(slots=True)
+class _Block:
+    """A piece while its lines are read; `marker` and `content` are the columns of a list item."""
+
+    number: int
+    form: Form
+    headings: tuple[str, ...]
+    lead_in: str
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    marker: int = -1
+    content: int = 0
+    opens: bool = False
+    _introduction: str | None = None
+
+    @property
+    def text(self) -> str:
+        between = "\n" if self.form == Form.COMMAND else " "
+        return between.join(line.strip() for _, line in self.lines).strip()
+
+    @property
+    def introduction(self) -> str:
+        """The words with which it introduces what follows, "" if it ends without a colon."""
+        if self._introduction is None:
+            is_one = _introduces(self.lines[-1][1]) and self.form in _OPENING
+            sentences = _sentences(self.lines) if is_one else ()
+            self._introduction = "".join(text for _, text in [*sentences][-1:])
+        return self._introduction
+
+
+def pieces_of(text: str) -> list[Piece]:
+    """Return the pieces of a text, in the order of their lines."""
+    reader = _Reader(text)
+    reader.read()
+    return [piece for block in reader.blocks for piece in _pieces(block)]
+
+
+class _Reader:
+    """Reads the lines of a text into blocks."""
+
+    def __init__(self, text: str) -> None:
+        front = _FRONT_MATTER.match(text)
+        self._skipped = text.count("\n", 0, front.end()) if front else 0
+        self._lines = text.splitlines()
+        self.blocks: list[_Block] = []
+        self._headings: dict[int, str] = {}
+        #: The list items that are open, the outermost first, and the block that a line continues.
+        self._items: list[_Block] = []
+        self._current: _Block | None = None
+        self._is_after_blank = True
+        self._lead_in = ""
+        #: The head of the table that the lines belong to.
+        self._head: str | None = None
+        self._in_comment = False
+
+    def read(self) -> None:
+        at = self._skipped
+        while at < len(self._lines):
+            at = self._read_line(at) + 1
+
+    def _read_line(self, at: int) -> int:
+        """Read a line. Return the index of the last line that was read with it."""
+        line = self._visible(self._lines[at]).expandtabs(4)
+        indent = len(line) - len(line.lstrip())
+        content = line.strip()
+        if content.startswith(">"):
+            content = _QUOTE.sub("", content, count=1).strip()
+        if not content:
+            self._close()
+            return at
+        if fence := _FENCE.fullmatch(content):
+            return self._read_fence(at, fence[1], fence[2].lower())
+        if heading := _HEADING.fullmatch(content):
+            self._read_heading(at, len(heading[1]), heading[2].rstrip("# \t"))
+        elif self._is_underline(content):
+            self._underline(1 if content[0] == "=" else 2)
+        elif _RULER.fullmatch(content):
+            self._close()
+            self._items.clear()
+        elif self._is_item(content):
+            self._read_item(at, indent, content)
+        elif "|" in content and self._reads_row(at, content):
+            pass
+        elif indent >= 4 and self._is_after_blank and not self._items:
+            self._add_command(at, content, [])
+        else:
+            self._read_text(at, indent, content + "  " * line.endswith("  "))
+        self._is_after_blank = False
+        return at
+
+    def _visible(self, line: str) -> str:
+        """Return a line without its comments."""
+        shown = ""
+        while self._in_comment or "<!--" in line:
+            if self._in_comment:
+                _, is_over, line = line.partition("-->")
+                self._in_comment = not is_over
+                if self._in_comment:
+                    return shown
+            else:
+                before, is_begun, line = line.partition("<!--")
+                shown += before
+                self._in_comment = bool(is_begun)
+        return shown + line
+
+    def _close(self) -> None:
+        self._current = None
+        self._head = None
+        self._is_after_blank = True
+
+    def _read_heading(self, at: int, level: int, title: str) -> None:
+        self._close()
+        self._items.clear()
+        self._lead_in = ""
+        self._headings = {key: self._headings[key] for key in self._headings if key < level}
+        self._add(at, Form.HEADING, title)
+        self._headings[level] = title.strip(_EMPHASIS)
+
+    def _is_underline(self, content: str) -> bool:
+        block = self._current
+        may_be_title = block is not None and block.form == Form.SENTENCE and len(block.lines) == 1
+        return may_be_title and _UNDERLINE.fullmatch(content) is not None
+
+    def _underline(self, level: int) -> None:
+        """Make the line before a heading."""
+        title = self.blocks.pop()
+        self._read_heading(title.number - 1, level, title.text)
+
+    def _is_item(self, content: str) -> bool:
+        """Return whether a line begins a list item. In a paragraph a number other than 1 does not:
+        a sentence may be wrapped before it.
+        """
+        item = _ITEM.fullmatch(content)
+        if item is None:
+            return False
+        is_in_paragraph = self._current is not None and not self._items
+        return not is_in_paragraph or item[1] in (None, "1")
+
+    def _read_item(self, at: int, indent: int, content: str) -> None:
+        item = _ITEM.fullmatch(content)
+        assert item is not None
+        self._head = None
+        if not self._items:
+            self._lead_in = self._lead_in_now()
+        while self._items and self._items[-1].marker >= indent:
+            self._items.pop()
+        parent = self._items[-1] if self._items else None
+        lead_in = self._lead_in
+        if parent is not None:
+            parent.opens = True
+            lead_in = parent.introduction or parent.lead_in
+        block = self._add(at, Form.STEP if item[1] else Form.ITEM, item[2] or "", lead_in)
+        block.marker = indent
+        block.content = indent + len(content) - len(item[2] or "")
+        self._items.append(block)
+
+    def _lead_in_now(self) -> str:
+        """Return the text before a list, a table or a fence, if it introduces them."""
+        before = self.blocks[-1] if self.blocks else None
+        if before is None or not before.introduction:
+            return ""
+        before.opens = True
+        return before.introduction
+
+    def _reads_row(self, at: int, content: str) -> bool:
+        """Read a row, a head or the line below a head of a table; return whether it is one."""
+        following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        if self._head is None:
+            is_head = "|" in following and _DELIMITER.fullmatch(following)
+            if not is_head:
+                return False
+            lead_in = self._lead_in_now()
+            self._close()
+            self._head = " ".join(filter(None, (lead_in, _cells(content))))
+        elif not _DELIMITER.fullmatch(content):
+            self._add(at, Form.ROW, _cells(content), self._head)
+            self._current = None
+        return True
+
+    def _read_text(self, at: int, indent: int, line: str) -> None:
+        self._head = None
+        if self._current is None:
+            while self._items and indent <= self._items[-1].marker:
+                self._items.pop()
+            if not indent:
+                self._items.clear()
+            self._current = self._items[-1] if self._items else None
+        if self._current is None:
+            self._add(at, Form.SENTENCE, line)
+        elif self._current is not self.blocks[-1]:
+            self._add(at, Form.SENTENCE, line, self._current.introduction)
+        else:
+            self._current.lines.append((at + 1, line))
+
+    def _read_fence(self, at: int, mark: str, language: str) -> int:
+        """Read a fence up to the line that closes it. Return the index of that line."""
+        lead_in = self._lead_in_now()
+        self._close()
+        comments: list[tuple[int, str]] = []
+        for end in range(at + 1, len(self._lines)):
+            line = self._lines[end].strip()
+            if line.startswith(mark) and not line.strip(mark[0]):
+                return end
+            if language not in _SHELLS or not line:
+                comments.clear()
+            elif line.startswith(("#", "//", "REM ")):
+                comments.append((end + 1, line))
+            elif not self._continues(line):
+                self._add_command(end, line, comments, lead_in)
+                comments.clear()
+        return len(self._lines)
+
+    def _continues(self, line: str) -> bool:
+        """Add a line to the command before it, if that ends with a backslash."""
+        block = self.blocks[-1] if self.blocks else None
+        if block is None or block.form != Form.COMMAND or not block.text.endswith("\\"):
+            return False
+        block.lines.append((0, line))
+        return True
+
+    def _add_command(
+        self, at: int, line: str, comments: list[tuple[int, str]], lead_in: str = ""
+    ) -> None:
+        block = self._add(at, Form.COMMAND, line, lead_in)
+        block.lines[:0] = comments
+        block.number = block.lines[0][0]
+        self._current = None
+
+    def _add(self, at: int, form: Form, line: str, lead_in: str = "") -> _Block:
+        headings = tuple(self._headings[level] for level in sorted(self._headings))
+        block = _Block(at + 1, form, headings, lead_in, [(at + 1, line)])
+        self.blocks.append(block)
+        self._current = None if form == Form.HEADING else block
+        return block
+
+
+def _introduces(text: str) -> bool:
+    return text.rstrip(_EMPHASIS).endswith(_COLONS)
+
+
+def _cells(row: str) -> str:
+    """Return the cells of a row of a table, without the bars at its ends."""
+    cells = [cell.strip() for cell in _CELL.split(row.strip().removeprefix("|").removesuffix("|"))]
+    return " | ".join(cells)
+
+
+def _pieces(block: _Block) -> Iterator[Piece]:
+    if block.form == Form.SENTENCE:
+        sentences = list(_sentences(block.lines))
+        for at, (number, text) in enumerate(sentences, start=1):
+            opens = block.opens and at == len(sentences)
+            yield Piece(number, text, block.form, block.headings, block.lead_in, opens)
+    elif block.text:
+        yield Piece(
+            block.number, block.text, block.form, block.headings, block.lead_in, block.opens
+        )
+
+
+def _sentences(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a paragraph, each with its line."""
+    starts: list[int] = []
+    whole = ""
+    for at, (_, line) in enumerate(lines):
+        if at:
+            whole += "\n" if _is_break(lines[at - 1][1], line) else " "
+        starts.append(len(whole))
+        whole += line.strip()
+    begin = 0
+    for end in [*_ends(whole), len(whole)]:
+        if sentence := whole[begin:end].strip():
+            yield lines[bisect_right(starts, begin) - 1][0], sentence
+        begin = end
+
+
+def _ends(paragraph: str) -> Iterator[int]:
+    for match in _END.finditer(paragraph):
+        if not _ABBREVIATION.search(paragraph, max(0, match.end() - 12), match.end()):
+            yield match.end()
+
+
+def _is_break(line: str, following: str) -> bool:
+    """Return whether a sentence ends at the end of a line, whatever its last character is."""
+    if line.endswith(("  ", "\\")) or _LABELLED.match(following):
+        return True
+    return is_unspaced(line.rstrip()[-1:])
