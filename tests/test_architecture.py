@@ -34,7 +34,7 @@ _IMPORTS = {
     "trials": "text playbook transcripts events ledger proof judges reflection",
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
     "changes": "text playbook events ledger",
-    "playbook_files": "text playbook events ledger changes",
+    "playbook_files": "text instructions playbook transcripts events ledger changes",
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"

@@ -48,7 +48,7 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     (root / "GEMINI.md").symlink_to("CLAUDE.md")
     (root / "CLAUDE.local.md").symlink_to(root.parent / "home/.claude/mine.md")
     found = advice_of(root)
-    assert [line.text for line in found.lines] == [
+    assert [line.text for line in found.rules] == [
         "Run the tests first",
         "Keep functions small",
         "Answer me in French",
@@ -73,7 +73,7 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
         ),
     )
     found = advice_of(root)
-    assert {line.file for line in found.lines} == {"README", "docs/my notes.txt"}
+    assert {line.file for line in found.rules} == {"README", "docs/my notes.txt"}
     assert not [one for one in found.omitted if one.startswith("not followed: ")]
 
 
@@ -81,7 +81,7 @@ def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> Non
     (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
     found = advice_of(root)
-    assert [line.file for line in found.lines] == ["CLAUDE.md"]
+    assert [line.file for line in found.rules] == ["CLAUDE.md"]
     outside, gone = (one for one in found.omitted if one.startswith("not followed: "))
     assert outside.endswith("SECRET in CLAUDE.md")
     assert gone == "not followed: @gone/file.md in CLAUDE.md, which cannot be read"
@@ -125,12 +125,13 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
     unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.omitted]
     assert unread == [
+        ".claude/AGENTS.md",
         "GEMINI.md has more than 1",
         "packages/web/CLAUDE.md",
-        ".claude/AGENTS.md",
         str(own),
     ]
-    assert all("reflector check" in one or "make it smaller" in one for one in found.omitted)
+    ways_out = ("reflector check", "make it smaller", "loads CLAUDE.md instead")
+    assert all(any(way in note for way in ways_out) for note in found.omitted)
 
 
 def test_comments_take_no_tokens(root: Path) -> None:
