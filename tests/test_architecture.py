@@ -42,7 +42,8 @@ _IMPORTS = {
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
     "check": (
-        "text playbook transcripts events ledger judges reflection playbook_files sessions audit"
+        "text instructions playbook transcripts events ledger judges reflection playbook_files"
+        " sessions audit"
     ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"

@@ -31,7 +31,7 @@ _QUOTE = re.compile(r"(?:>[ \t]?)+")
 #: A line that begins a sentence of its own although no sentence ended before it.
 _LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
 #: Where a sentence ends in a paragraph. A full stop ends none before a small letter.
-_END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？][」』）”\"*]*[ ]*|\n")
+_END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？។][」』）”\"*]*[ ]*|\n")
 _ABBREVIATION = re.compile(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
 _SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "shell-session", "powershell"))
 _EMPHASIS = "*_ \t"

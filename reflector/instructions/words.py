@@ -1,7 +1,7 @@
 """The words by which a rule is recognised, read from `words.tsv`.
 
-Invariant: a word counts as a whole word in lower case. A piece of Chinese, Japanese or Korean
-counts wherever it is in a text, because no space divides words there.
+Invariant: a word counts as a whole word in lower case. A piece of Chinese, Japanese, Korean,
+Thai, Lao or Khmer counts wherever it is in a text, because words have other ends there.
 
 | Group | Meaning |
 |---|---|
@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_UNSPACED = frozenset(("zh", "ja", "ko"))
+_UNSPACED = frozenset("zh ja ko th lo km".split())
 
 
 @dataclass(slots=True)

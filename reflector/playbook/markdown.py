@@ -3,8 +3,7 @@ files, and playbooks as text.
 
 Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the
 numbered steps of one list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests
-first.`; where `every` piece is wanted, so is a sentence of a paragraph or a heading that tells to
-do something. Everything else is left out, with its line and its first words in a note.
+first.`. Everything else is left out, with its line and its first words in a note.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from reflector.text.words import count, is_unspaced
+from reflector.text.words import count
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
@@ -79,32 +78,6 @@ _NO_STEPS = re.compile(
     r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
     re.I,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
-#: What tells to do something: a word that binds, or a verb in front.
-_BINDS = re.compile(
-    (
-        r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have "
-        r"to|has to|only)\b"
-    ),
-    re.I,
-)
-#: The same of scripts without spaces.
-_BINDS_UNSPACED = (
-    "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
-    "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
-    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច"
-    "|សូម"
-)
-_ASKS = re.compile(
-    r"\W*(?:please "
-    r")?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do"
-    r"|be|look|"
-    r"update|follow|create|build|document|fix|handle|import|include|install|leave|log|match|merge"
-    r"|move|open|place|push|"
-    r"remove|rename|replace|return|set|store|treat|try|validate|verify|wrap|explain|answer|stop"
-    r"|wait)\b(?!:)",
-    re.I,
-)
 _MAX_LINES = 8
 _LISTS = ("bullet_list_open", "ordered_list_open")
 
@@ -130,10 +103,9 @@ def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     )
 
 
-def load_markdown(
-    raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, every: bool = False
-) -> Loaded:
-    """Read the advice in a text; `taken` and `first` as for `load`, `every` as the module says.
+def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
+    """Read the advice in a text; `taken` and `first` are as for `load`.
+
     Never raises for its content.
     """
     parser = Parser(set(taken), first, foreign=True)
@@ -147,7 +119,7 @@ def load_markdown(
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
     body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
-    _Blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None, every).read()
+    _Blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None).read()
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
     return parser.loaded("markdown")
@@ -176,16 +148,14 @@ class _Blocks:
     and its paragraphs.
 
     memory  the section of a memory file, whose paragraphs are advice too
-    every   whether the sentences of other files are read that ask for something
     """
 
-    def __init__(self, parser: Parser, text: str, memory: str | None, every: bool) -> None:
+    def __init__(self, parser: Parser, text: str, memory: str | None) -> None:
         from markdown_it import MarkdownIt
 
         self._tokens = MarkdownIt("commonmark").enable("table").parse(text)
         self._parser = parser
         self._memory = memory
-        self._every = every
         #: The sections that the present headings mean, by their levels; the title of the last one.
         self._sections: dict[int, str | None] = {}
         self._title = ""
@@ -209,23 +179,19 @@ class _Blocks:
         is_outer = token.level == 0
         match token.type:
             case "heading_open":
-                self._read_heading(line, int(token.tag[1]), self._tokens[at + 1].content)
+                self._read_heading(int(token.tag[1]), self._tokens[at + 1].content)
             case "bullet_list_open" | "ordered_list_open":
                 return self._read_list(at)
             case "paragraph_open" if self._memory:
                 self._take(line, self._tokens[at + 1].content, self._memory)
-            case "paragraph_open" if self._every and is_outer:
-                self._read_sentences(line, self._tokens[at + 1].content)
             case kind if is_outer and kind in _LEFT_OUT:
                 self._omit(_LEFT_OUT[kind], line, _first_words(self._tokens, at))
         return at
 
-    def _read_heading(self, line: int, level: int, title: str) -> None:
+    def _read_heading(self, level: int, title: str) -> None:
         above = {number: self._sections[number] for number in self._sections if number < level}
         self._title = title
         self._sections = above | {level: section_meant(title)}
-        if self._every and _asks(title):
-            self._take(line, title, self._sections[level] or "oth")
 
     def _read_list(self, at: int) -> int:
         end = _end_of(self._tokens, at)
@@ -237,13 +203,6 @@ class _Blocks:
         for line, text in items:
             self._take(line, text, section)
         return end
-
-    def _read_sentences(self, line: int, paragraph: str) -> None:
-        for sentence in _SENTENCE.split(" ".join(paragraph.split())):
-            if _asks(sentence):
-                self._take(line, sentence, self._section())
-            else:
-                self._omit("not an instruction", line, sentence)
 
     def _section(self) -> str:
         """Return the section that the nearest heading means which means one."""
@@ -263,15 +222,6 @@ class _Blocks:
 
     def _omit(self, kind: str, line: int, text: str) -> None:
         self._omitted.setdefault(kind, []).append((line, text))
-
-
-def _asks(sentence: str) -> bool:
-    """Return whether a sentence of three words or more tells to do something."""
-    if count(sentence) <= 2:
-        return False
-    if _BINDS.search(sentence) or _ASKS.match(sentence):
-        return True
-    return is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence) is not None
 
 
 _LEFT_OUT = {

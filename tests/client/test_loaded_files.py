@@ -83,6 +83,7 @@ def _named_by(loads: tuple[Load, ...], folder: Path) -> set[Path]:
         "CLAUDE.md .claude/CLAUDE.md CLAUDE.local.md",
         "AGENTS.override.md",
         "AGENTS.override.md AGENTS.md",
+        "CLAUDE.md AGENTS.md GEMINI.md .github/copilot-instructions.md",
     ],
 )
 def test_client_loads_the_files_of_its_table(loader: Client | Other, missing: str) -> None:

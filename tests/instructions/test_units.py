@@ -93,6 +93,14 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("```\na → b\n```\n", "fact"),
         ("It is done to avoid work.\n", "fact"),
         ("# Never push to main\n", "rule"),
+        ("# Testing\n\nWe use pytest.", "fact"),
+        ("Please keep the changelog in step.", "rule"),
+        ("The shop sells tea.", "fact"),
+        ("I prefer short answers.", "rule"),
+        ("Build:\n\nThe build is slow.", "fact"),
+        ("ต้องอัปเดตแพ็กเกจก่อนรวมสาขา", "rule"),
+        ("ຕ້ອງອັບເດດແພັກເກດ", "rule"),
+        ("ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់។", "rule"),
     ],
 )
 def test_kind_follows_from_words_and_place(text: str, kind: str) -> None:

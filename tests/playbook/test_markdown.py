@@ -142,26 +142,6 @@ def test_items_without_spaces_are_advice(
     assert loaded.notes == (f'left out: single words and links (line {3 + len(items)} "{word}")',)
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        "合并前必须更新依赖。",
-        "マージ前に依存関係を更新してください。",
-        "ต้องอัปเดตแพ็กเกจก่อนรวมสาขา",
-        "ຕ້ອງອັບເດດແພັກເກດ",
-        "ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់។",
-    ],
-)
-def test_told_sentence_without_spaces_is_advice(told: str) -> None:
-    assert [one.text for one in load_markdown(f"{told}\n", every=True).bullets] == [told]
-
-
-def test_sentences_end_without_spaces_too() -> None:
-    loaded = load_markdown("商店卖茶。合并前必须更新依赖。\n", every=True)
-    assert [one.text for one in loaded.bullets] == ["合并前必须更新依赖。"]
-    assert loaded.notes == ('left out: not an instruction (line 1 "商店卖茶。")',)
-
-
 def test_long_text_without_spaces_shows_its_beginning() -> None:
     (note,) = load_markdown("- 用中文回答\n\n" + "商店卖茶" * 40).notes
     assert note == f'left out: paragraphs (line 3 "{("商店卖茶" * 15)[:59]}…")'

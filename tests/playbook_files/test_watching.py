@@ -11,7 +11,6 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook.markdown import load_markdown
 from reflector.playbook_files.watching import advice_of, exempt, watch, watching
 from reflector.sessions.checks import sessions_of, unmentioned
 from tests.road.sessions import Session
@@ -157,25 +156,6 @@ def test_time_grows_with_the_file(root: Path, unit: str) -> None:
         advice_of(root)
         times.append(time.process_time() - began)
     assert times[1] < 8 * times[0] + 0.3
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("The shop sells tea. Always run `make test` before you push. I prefer short answers.", 2),
-        ("# Never push to main\n\nWhy: it deploys.", 1),
-        ("# Testing\n\nWe use pytest.", 0),
-        ("Please keep the changelog in step.", 1),
-        ("```\nalways run this\n```\n\n> never do that\n", 0),
-        ("Build:\n\nThe build is slow.", 0),
-        ("1. Read the issue\n2. Write a test\n", 1),
-    ],
-)
-def test_a_sentence_that_tells_to_do_something_is_a_line_where_every_piece_is_wanted(
-    text: str, lines: int
-) -> None:
-    assert len(load_markdown(text, every=True).bullets) == lines
-    assert all(one.startswith("left out: ") for one in load_markdown(text, every=True).notes)
 
 
 def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_line(

@@ -55,7 +55,6 @@ class Copilot(Conversation):
             Load(".github/copilot-instructions.md"),
             Load("AGENTS.md"),
             Load("CLAUDE.md"),
-            Load(".claude/CLAUDE.md", ("CLAUDE.md",)),
             Load("GEMINI.md"),
             Load(".claude/rules/**/*.md"),
             Load(".github/instructions/**/*.instructions.md"),
