@@ -22,7 +22,7 @@ _IMPORTS = {
     "instructions": "text",
     "quality": "",
     "demo": "",  # bundled sessions, no code
-    "playbook": "text",
+    "playbook": "text instructions",
     "transcripts": "text",
     "events": "playbook",
     "ledger": "playbook events",

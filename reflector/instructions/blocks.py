@@ -27,7 +27,7 @@ _UNDERLINE = re.compile(r"=+|-+")
 _RULER = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
 _DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _CELL = re.compile(r"(?<!\\)\|")
-_QUOTE = re.compile(r"(?:>[ \t]?)+")
+_QUOTE = re.compile(r"\A(?:>[ \t]?)+")
 #: A line that begins a sentence of its own although no sentence ended before it.
 _LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
 #: Where a sentence ends in a paragraph. A full stop ends none before a small letter.
@@ -47,8 +47,11 @@ class Form(StrEnum):
     ROW = "row"
     SENTENCE = "sentence"
     COMMAND = "command"
+    CODE = "code"
 
 
+#: Forms of which no following line is a part.
+_CLOSED = (Form.HEADING, Form.ROW, Form.COMMAND, Form.CODE)
 _OPENING = (Form.SENTENCE, Form.ITEM, Form.STEP)
 
 
@@ -70,16 +73,21 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Block:
-    """A piece while its lines are read; `marker` and `content` are the columns of a list item."""
+class Block:
+    """A list item, row, heading, command or paragraph.
+
+    level   the number of list items that it is in
+    lines   its lines with their numbers
+    marker  the column of the marker of a list item
+    """
 
     number: int
     form: Form
     headings: tuple[str, ...]
-    lead_in: str
+    level: int
+    lead_in: str = ""
     lines: list[tuple[int, str]] = field(default_factory=list)
     marker: int = -1
-    content: int = 0
     opens: bool = False
     _introduction: str | None = None
 
@@ -98,11 +106,17 @@ class _Block:
         return self._introduction
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """Return the pieces of a text, in the order of their lines."""
+def blocks_of(text: str) -> list[Block]:
+    """Return the blocks of a text, in the order of their lines."""
     reader = _Reader(text)
     reader.read()
-    return [piece for block in reader.blocks for piece in _pieces(block)]
+    return reader.blocks
+
+
+def pieces_of(text: str) -> list[Piece]:
+    """Return the pieces of a text, in the order of their lines."""
+    blocks = (block for block in blocks_of(text) if block.form != Form.CODE)
+    return [piece for block in blocks for piece in _pieces(block)]
 
 
 class _Reader:
@@ -112,11 +126,11 @@ class _Reader:
         front = _FRONT_MATTER.match(text)
         self._skipped = text.count("\n", 0, front.end()) if front else 0
         self._lines = text.splitlines()
-        self.blocks: list[_Block] = []
+        self.blocks: list[Block] = []
         self._headings: dict[int, str] = {}
         #: The list items that are open, the outermost first, and the block that a line continues.
-        self._items: list[_Block] = []
-        self._current: _Block | None = None
+        self._items: list[Block] = []
+        self._current: Block | None = None
         self._is_after_blank = True
         self._lead_in = ""
         #: The head of the table that the lines belong to.
@@ -130,15 +144,14 @@ class _Reader:
 
     def _read_line(self, at: int) -> int:
         """Read a line. Return the index of the last line that was read with it."""
-        line = self._visible(self._lines[at]).expandtabs(4)
+        line = self._lines[at].expandtabs(4)
         indent = len(line) - len(line.lstrip())
-        content = line.strip()
-        if content.startswith(">"):
-            content = _QUOTE.sub("", content, count=1).strip()
-        if not content:
+        content = _QUOTE.sub("", line.strip(), count=1).strip()
+        if self._is_comment(content) or not content:
             self._close()
             return at
         if fence := _FENCE.fullmatch(content):
+            self._leave(indent)
             return self._read_fence(at, fence[1], fence[2].lower())
         if heading := _HEADING.fullmatch(content):
             self._read_heading(at, len(heading[1]), heading[2].rstrip("# \t"))
@@ -149,8 +162,8 @@ class _Reader:
             self._items.clear()
         elif self._is_item(content):
             self._read_item(at, indent, content)
-        elif "|" in content and self._reads_row(at, content):
-            pass
+        elif "|" in content and self._is_row(at, content):
+            self._read_row(at, indent, content)
         elif indent >= 4 and self._is_after_blank and not self._items:
             self._add_command(at, content, [])
         else:
@@ -158,20 +171,16 @@ class _Reader:
         self._is_after_blank = False
         return at
 
-    def _visible(self, line: str) -> str:
-        """Return a line without its comments."""
-        shown = ""
-        while self._in_comment or "<!--" in line:
-            if self._in_comment:
-                _, is_over, line = line.partition("-->")
-                self._in_comment = not is_over
-                if self._in_comment:
-                    return shown
-            else:
-                before, is_begun, line = line.partition("<!--")
-                shown += before
-                self._in_comment = bool(is_begun)
-        return shown + line
+    def _is_comment(self, content: str) -> bool:
+        """Return whether a line is a part of a comment, which no agent is shown."""
+        is_comment = self._in_comment or content.startswith("<!--")
+        self._in_comment = is_comment and "-->" not in content
+        return is_comment
+
+    def _leave(self, indent: int) -> None:
+        """Leave the list items in which a line with this indent is not."""
+        while self._items and indent <= self._items[-1].marker:
+            self._items.pop()
 
     def _close(self) -> None:
         self._current = None
@@ -212,8 +221,7 @@ class _Reader:
         self._head = None
         if not self._items:
             self._lead_in = self._lead_in_now()
-        while self._items and self._items[-1].marker >= indent:
-            self._items.pop()
+        self._leave(indent)
         parent = self._items[-1] if self._items else None
         lead_in = self._lead_in
         if parent is not None:
@@ -221,7 +229,6 @@ class _Reader:
             lead_in = parent.introduction or parent.lead_in
         block = self._add(at, Form.STEP if item[1] else Form.ITEM, item[2] or "", lead_in)
         block.marker = indent
-        block.content = indent + len(content) - len(item[2] or "")
         self._items.append(block)
 
     def _lead_in_now(self) -> str:
@@ -232,28 +239,25 @@ class _Reader:
         before.opens = True
         return before.introduction
 
-    def _reads_row(self, at: int, content: str) -> bool:
-        """Read a row, a head or the line below a head of a table; return whether it is one."""
+    def _is_row(self, at: int, content: str) -> bool:
+        """Return whether a line is in a table, or is the head of one."""
         following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        is_head = "|" in following and _DELIMITER.fullmatch(following) is not None
+        return self._head is not None or is_head
+
+    def _read_row(self, at: int, indent: int, content: str) -> None:
         if self._head is None:
-            is_head = "|" in following and _DELIMITER.fullmatch(following)
-            if not is_head:
-                return False
+            self._leave(indent)
             lead_in = self._lead_in_now()
             self._close()
             self._head = " ".join(filter(None, (lead_in, _cells(content))))
         elif not _DELIMITER.fullmatch(content):
             self._add(at, Form.ROW, _cells(content), self._head)
-            self._current = None
-        return True
 
     def _read_text(self, at: int, indent: int, line: str) -> None:
         self._head = None
         if self._current is None:
-            while self._items and indent <= self._items[-1].marker:
-                self._items.pop()
-            if not indent:
-                self._items.clear()
+            self._leave(indent)
             self._current = self._items[-1] if self._items else None
         if self._current is None:
             self._add(at, Form.SENTENCE, line)
@@ -267,6 +271,8 @@ class _Reader:
         lead_in = self._lead_in_now()
         self._close()
         comments: list[tuple[int, str]] = []
+        if language not in _SHELLS:
+            self._add(at, Form.CODE, "".join(self._lines[at + 1 : at + 2]))
         for end in range(at + 1, len(self._lines)):
             line = self._lines[end].strip()
             if line.startswith(mark) and not line.strip(mark[0]):
@@ -294,13 +300,12 @@ class _Reader:
         block = self._add(at, Form.COMMAND, line, lead_in)
         block.lines[:0] = comments
         block.number = block.lines[0][0]
-        self._current = None
 
-    def _add(self, at: int, form: Form, line: str, lead_in: str = "") -> _Block:
+    def _add(self, at: int, form: Form, line: str, lead_in: str = "") -> Block:
         headings = tuple(self._headings[level] for level in sorted(self._headings))
-        block = _Block(at + 1, form, headings, lead_in, [(at + 1, line)])
+        block = Block(at + 1, form, headings, len(self._items), lead_in, [(at + 1, line)])
         self.blocks.append(block)
-        self._current = None if form == Form.HEADING else block
+        self._current = None if form in _CLOSED else block
         return block
 
 
@@ -314,7 +319,7 @@ def _cells(row: str) -> str:
     return " | ".join(cells)
 
 
-def _pieces(block: _Block) -> Iterator[Piece]:
+def _pieces(block: Block) -> Iterator[Piece]:
     if block.form == Form.SENTENCE:
         sentences = list(_sentences(block.lines))
         for at, (number, text) in enumerate(sentences, start=1):

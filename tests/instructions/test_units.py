@@ -57,7 +57,7 @@ def test_rules_of_each_language_are_found(language: str) -> None:
         ("```sh\n# all\nmake x\nmake y\n```\n", [(2, "# all\nmake x"), (4, "make y")]),
         ("```python\nx = 1\n```\nText.\n", [(4, "Text.")]),
         ("---\na: b\n---\n- Ask\n", [(4, "Ask")]),
-        ("<!-- no\n- no\n-->\n- Ask <!-- no -->\n", [(4, "Ask")]),
+        ("<!-- no\n- no\n-->\n- Ask\n", [(4, "Ask")]),
         ("> Ask first.\n", [(1, "Ask first.")]),
         ("Title\n=====\n- Ask\n", [(3, "Ask")]),
         ("In the year\n2024. We moved\n", [(1, "In the year 2024."), (2, "We moved")]),

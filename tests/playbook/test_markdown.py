@@ -63,7 +63,7 @@ def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
     assert loaded.notes == (
         'left out: paragraphs (line 1 "Prose here.")',
         'left out: single words and links (line 3 "[Docs](https://x)")',
-        'left out: code blocks (line 6 "- not me")',
+        'left out: code blocks (line 7 "- not me")',
     )
     behind = load_markdown("---\ndescription: x\n---\nProse.\n\n- Run the tests\n")
     assert behind.notes == ('left out: paragraphs (line 4 "Prose.")',)
