@@ -289,7 +289,7 @@ class _Reader:
     def _continues(self, line: str) -> bool:
         """Add a line to the command before it, if that ends with a backslash."""
         block = self.blocks[-1] if self.blocks else None
-        if block is None or block.form != Form.COMMAND or not block.text.endswith("\\"):
+        if block is None or block.form != Form.COMMAND or not block.lines[-1][1].endswith("\\"):
             return False
         block.lines.append((0, line))
         return True

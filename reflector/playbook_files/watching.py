@@ -235,9 +235,9 @@ def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[
             if wanted.hops:
                 queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
             elif wanted.clients:
-                names = ", ".join(wanted.clients)
-                shown_target = _shown(target, root)
-                unread.append(f"not followed: @{shown_target} in {shown} ({names} does not)")
+                names = " and ".join(wanted.clients)
+                why = f"{names} follow{'s' * (len(wanted.clients) == 1)} no imports"
+                unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
 
 
 def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:

@@ -11,7 +11,9 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
-from reflector.playbook_files.watching import advice_of, exempt, watch, watching
+from reflector.playbook.change import Change
+from reflector.playbook.markdown import load_markdown
+from reflector.playbook_files.watching import Watching, advice_of, exempt, watch, watching
 from reflector.sessions.checks import sessions_of, unmentioned
 from tests.road.sessions import Session
 
@@ -248,3 +250,74 @@ def test_withheld_bullet_is_found_between_letters(root: Path) -> None:
     write(root, CLAUDE="注意：合并前必须更新依赖，然后通知大家\n")
     bullets = [Bullet("pat-001", "pat", "必须更新依赖"), Bullet("pat-002", "pat", "更新缓存依赖")]
     assert exempt(bullets, root) == {"pat-001": "CLAUDE.md"}
+
+
+_USED = {
+    "Claude Code": ".claude/projects",
+    "Codex CLI": ".codex/sessions",
+    "pi": ".pi/agent/sessions",
+}
+
+
+@pytest.mark.parametrize(
+    ("used", "clients"),
+    [
+        (["Claude Code"], {"CLAUDE.md": ("Claude Code",)}),
+        (["Codex CLI"], {"AGENTS.override.md": ("Codex CLI",)}),
+        (
+            ["Claude Code", "Codex CLI", "pi"],
+            {"CLAUDE.md": ("Claude Code",), "AGENTS.override.md": ("Codex CLI", "pi")},
+        ),
+    ],
+)
+def test_files_of_the_agents_in_use_are_read(
+    root: Path, used: list[str], clients: dict[str, tuple[str, ...]]
+) -> None:
+    for name in used:
+        (root.parent / "home" / _USED[name]).mkdir(parents=True)
+    texts = {"CLAUDE": "- Run the tests\n", "AGENTS": "- Ask\n", "AGENTS.override": "- Be brief\n"}
+    for name, text in texts.items():
+        (root / f"{name}.md").write_text(text)
+    advice = advice_of(root)
+    assert advice.clients == clients
+    assert [*advice.files] == [*clients]
+
+
+def test_file_that_another_one_replaces_is_named(root: Path) -> None:
+    (root.parent / "home/.claude/projects").mkdir()
+    write(root, CLAUDE="- Run the tests\n", AGENTS="- Ask first\n")
+    assert advice_of(root).omitted == (
+        "not read: AGENTS.md, because Claude Code loads CLAUDE.md instead",
+    )
+
+
+def test_import_is_named_if_no_agent_follows_it(root: Path) -> None:
+    (root.parent / "home/.codex/sessions").mkdir(parents=True)
+    write(root, AGENTS="- Run the tests\n\n@docs/style.md\n", docs__style="- Ask first\n")
+    advice = advice_of(root)
+    assert [*advice.files] == ["AGENTS.md"]
+    assert advice.omitted == (
+        "not followed: @docs/style.md in AGENTS.md (Codex CLI follows no imports)",
+    )
+
+
+def test_lines_have_kinds_headings_and_lead_ins(root: Path) -> None:
+    write(root, CLAUDE="# Shop\n\nIt sells tea.\n\n## Git\n\nNever:\n\n- push to main\n")
+    lines = [(line.number, line.kind, line.heading, line.lead_in) for line in advice_of(root).lines]
+    assert lines == [
+        (3, "fact", "Shop", ""),
+        (7, "fact", "Git", ""),
+        (9, "rule", "Git", "Never:"),
+    ]
+
+
+def test_nested_line_is_the_imported_rule(root: Path) -> None:
+    """`import` puts the words that introduce a nested item before it."""
+    write(root, CLAUDE="## Rules\n- Tests:\n  - run all of them\n  - read the output\n")
+    with Ledger.open("sqlite://") as ledger:
+        bullets = [*load_markdown((root / "CLAUDE.md").read_bytes()).bullets]
+        changes = [Change("add", b.name, section=b.section, text=b.text) for b in bullets]
+        watch(ledger, Watching({}, [(change, "CLAUDE.md") for change in changes]))
+        watched = watching(ledger, advice_of(root).rules)
+    assert sorted(watched.lines) == sorted(bullet.name for bullet in bullets)
+    assert not watched.changes
