@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from reflector.text.words import is_unspaced
 
@@ -55,30 +54,17 @@ _CLOSED = (Form.HEADING, Form.ROW, Form.COMMAND, Form.CODE)
 _OPENING = (Form.SENTENCE, Form.ITEM, Form.STEP)
 
 
-class Piece(NamedTuple):
-    """A piece of a text.
+@dataclass(slots=True)
+class Block:
+    """A list item, row, heading, command, paragraph or sentence.
 
     number    the line at which it begins, from 1
     headings  the headings above it, the highest first
+    level     the number of list items that it is in
     lead_in   the words that introduce it: a sentence or item that ends with a colon, a table head
-    opens     whether other pieces stand below it, for which it is the lead-in
-    """
-
-    number: int
-    text: str
-    form: Form
-    headings: tuple[str, ...] = ()
-    lead_in: str = ""
-    opens: bool = False
-
-
-@dataclass(slots=True)
-class Block:
-    """A list item, row, heading, command or paragraph.
-
-    level   the number of list items that it is in
-    lines   its lines with their numbers
-    marker  the column of the marker of a list item
+    lines     its lines with their numbers
+    marker    the column of the marker of a list item
+    opens     whether it introduces others
     """
 
     number: int
@@ -113,10 +99,18 @@ def blocks_of(text: str) -> list[Block]:
     return reader.blocks
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """Return the pieces of a text, in the order of their lines."""
-    blocks = (block for block in blocks_of(text) if block.form != Form.CODE)
-    return [piece for block in blocks for piece in _pieces(block)]
+def pieces_of(text: str) -> Iterator[Block]:
+    """Yield the blocks of a text that are not code of other languages; of each paragraph the
+    sentences.
+    """
+    for block in blocks_of(text):
+        if block.form == Form.SENTENCE:
+            *others, last = _sentences(block.lines)
+            for sentence in others:
+                yield replace(block, number=sentence[0], lines=[sentence], opens=False)
+            yield replace(block, number=last[0], lines=[last])
+        elif block.form != Form.CODE and block.text:
+            yield block
 
 
 class _Reader:
@@ -317,18 +311,6 @@ def _cells(row: str) -> str:
     """Return the cells of a row of a table, without the bars at its ends."""
     cells = [cell.strip() for cell in _CELL.split(row.strip().removeprefix("|").removesuffix("|"))]
     return " | ".join(cells)
-
-
-def _pieces(block: Block) -> Iterator[Piece]:
-    if block.form == Form.SENTENCE:
-        sentences = list(_sentences(block.lines))
-        for at, (number, text) in enumerate(sentences, start=1):
-            opens = block.opens and at == len(sentences)
-            yield Piece(number, text, block.form, block.headings, block.lead_in, opens)
-    elif block.text:
-        yield Piece(
-            block.number, block.text, block.form, block.headings, block.lead_in, block.opens
-        )
 
 
 def _sentences(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:

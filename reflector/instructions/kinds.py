@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import dropwhile, pairwise
 
-from .blocks import Form, Piece
+from .blocks import Block, Form
 from .words import GROUPS
 
 
@@ -65,7 +65,7 @@ _TYPED = re.compile(r"(?:[$>] )?(?:[A-Z_]+=\S* )*[\w.~/@<-][\w./@+~<>-]*(?:\s[^�
 _GLUE = frozenset("§ or and then y e ou o или 或 または".split())
 
 
-def kind_of(piece: Piece) -> Kind:
+def kind_of(piece: Block) -> Kind:
     """Return the kind of a piece."""
     if piece.form == Form.COMMAND:
         return _kind_of_typed(piece.text)
@@ -79,7 +79,7 @@ def kind_of(piece: Piece) -> Kind:
     return Kind.RULE if is_rule else Kind.FACT
 
 
-def _may_be_typed(piece: Piece, text: _Text) -> bool:
+def _may_be_typed(piece: Block, text: _Text) -> bool:
     """Return whether a piece with a command is that, alone or below a heading of commands."""
     return text.is_command or any(_title(heading) < 0 for heading in piece.headings[-1:])
 
@@ -93,7 +93,7 @@ def _kind_of_typed(text: str) -> Kind:
     return Kind.COMMAND if _TYPED.fullmatch(line) else Kind.FACT
 
 
-def _score(piece: Piece, text: _Text) -> float:
+def _score(piece: Block, text: _Text) -> float:
     """Return the sum of the weights of a piece."""
     weights = [
         _BINDS * text.binds,

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -298,27 +298,30 @@ def _existing(folder: Path, name: str) -> Path | None:
 
 def _elsewhere(root: Path) -> Iterator[str]:
     """Yield notes on the files that agents load as well and that are not read: those of
-    sub-folders, and the user's own.
+    sub-folders, those above the project, and the user's own.
     """
     loads = [reader.loads for reader in readers_in_use()]
     nested = {load.pattern for each in loads for load in each.project if "/" not in load.pattern}
-    for folder, folders, names in islice(os.walk(root), _MAX_FOLDERS):
+    for walked, folders, names in islice(os.walk(root), _MAX_FOLDERS):
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
-        if Path(folder) == root:
+        if Path(walked) == root:
             continue
         for name in sorted(nested.intersection(names)):
-            shown = _shown(Path(folder) / name, root)
+            shown = _shown(Path(walked) / name, root)
             yield (
                 f"not read: {shown}, which agents load when they work there; see: reflector "
                 f"check {quote(shown)}"
             )
-    with suppress(OSError):
-        for path in [path for each in loads for path in each.users_files()]:
-            if not path.resolve().is_relative_to(root.resolve()):
-                yield (
-                    f"not read: {path}, which is loaded in every project; see: reflector check "
-                    f"{quote(str(path))}"
-                )
+    outside: dict[Path, str] = {}
+    for folder, each in product(root.resolve().parents, loads):
+        patterns = [load.pattern for load in each.project if each.above and "*" not in load.pattern]
+        files = (folder / pattern for pattern in patterns)
+        outside |= {path: "each project below it" for path in files if path.is_file()}
+    outside |= {path: "every project" for each in loads for path in each.users_files()}
+    for path, where in outside.items():
+        if not path.resolve().is_relative_to(root.resolve()):
+            see = f"see: reflector check {quote(str(path))}"
+            yield f"not read: {path}, which is loaded in {where}; {see}"
 
 
 def _may_hold_advice(folder: str) -> bool:

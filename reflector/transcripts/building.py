@@ -114,6 +114,7 @@ class Loads(NamedTuple):
     own      the user's own folder of the agent
     user     those in that folder
     imports  how many imports of imports (`@docs/style.md`) it follows, 0 for none
+    above    whether it loads those of the folders above the project, too
     """
 
     version: str = ""
@@ -121,6 +122,7 @@ class Loads(NamedTuple):
     own: Kept = Kept("", "", "")
     user: tuple[Load, ...] = ()
     imports: int = 0
+    above: bool = False
 
     def users_files(self) -> list[Path]:
         """Return the user's own files that are there."""

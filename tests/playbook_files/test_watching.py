@@ -321,3 +321,13 @@ def test_nested_line_is_the_imported_rule(root: Path) -> None:
         watched = watching(ledger, advice_of(root).rules)
     assert sorted(watched.lines) == sorted(bullet.name for bullet in bullets)
     assert not watched.changes
+
+
+def test_files_above_the_project_are_named(root: Path) -> None:
+    above = root.parent / "CLAUDE.md"
+    above.write_text("- Ask first\n")
+    write(root, CLAUDE="- Run the tests\n")
+    assert advice_of(root).omitted == (
+        f"not read: {above}, which is loaded in each project below it; "
+        f"see: reflector check {above}",
+    )

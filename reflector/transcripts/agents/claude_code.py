@@ -126,6 +126,7 @@ class ClaudeCode(Conversation):
         own=Kept("CLAUDE_CONFIG_DIR", ".claude", ""),
         user=(Load("CLAUDE.md"), Load("rules/**/*.md")),
         imports=5,
+        above=True,
     )
 
     @staticmethod

@@ -51,6 +51,7 @@ class Pi(Conversation):
         project=_CONTEXT_FILES,
         own=Kept("PI_CODING_AGENT_DIR", ".pi/agent", ""),
         user=_CONTEXT_FILES,
+        above=True,
     )
 
     @staticmethod
