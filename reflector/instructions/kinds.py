@@ -34,7 +34,7 @@ _LEANS = 0.5
 _PERMITS = -0.5
 _DESCRIBES = -1.0
 _IS = -0.3
-_GLOSSES_CODE = -1.0
+_GLOSSES_CODE = -1.3
 _GLOSSES = -0.5
 #: The weights of its form, of its headings and of its lead-in.
 _OF_FORM = {Form.STEP: 1.0, Form.ROW: -1.0}
@@ -49,18 +49,20 @@ _AFTER_RULES = 1.0
 _SPAN = "§"
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|§")
+_WORD = re.compile(r"[^\W\d_]+(?:['’/-][^\W\d_]+)*|§")
 _LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
 _GLOSS = re.compile(r"(?:§|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
-_CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s|(?<=\w)/(?=\w)")
+_CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s")
 _CONTRAST = re.compile(
-    r"§,? (?:not|over|never) §|[❌✅🚫⛔]|\b(?:NOT|ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"
+    r"§,? (?:not|over|never) §|[❌🚫⛔]|\b(?:NOT|ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"
     r"|REQUIRED|NO|SOLO|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
 )
 _INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)")
 _PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
 #: A code span that could be typed into a shell, and a line of a fence that could.
-_COMMAND = re.compile(r"`(?:\$ )?(?:[A-Z_]+=\S* )*(?:[\w@.-]+ +(?![=(])|\./|bin/)[^│├└─►→]+`")
+_COMMAND = re.compile(
+    r"`(?!.* = )(?:\$ )?(?:[A-Z_]+=\S* )*(?:[a-z][\w@.-]* +(?![=(])|\./|bin/)[^│├└─►→]+`"
+)
 _TYPED = re.compile(r"(?:[$>] )?(?:[A-Z_]+=\S* )*[\w.~/@<-][\w./@+~<>-]*(?:\s[^│├└─►→]*)?")
 _GLUE = frozenset("§ or and then y e ou o или 或 または".split())
 
@@ -69,7 +71,7 @@ def kind_of(piece: Block) -> Kind:
     """Return the kind of a piece."""
     if piece.form == Form.COMMAND:
         return _kind_of_typed(piece.text)
-    text = _Text(piece.text, has_label=piece.form != Form.STEP)
+    text = _Text(piece.text, is_step=piece.form == Form.STEP)
     if piece.form == Form.HEADING:
         is_rule = len(text.words) > 2 and (text.binds or text.refuses)
     elif text.has_command and not text.binds and _may_be_typed(piece, text):
@@ -80,8 +82,12 @@ def kind_of(piece: Block) -> Kind:
 
 
 def _may_be_typed(piece: Block, text: _Text) -> bool:
-    """Return whether a piece with a command is that, alone or below a heading of commands."""
-    return text.is_command or any(_title(heading) < 0 for heading in piece.headings[-1:])
+    """Return whether a piece with a command is that: alone, not as a step of rules, or below a
+    heading of commands.
+    """
+    weight = sum(map(_title, piece.headings[-1:]))
+    is_step_of_rules = piece.form == Form.STEP and weight >= _LEAST
+    return weight < 0 or (text.is_command and not is_step_of_rules)
 
 
 def _kind_of_typed(text: str) -> Kind:
@@ -133,23 +139,20 @@ def _introduction(lead_in: str) -> float:
 class _Text:
     """A text, and the signs that it is a rule."""
 
-    def __init__(self, text: str, *, has_label: bool = True) -> None:
+    def __init__(self, text: str, *, is_step: bool = False) -> None:
         shown = _CODE.sub(_SPAN, text)
         self.has_words = any(word != _SPAN for word in _words_of(_LINK.sub("", shown)))
         self.plain = _LINK.sub(r"\1", shown).replace("**", "").replace("__", "").strip(" >*")
         self.words = _words_of(self.plain)
         self.has_command = any(map(_COMMAND.fullmatch, _CODE.findall(text)))
-        label = _LABEL.match(self.plain) if has_label else None
+        label = _LABEL.match(self.plain)
         body = self.plain[label.end() :] if label else self.plain
-        self._body = _PARENTHESES.sub("", body)
+        self.is_command = _GLUE.issuperset(_words_of(_PARENTHESES.sub("", body)))
+        # The label of a step may be what it asks for.
+        self._body = _PARENTHESES.sub("", self.plain if is_step else body)
 
     def has(self, group: str) -> bool:
         return GROUPS[group].is_in(self.plain, self.words)
-
-    @property
-    def is_command(self) -> bool:
-        """Whether it is a command, perhaps after its name."""
-        return _GLUE.issuperset(_words_of(self._body))
 
     @cached_property
     def binds(self) -> bool:
