@@ -18,12 +18,15 @@ Thai, Lao or Khmer counts wherever it is in a text, because words have other end
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_UNSPACED = frozenset("zh ja ko th lo km".split())
+_OF_PIECES = frozenset("zh ja ko th lo km".split())
+#: A letter of these languages: most texts have none.
+_UNSPACED = re.compile("[\u0e00-\u17ff\u3040-\ud7a3]")
 
 
 @dataclass(slots=True)
@@ -37,7 +40,7 @@ class Group:
         """Return whether a text or its words have one of the group."""
         if not self.words.isdisjoint(words):
             return True
-        return not text.isascii() and any(piece in text for piece in self.pieces)
+        return _UNSPACED.search(text) is not None and any(piece in text for piece in self.pieces)
 
 
 def _groups() -> dict[str, Group]:
@@ -46,7 +49,7 @@ def _groups() -> dict[str, Group]:
     for line in text.splitlines()[1:]:
         name, languages, listed = line.split("\t")
         group = groups[name]
-        if _UNSPACED.isdisjoint(languages.split()):
+        if _OF_PIECES.isdisjoint(languages.split()):
             group.words.update(listed.split())
         else:
             group.pieces.extend(listed.split())
