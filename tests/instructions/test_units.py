@@ -93,6 +93,8 @@ def test_unit_has_heading_and_lead_in() -> None:
         ("```\na → b\n```\n", "fact"),
         ("It is done to avoid work.\n", "fact"),
         ("# Never push to main\n", "rule"),
+        ("# Shop rules\n## Data\n- columns in lower case\n", "rule"),
+        ("# Shop\n## Data\n- columns in lower case\n", "fact"),
         ("# Testing\n\nWe use pytest.", "fact"),
         ("Please keep the changelog in step.", "rule"),
         ("The shop sells tea.", "fact"),
