@@ -40,6 +40,7 @@ from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, section_meant
 from reflector.playbook.names import Names, is_name
 from reflector.text.words import context_tokens, terms, words_of
+from reflector.transcripts.building import Loads
 from reflector.transcripts.readers import readers_in_use
 
 ACTOR = "check"
@@ -301,27 +302,33 @@ def _elsewhere(root: Path) -> Iterator[str]:
     sub-folders, those above the project, and the user's own.
     """
     loads = [reader.loads for reader in readers_in_use()]
+    for shown in _nested_files(root, loads):
+        see = f"see: reflector check {quote(shown)}"
+        yield f"not read: {shown}, which agents load when they work there; {see}"
+    for path, where in _outside_files(root, loads).items():
+        if not path.resolve().is_relative_to(root.resolve()):
+            see = f"see: reflector check {quote(str(path))}"
+            yield f"not read: {path}, which is loaded in {where}; {see}"
+
+
+def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:
+    """Yield the files of sub-folders, as they are shown."""
     nested = {load.pattern for each in loads for load in each.project if "/" not in load.pattern}
-    for walked, folders, names in islice(os.walk(root), _MAX_FOLDERS):
+    for folder, folders, names in islice(os.walk(root), _MAX_FOLDERS):
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
-        if Path(walked) == root:
-            continue
-        for name in sorted(nested.intersection(names)):
-            shown = _shown(Path(walked) / name, root)
-            yield (
-                f"not read: {shown}, which agents load when they work there; see: reflector "
-                f"check {quote(shown)}"
-            )
+        if Path(folder) != root:
+            for name in sorted(nested.intersection(names)):
+                yield _shown(Path(folder) / name, root)
+
+
+def _outside_files(root: Path, loads: Sequence[Loads]) -> dict[Path, str]:
+    """Return the files above the project and the user's own, with where they are loaded."""
     outside: dict[Path, str] = {}
     for folder, each in product(root.resolve().parents, loads):
         patterns = [load.pattern for load in each.project if each.above and "*" not in load.pattern]
         files = (folder / pattern for pattern in patterns)
         outside |= {path: "each project below it" for path in files if path.is_file()}
-    outside |= {path: "every project" for each in loads for path in each.users_files()}
-    for path, where in outside.items():
-        if not path.resolve().is_relative_to(root.resolve()):
-            see = f"see: reflector check {quote(str(path))}"
-            yield f"not read: {path}, which is loaded in {where}; {see}"
+    return outside | {path: "every project" for each in loads for path in each.users_files()}
 
 
 def _may_hold_advice(folder: str) -> bool:
