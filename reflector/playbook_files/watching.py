@@ -305,10 +305,11 @@ def _elsewhere(root: Path) -> Iterator[str]:
     for shown in _nested_files(root, loads):
         see = f"see: reflector check {quote(shown)}"
         yield f"not read: {shown}, which agents load when they work there; {see}"
-    for path, where in _outside_files(root, loads).items():
-        if not path.resolve().is_relative_to(root.resolve()):
-            see = f"see: reflector check {quote(str(path))}"
-            yield f"not read: {path}, which is loaded in {where}; {see}"
+    with suppress(OSError):
+        for path, where in _outside_files(root, loads).items():
+            if not path.resolve().is_relative_to(root.resolve()):
+                see = f"see: reflector check {quote(str(path))}"
+                yield f"not read: {path}, which is loaded in {where}; {see}"
 
 
 def _nested_files(root: Path, loads: Sequence[Loads]) -> Iterator[str]:
