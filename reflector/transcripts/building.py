@@ -97,6 +97,7 @@ class Conversation(ABC):
     reads        the form of its files, for the table in docs/agents.md
     kept         the folders in which the agent keeps its sessions
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
+    model        the name of the model that answers at present; "" if no record names it
     heard        texts of our hook, until the next message of the model takes them
     brief        whether calls may come without their arguments, and results without their text
     rested_at    the offset of the last line that can be read without those before it
@@ -112,7 +113,7 @@ class Conversation(ABC):
     rested_at = -1
 
     def __init__(self) -> None:
-        self.session_id = self.agent_id = self.version = ""
+        self.session_id = self.agent_id = self.version = self.model = ""
         self.heard: list[Telling] = []
 
     def hear(self, texts: Iterable[str]) -> None:

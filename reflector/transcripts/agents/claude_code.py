@@ -281,6 +281,7 @@ class ClaudeCode(Conversation):
 
     def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
         body = fields(record.get("message"))
+        self.model = short_text(body.get("model")) or self.model
         content = body.get("content")
         texts: list[str] = [content] if isinstance(content, str) else []
         thinking: list[str] = []
