@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
@@ -57,6 +57,8 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 LEAST_ALLOWANCE = 8_000
 #: A word of every reason that is a budget's, and of no other reason of the gate.
 _WORD = "budget"
+_DAY_IS_SPENT = "the daily budget is spent: "
+_MONTH_IS_SPENT = "the monthly budget is spent: "
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
@@ -134,10 +136,7 @@ class Gate:
         if remaining >= LEAST_ALLOWANCE:
             return remaining
         if remaining <= 0:
-            return (
-                f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting "
-                "monthly_tokens)"
-            )
+            return f"{_MONTH_IS_SPENT}{spent:,} of {limit:,} tokens (setting monthly_tokens)"
         return (
             f"{remaining:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
             f"{LEAST_ALLOWANCE:,} that a request needs (setting monthly_tokens)"
@@ -161,9 +160,7 @@ class Gate:
             return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
         if spent < limit + one_more:
             return None
-        return (
-            f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
-        )
+        return f"{_DAY_IS_SPENT}{limit:,} of {limit:,} requests (setting daily_requests)"
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
         """Record for the person's other ledgers the tokens that the next request may take.
@@ -193,6 +190,23 @@ class Gate:
         """Record for the person's other ledgers the tokens that this one took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
+
+
+def waiting_words(reason: str, now: datetime | None = None) -> str:
+    """Return in words that a budget is spent and when judging goes on, in local time; "" if the
+    reason of a skipped window is another one.
+    """
+    moment = now or datetime.now(UTC)
+    if reason.startswith(_DAY_IS_SPENT):
+        midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
+        limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
+        return (
+            f"today's {limit} questions are spent; judging goes on at {midnight.astimezone():%H:%M}"
+        )
+    if reason.startswith(_MONTH_IS_SPENT):
+        first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return f"this month's tokens are spent; judging goes on on 1 {first:%B}"
+    return ""
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from reflector.reflection.gate import (
     ace_settings,
     spent_this_month,
     waiting_for_budget,
+    waiting_words,
 )
 from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
@@ -63,6 +64,29 @@ LITTLE = (
     "needs "
     "(setting monthly_tokens)"
 )
+
+
+NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            "the daily budget is spent: 20 of 20 requests (setting daily_requests)",
+            f"today's 20 questions are spent; judging goes on at "
+            f"{datetime(2026, 11, 29, tzinfo=UTC).astimezone():%H:%M}",
+        ),
+        (
+            "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",
+            "this month's tokens are spent; judging goes on on 1 December",
+        ),
+        ("the window cites nothing", ""),
+    ],
+    ids=["a day", "a month", "another reason"],
+)
+def test_a_spent_budget_says_when_judging_goes_on(reason: str, words: str) -> None:
+    assert waiting_words(reason, NOW) == words
 
 
 @pytest.mark.parametrize(
