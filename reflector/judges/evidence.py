@@ -40,7 +40,7 @@ _PROVES: Final[Mapping[Ending, Collection[str]]] = {
 }
 _BOTH = ("helpful", "harmful")
 #: The labelled cases of each further kind of evidence (docs/judging.md).
-LABELLED: Final[Mapping[str, int]] = {"command": 0, "repeated": 0, "choice": 0}
+LABELLED: Final[Mapping[str, int]] = {"command": 0, "repeated": 0, "choice": 1}
 #: The fewest labelled cases of a kind that counts.
 _LEAST_CASES = 10
 
