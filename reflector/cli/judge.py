@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -20,7 +22,7 @@ from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
-from reflector.judges.offers import Estimate, Offer
+from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described
 from reflector.prices import estimated_cost, price_words
 
@@ -135,6 +137,26 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
     click.echo("Next: reflector check")
 
 
+@contextmanager
+def one_run(place: Place, name: str | None, *, yes: bool) -> Iterator[None]:
+    """Let an agent judge within this block that may not judge from now on, if the user agrees to
+    this run. Another judge needs no question.
+    """
+    if name not in JUDGES or name in consent.agreed_clients():
+        yield
+        return
+    ready, faults = offers.candidates(name, place.folder())
+    if not ready:
+        raise JudgeRefused(faults[0])
+    _show_terms(place, place.project().config, ready)
+    title = JUDGES[name].title
+    agreed(
+        f"Let {title} read these sessions, in this run only?", f"{title} asks you first", yes=yes
+    )
+    with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
+        yield
+
+
 def ask_who(place: Place) -> bool:
     """Ask the user who may read their sessions to judge, and let that judge in; return whether
     there is one now. Nothing is sent before the answer.
@@ -226,6 +248,15 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
             f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector judge "
             "allow anthropic` with an API key"
         )
+    _show_terms(place, config, ready)
+    who_asks = " and ".join(candidate.title for candidate in ready)
+    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
+    offers.allow_agents(ready, project)
+    click.echo(safe(f"{who_asks} may judge from the next session on."))
+
+
+def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> None:
+    """Show each agent with its price, and with the variables that it is started with."""
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
@@ -240,12 +271,8 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         )
         for line in consent.shown(candidate.terms):
             click.echo(safe(f"  {line}"))
-        for variable in consent.left_out(candidate.name, project=project):
+        for variable in consent.left_out(candidate.name, project=place.folder()):
             note(f"  {variable} names a place in this project or working folder, and is not kept")
-    who_asks = " and ".join(candidate.title for candidate in ready)
-    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
-    offers.allow_agents(ready, project)
-    click.echo(safe(f"{who_asks} may judge from the next session on."))
 
 
 def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> None:

@@ -232,3 +232,30 @@ def test_typed_verdict_prints_the_review_command(
 
 def test_session_is_not_a_judge_command(agent: Agent) -> None:
     assert "reflector reflect s-1" in agent.call("judge", "s-1", code=2).err
+
+
+def recorded_session(agent: Agent) -> None:
+    """Record a session that cites a rule, which nobody judged."""
+    agent.call("add", "pat", "Read the error first.")
+    path = Session("s-1").cites("pat-001", None).write(agent.project / "s-1.jsonl")
+    agent.call("ingest", path, "--judge", "claude", code=1)
+
+
+def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=None)
+    assert (claude.folder / "asked.json").exists()
+    assert allowed(agent) == set()
+
+
+def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
+    assert "Claude Code asks you first: add --yes" in refused
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_one_run_names_the_version_it_needs(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    make_old(claude)
+    assert _OLD in agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=1).err
