@@ -32,6 +32,7 @@ USERS_OWN = (
     "base_url",
     "judge_client",
     "judge_measured",
+    "never",
     "off",
     "projects",
     "templates",
@@ -45,9 +46,16 @@ USERS_OWN = (
 #: With which command a person lets their own agents judge.
 CONSENT = "reflector judge allow"
 
-#: What a project's own file may lower and not raise, for the same reason; of the first two, 0 is no
-#: limit.
-BUDGETS = ("monthly_tokens", "daily_requests", "request_tokens", "max_attempts", "deadline_seconds")
+#: What a project's own file may lower and not raise, for the same reason; of the first three, 0 is
+#: no limit.
+BUDGETS = (
+    "monthly_tokens",
+    "monthly_dollars",
+    "daily_requests",
+    "request_tokens",
+    "max_attempts",
+    "deadline_seconds",
+)
 #: What its file may say of these only where the user's own file says it, too.
 _POWERS = {
     "proposals": "accept",
@@ -107,6 +115,9 @@ class Config:
     request_tokens: int = 100_000
     #: most tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
+    #: most US dollars in a calendar month by list prices, all your projects together; 0: no limit.
+    #: The question that goes beyond it is the last one
+    monthly_dollars: int = 0
     #: most requests to your agents that start by themselves in a day (UTC), all your projects
     #: together; 0: no limit
     daily_requests: int = 20
@@ -146,6 +157,8 @@ class Config:
     #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and
     #: the playbook
     projects: tuple[str, ...] = ()
+    #: folders such as `"~/work/acme"` whose sessions no model reads, not even if you ask for it
+    never: tuple[str, ...] = ()
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
     #: quote](judging.md#a-template-of-your-own); `doctor` shows it
     templates: tuple[str, ...] = ()
@@ -187,6 +200,12 @@ class Config:
         # Path.expanduser would raise for a home that there is not.
         patterns = [os.path.expanduser(pattern) for pattern in self.projects]  # noqa: PTH111
         return any(fnmatch(str(project), pattern) for pattern in patterns)
+
+    def keeps_unread(self, project: Path) -> bool:
+        """True for a project in one of the folders of `never`."""
+        real = Path(os.path.realpath(project))
+        folders = [os.path.realpath(os.path.expanduser(folder)) for folder in self.never]  # noqa: PTH111
+        return any(real.is_relative_to(folder) for folder in folders)
 
     @property
     def trusted(self) -> frozenset[str]:
@@ -432,6 +451,7 @@ _BOUNDS = {
     "max_attempts": (1, _MOST),
     "request_tokens": (8_000, _MOST),
     "monthly_tokens": (0, _MOST),
+    "monthly_dollars": (0, _MOST),
     "daily_requests": (0, _MOST),
     "deadline_seconds": (1, _MOST),
     "judgement_precision": (50, 99),
@@ -456,6 +476,11 @@ def _check(key: str, value: Any, where: str) -> None:
         shown = value if abs(value) < 10**30 else "a number of more than 30 digits"
         bound = f"least {least}" if value < least else f"most {most:,}"
         raise ConfigError(f"{where} is {shown}; it must be at {bound}")
+    if key == "never":
+        for folder in value:
+            if not folder.startswith(("/", "~")):
+                hint = "a folder begins with '/' or '~', such as '~/work/acme'"
+                raise ConfigError(f"{where} has {folder!r}; {hint}")
     if key in ("readers", "judges"):
         for name in value:
             _check_extension(name, where)

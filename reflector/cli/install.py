@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.judge import estimate_words
+from reflector.cli.judge import ask_who, estimate_words
 from reflector.cli.output import counted, note, safe
 from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
@@ -87,9 +88,12 @@ def install(place: Place, name: str, scope: Scope, dry_run: bool) -> None:
     _print_effect(agent, scope, root)
     click.echo(safe(f"Next: {first_step(root)}"))
     click.echo(f"To undo: {install_command(agent, 'uninstall', scope)}")
-    if not consent.agreed_clients():
-        words = estimate_words(load_config(root))
-        click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
+    if consent.agreed_clients() or load_config(root).asks_model:
+        return
+    if sys.stdin.isatty() and ask_who(place):
+        return
+    words = estimate_words(load_config(root))
+    click.echo(f"To let your agent judge which rules helped: {CONSENT}{words}")
 
 
 @click.command()

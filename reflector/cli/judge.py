@@ -7,24 +7,30 @@ not recorded.
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from reflector.cli.app import Place
 from reflector.cli.options import agreed, json_option, yes_option
 from reflector.cli.output import counted, note, print_json, safe, table
-from reflector.config import Config
+from reflector.config import CONSENT, Config
 from reflector.extensions import ExtensionError, find_extension
 from reflector.judges import consent, offers
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.consent import JudgeRefused
-from reflector.judges.offers import Estimate, Offer
+from reflector.judges.offers import Candidate, Estimate, Offer
 from reflector.judges.registry import described
 from reflector.prices import estimated_cost, price_words
 
 _VERDICTS = {"helpful", "harmful", "neutral"}
 #: The judges that ask nobody.
 _OFFLINE = ("rules", "fixtures")
+#: The dollars a month that the question offers.
+_DOLLARS = 3
 
 
 class _Judge(click.Group):
@@ -108,11 +114,16 @@ def _tokens(newest: Estimate) -> str:
 def allow(place: Place, who: str | None, yes: bool) -> None:
     """Let a judge read your sessions from now on.
 
-    WHO is a name of the list; without it, all of your installed agents. An agent is let in after
-    it has shown that it has no tools. It is asked without a screen and by its cheapest model. The
-    variables of its login are kept for that in your own folder. You see the terms and agree first.
+    WHO is a name of the list. Without it, a terminal asks you: each judge is a row, with its price
+    and who gets your text. With --yes, all of your installed agents are let in. An agent is let in
+    after it has shown that it has no tools. It is asked without a screen and by its cheapest model.
+    The variables of its login are kept for that in your own folder.
     """
     config = _known(place, who)
+    if who is None and not yes and sys.stdin.isatty():
+        if not ask_who(place):
+            click.echo(f"Nobody reads your sessions. Later: {CONSENT}")
+        return
     if who in _OFFLINE:
         click.echo(f"{who} may always judge: it sends nothing.")
         return
@@ -124,6 +135,98 @@ def allow(place: Place, who: str | None, yes: bool) -> None:
         _allow_agents(place, config, who, yes=yes)
     click.echo("To stop: reflector judge forbid")
     click.echo("Next: reflector check")
+
+
+@contextmanager
+def one_run(place: Place, name: str | None, *, yes: bool) -> Iterator[None]:
+    """Let an agent judge within this block that may not judge from now on, if the user agrees to
+    this run. Another judge needs no question.
+    """
+    if name not in JUDGES or name in consent.agreed_clients():
+        yield
+        return
+    ready, faults = offers.candidates(name, place.folder())
+    if not ready:
+        raise JudgeRefused(faults[0])
+    _show_terms(place, place.project().config, ready)
+    title = JUDGES[name].title
+    agreed(
+        f"Let {title} read these sessions, in this run only?", f"{title} asks you first", yes=yes
+    )
+    with consent.only_now({candidate.name: candidate.terms for candidate in ready}):
+        yield
+
+
+def ask_who(place: Place) -> bool:
+    """Ask the user who may read their sessions to judge, and let that judge in; return whether
+    there is one now. Nothing is sent before the answer.
+    """
+    config = place.project().config
+    project = place.folder()
+    fitting = [offer for offer in offers.offers(config, project) if offer.is_choice]
+    if not fitting:
+        return False
+    newest = offers.estimate(config)
+    click.echo("Who may read your sessions to judge whether a rule helped?")
+    cells = [_choice(number, offer, newest) for number, offer in enumerate(fitting, start=1)]
+    nobody = len(cells) + 1
+    cells.append((nobody, "nobody (built-in rules)", "free, offline", "nowhere; few verdicts"))
+    sessions = counted(len(newest.prompts), "session")
+    table(("", "judge", f"your last {sessions}", "your text goes to"), cells)
+    click.echo("How often each is right, and which was never measured: reflector help judging")
+    numbers = [str(number) for number in range(1, nobody + 1)]
+    answer = click.prompt(
+        f"Choose {', '.join(numbers[:-1])} or {nobody}",
+        type=click.Choice(numbers),
+        default=str(nobody),
+        show_choices=False,
+        err=True,
+    )
+    if int(answer) == nobody:
+        return False
+    _ask_limits(config, project)
+    _let_in(place, place.project().config, fitting[int(answer) - 1].name)
+    return True
+
+
+def _choice(number: int, offer: Offer, newest: Estimate) -> tuple[object, ...]:
+    """Return the cells of a judge in the question."""
+    name = JUDGES[offer.name].title if offer.name in JUDGES else offer.name
+    model = f", {offer.model}" if offer.model else ""
+    price = price_words(offer.price) if offer.price is not None else "price unknown"
+    return number, f"{name}{model}", f"{newest.tokens:,} tokens {price}", offer.goes_to
+
+
+def _ask_limits(config: Config, project: Path) -> None:
+    """Ask for the limits of all projects, and keep those that differ from the settings."""
+    questions = click.prompt(
+        "Questions a day, all projects", type=int, default=config.daily_requests, err=True
+    )
+    dollars = click.prompt(
+        "Dollars a month, by list prices",
+        type=int,
+        default=config.monthly_dollars or _DOLLARS,
+        err=True,
+    )
+    folders = click.prompt(
+        "Folders that are never read, with commas between (Enter: none)",
+        default=", ".join(config.never),
+        show_default=bool(config.never),
+        err=True,
+    )
+    never = [folder.strip() for folder in folders.split(",") if folder.strip()]
+    offers.keep_limits(config, project, questions=questions, dollars=dollars, never=never)
+
+
+def _let_in(place: Place, config: Config, name: str) -> None:
+    """Let in a judge that the user chose, after showing what is kept for it."""
+    if name in config.judges:
+        _allow_extension(place, config, name, yes=True)
+    elif name == "anthropic":
+        _allow_api(place, config, yes=True)
+    else:
+        _allow_agents(place, config, name, yes=True)
+    click.echo("Stop: reflector judge forbid")
 
 
 def _known(place: Place, who: str | None) -> Config:
@@ -145,6 +248,15 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
             f"no agent here can judge; install one of {', '.join(JUDGES)}, or run `reflector judge "
             "allow anthropic` with an API key"
         )
+    _show_terms(place, config, ready)
+    who_asks = " and ".join(candidate.title for candidate in ready)
+    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
+    offers.allow_agents(ready, project)
+    click.echo(safe(f"{who_asks} may judge from the next session on."))
+
+
+def _show_terms(place: Place, config: Config, ready: Sequence[Candidate]) -> None:
+    """Show each agent with its price, and with the variables that it is started with."""
     newest = offers.estimate(config)
     for candidate in ready:
         model = JUDGES[candidate.name].model or "its default model"
@@ -159,12 +271,8 @@ def _allow_agents(place: Place, config: Config, who: str | None, *, yes: bool) -
         )
         for line in consent.shown(candidate.terms):
             click.echo(safe(f"  {line}"))
-        for variable in consent.left_out(candidate.name, project=project):
+        for variable in consent.left_out(candidate.name, project=place.folder()):
             note(f"  {variable} names a place in this project or working folder, and is not kept")
-    who_asks = " and ".join(candidate.title for candidate in ready)
-    _ask(config, who_asks, "your agents judge only if you agree", yes=yes)
-    offers.allow_agents(ready, project)
-    click.echo(safe(f"{who_asks} may judge from the next session on."))
 
 
 def _allow_extension(place: Place, config: Config, name: str, *, yes: bool) -> None:

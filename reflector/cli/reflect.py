@@ -8,7 +8,8 @@ import click
 
 from reflector.audit.moments import session_named
 from reflector.cli.app import Place
-from reflector.cli.options import dry_run_option, json_option, judge_option
+from reflector.cli.judge import one_run
+from reflector.cli.options import dry_run_option, json_option, judge_option, yes_option
 from reflector.cli.output import counted, note, print_json, safe, short_id, table
 from reflector.cli.sessions import run_drain
 from reflector.curator.listening import learned_words, propose_learned
@@ -28,6 +29,7 @@ from reflector.sessions.judging import judge_sessions, surplus_of_today
 @judge_option
 @click.option("--learn", is_flag=True, help="Also propose rules that seem to be missing.")
 @dry_run_option
+@yes_option
 @json_option
 @click.pass_obj
 def reflect(
@@ -36,24 +38,28 @@ def reflect(
     judge: str | None,
     learn: bool,
     dry_run: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Let a judge judge recorded sessions.
 
     Without SESSION it takes all sessions that are not judged yet, also those that failed or waited
     for a budget. A named SESSION, or the beginning of its id, is judged regardless of budgets and
-    earlier failures. A judged session stays as it is. --dry-run prints the prompt that a model
+    earlier failures. A judged session stays as it is. --judge asks for this run, if that agent may
+    not judge from now on. --dry-run prints the prompt that a model
     would get, and sends nothing.
     """
     project = place.project(**judge_settings(judge), **({"curate": True} if learn else {}))
     backend = backend_of(project.config, project.root)
     if dry_run:
         _show_prompts(place, project, backend, sessions)
-    elif sessions:
-        _judge_named(place, project, backend, sessions, as_json=as_json)
-    else:
-        confirmed = _confirmed(place, project)
-        run_drain(place, project, "all", as_json=as_json, confirmed=confirmed)
+        return
+    with one_run(place, judge, yes=yes):
+        if sessions:
+            _judge_named(place, project, backend, sessions, as_json=as_json)
+        else:
+            confirmed = _confirmed(place, project)
+            run_drain(place, project, "all", as_json=as_json, confirmed=confirmed)
 
 
 def _judge_named(

@@ -35,6 +35,7 @@ DROPPED = {
     "misquoted": "the turn that it names does not hold the quote",
     "too_early": "the turn that it quotes does not come after the citation",
     "no_proof": "the quote is neither a person's words nor a run that ended so",
+    "few_cases": "too few labelled cases show how often evidence of this kind is right",
     "shared": "it quotes the same words as the verdict on another bullet",
     "unsure": "the judge is not sure enough",
     "own_words": "it quotes the advice itself",

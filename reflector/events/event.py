@@ -63,6 +63,8 @@ TRIAL_CLOSED = "trial.closed"
 HUMAN = "human"
 #: The key of `meta` of an event that only says what a merge gave.
 RESTATED = "restated"
+#: In the meta of a window: the model that worked in it.
+MODEL = "model"
 #: The key of `meta` under which an event that a merge brought says where it came from.
 MERGED = "merged"
 #: The key of `meta` of a retraction that names an event that changes nothing, so that `verify` need

@@ -43,6 +43,8 @@ TYPES = (
             # Of each event of the stretch that was here already: its position there, its id here,
             # its first moment.
             "here": f.needed(f.MERGED_EVENTS),
+            # The models that worked in windows which were here, by their ids here.
+            "models": f.OBJECT,
             "renamed": f.needed(f.RENAMED),
         },
         effect=ChangesNothing("it says where the events before it come from"),

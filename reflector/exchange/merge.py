@@ -20,7 +20,7 @@ from itertools import dropwhile, islice
 from typing import Any, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import MERGED, RESTATED, TX, NewEvent, first_moment, identity
+from reflector.events.event import MERGED, MODEL, RESTATED, TX, NewEvent, first_moment, identity
 from reflector.events.fields import unpack_keys
 from reflector.events.kinds import Merge
 from reflector.events.registry import EVENT_TYPES
@@ -47,6 +47,7 @@ from reflector.exchange.transfer import CheckedLine, WrongLine, checked_lines, i
 from reflector.ledger.append import Prepared, Writing, append, prepare
 from reflector.ledger.canonical import plain, sealed
 from reflector.ledger.errors import LedgerError
+from reflector.ledger.models import window_models
 from reflector.ledger.projection import fill_tables
 from reflector.ledger.reader import of_types, redaction_line
 from reflector.ledger.redaction import texts_of
@@ -189,6 +190,7 @@ class _Merging:
     our_ids      the id here of each event of the file that was looked at, by its id there; None if
                  it is not here
     reflections  the reflections of the file that have another id here, by the one there
+    models       the models of windows here as the file names them, by their ids here
     """
 
     def __init__(self, writing: Writing, survey: Survey, done: Merged, tx: str) -> None:
@@ -202,6 +204,8 @@ class _Merging:
         self.our_events = OurEvents(writing.sql, done.head.origin)
         self.our_ids: dict[str, str | None] = {}
         self.reflections: dict[str, str] = {}
+        self.known_models = window_models(writing.sql, writing.position)
+        self.models: dict[str, str] = {}
         done.known = survey.common
 
     def take_all(self, lines: Iterator[CheckedLine]) -> None:
@@ -213,7 +217,8 @@ class _Merging:
             self._take_page(page)
         if self.done.added or self._has_restated():
             self._finish()
-        if not self.done.added and not self.done.restated:
+        is_new = self.done.added or self.done.restated or self._brings_models()
+        if not is_new:
             self.done.merged_at = None
             raise _NothingNew
 
@@ -223,11 +228,16 @@ class _Merging:
         """
         return self.sql.run(_ANY_RECOUNT).fetchone() is not None
 
+    def _brings_models(self) -> bool:
+        """Return whether the file names the model of a window here that names none."""
+        return not self.models.keys() <= self.known_models.keys()
+
     def _take_page(self, page: list[CheckedLine]) -> None:
         """Append what is new of a page, and the record of it."""
         prepared_lines = [(line, self._with_our_names(line)) for line in page]
         self._look_up(prepared_lines)
         present: list[_PresentEvent] = []
+        models: dict[str, str] = {}
         new: list[Prepared] = []
         for line, prepared in prepared_lines:
             prepared = self._with_our_targets(line, prepared)
@@ -243,6 +253,9 @@ class _Merging:
             else:
                 moment = self._first_recorded_at(line)
                 present.append(_PresentEvent(line.stored.position, present_id or own_id, moment))
+                model = line.prepared.event.meta.get(MODEL)
+                if line.stored.type == ev.SESSION_RECORDED and model:
+                    models[present_id or own_id] = str(model)
         self.done.known += len(present)
         self._count_overlaps(new)
         append(self.writing, new, merged=True)
@@ -250,13 +263,20 @@ class _Merging:
             if prepared.event.type == ev.EVENT_REDACTED:
                 self.sql.run(f"{_ERASE} = ?", prepared.event.target_id)
                 self.erases = True
-        self._append_record(page[-1].stored, present)
+        self.models |= models
+        self._append_record(page[-1].stored, present, models)
 
-    def _append_record(self, last: Stored, present: list[_PresentEvent]) -> None:
-        """Append the `ledger.merged` of a page that ends with an event of the file."""
+    def _append_record(
+        self, last: Stored, present: list[_PresentEvent], models: Mapping[str, str]
+    ) -> None:
+        """Append the `ledger.merged` of a page that ends with an event of the file, with the models
+        that its copies of windows here name.
+        """
         upto = replace(self.survey.header, position=last.position, chain=last.chain)
         names = dict(self.survey.our_names)
         record = {**asdict(upto), "here": [tuple(event) for event in present], "renamed": names}
+        if models:
+            record["models"] = dict(models)
         event_id = identity(ev.LEDGER_MERGED, self.writing.chain, last.chain)
         self._append([NewEvent(ev.LEDGER_MERGED, event_id, record, verdicts.ACTOR)])
         self.done.merged_at = self.writing.position

@@ -31,7 +31,7 @@ def _readiness(config: Config, _: Path) -> Readiness:
     from reflector.judges import consent
     from reflector.judges.agent_clients import JUDGES
 
-    agreed = consent.agreed_clients()
+    agreed = consent.askable_clients()
     if not agreed or config.judge_client not in ("", *agreed):
         who = JUDGES[config.judge_client].title if config.judge_client else "an agent"
         return Readiness(f"agent: you have not let {who} judge", CONSENT)

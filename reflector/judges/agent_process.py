@@ -146,7 +146,7 @@ class AgentClient:
         self._agreed()
 
     def _agreed(self) -> tuple[JudgeClient, consent.Agreed]:
-        agreed = consent.agreed_clients()
+        agreed = consent.askable_clients()
         if not agreed:
             raise _refusal(f"you have not let an agent judge; run: {CONSENT}", "access")
         name = self.name()

@@ -12,7 +12,9 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,8 @@ _PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _MOST_BYTES = 1 << 20
 _FILE = "consent.json"
 _STATE = "state.json"
+#: The clients that may be asked in this run alone.
+_NOW: ContextVar[Mapping[str, Agreed]] = ContextVar("clients of this run", default={})  # noqa: B039
 
 
 class JudgeRefused(Refusal):
@@ -185,6 +189,21 @@ def agreed_clients() -> dict[str, Agreed]:
         return {}
 
 
+@contextmanager
+def only_now(clients: Mapping[str, Agreed]) -> Iterator[None]:
+    """Let clients be asked within this block, as the user agreed for one run; nothing is kept."""
+    token = _NOW.set(dict(clients))
+    try:
+        yield
+    finally:
+        _NOW.reset(token)
+
+
+def askable_clients() -> dict[str, Agreed]:
+    """Return the clients that may be asked: from now on, or in this run alone."""
+    return {**agreed_clients(), **_NOW.get()}
+
+
 def client_name(named: str, writer: str) -> str:
     """Return which agent judges a session; "" for nobody.
 
@@ -194,7 +213,7 @@ def client_name(named: str, writer: str) -> str:
     if named:
         return named
     if not writer:
-        return next(iter(agreed_clients()), "")
+        return next(iter(askable_clients()), "")
     return next((client.name for client in JUDGES.values() if client.names[1] == writer), "")
 
 

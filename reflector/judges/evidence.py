@@ -7,6 +7,11 @@ something and does nothing else. The playbook, the agent's own words and those o
 a command prints of a file, a page or history, and the texts of MCP servers, of subagents and of the
 client prove nothing, whoever asks for it. Pure: the same tags and messages give the same answer.
 
+Three more kinds of evidence are shown with a verdict: the message of a command that failed, of a
+program that the project does not decide (`reading/commands.py`); the same action that failed before
+the citation and works after it; what the user chose in the client's own question tool. None of them
+counts before ten labelled cases show how often it is right (`LABELLED`).
+
 An answer to a template of the person's own that asks for no quotes is the one exception: it counts
 as its form asks, and every screen shows that it has none.
 """
@@ -19,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from reflector.judges.answers import ParsedTag
+from reflector.judges.reading.commands import Action, action_of, failure_words, has_failed
 from reflector.judges.reading.steps import Ending, is_run, read_call, read_result
 from reflector.text.bounds import visible
 from reflector.text.secrets import redact
@@ -33,14 +39,18 @@ _PROVES: Final[Mapping[Ending, Collection[str]]] = {
     "ran": ("helpful",),
 }
 _BOTH = ("helpful", "harmful")
+#: The labelled cases of each further kind of evidence (docs/judging.md).
+LABELLED: Final[Mapping[str, int]] = {"command": 0, "repeated": 0, "choice": 1}
+#: The fewest labelled cases of a kind that counts.
+_LEAST_CASES = 10
 
 
 class Ground(NamedTuple):
     """What a tag rests on.
 
     fault  why it does not count, a key of `DROPPED`; "" where nothing speaks against it
-    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook; "" where
-           they are nobody's
+    words  whose words it quotes: person, run, agent, tool, subagent, client, playbook, or a kind of
+           `LABELLED`; "" where they are nobody's
     """
 
     fault: str
@@ -64,12 +74,14 @@ class _Text(NamedTuple):
 
     proves   the verdicts that it can prove
     command  what the agent had run to get it
+    action   of a command of another program that worked
     """
 
     words: str
     text: str
     proves: Collection[str] = ()
     command: str = ""
+    action: Action | None = None
 
 
 class _Turn(NamedTuple):
@@ -89,12 +101,25 @@ class _Place(NamedTuple):
 class _Window:
     """A window as tags quote it: the turns that they name, and where each bullet is cited first.
 
-    chain  that of the first turn
+    chain    that of the first turn
+    actions  the turns and chains in which an action ended, each with whether it failed
     """
 
     turns: dict[int | None, _Turn] = field(default_factory=dict)
     cited: dict[str, _Place] = field(default_factory=dict)
     chain: str = ""
+    actions: dict[Action, list[tuple[_Place, bool]]] = field(default_factory=dict)
+
+    def failed_before(self, action: Action | None, cited: _Place | None) -> bool:
+        """Return whether an action's last end before a citation was a failure."""
+        if action is None or cited is None:
+            return False
+        ends = [
+            has_failed_there
+            for place, has_failed_there in self.actions.get(action, ())
+            if place.number < cited.number and place.chain == cited.chain
+        ]
+        return bool(ends) and ends[-1]
 
 
 def grounds(
@@ -118,7 +143,7 @@ def grounds(
     for tag in tags:
         cited = window.cited.get(tag.name or "") if asked else _Place(0, window.chain)
         turn = window.turns.get(tag.turn)
-        by_tag[tag.index] = _ground(tag, quotes[tag.index], turn, cited, advice_texts)
+        by_tag[tag.index] = _ground(tag, quotes[tag.index], turn, cited, window, advice_texts)
         if asked and tag.name not in asked:
             by_tag[tag.index] = Ground("not_asked", "")
     sound = [tag for tag in tags if tag.tag in _BOTH and not by_tag[tag.index].fault]
@@ -141,6 +166,11 @@ def _read_window(messages: Iterable[Message], quoted: Collection[int | None]) ->
             window.cited.setdefault(name, _Place(number, message.chain))
         calls.update((call.id, call) for call in message.calls)
         answered = [(calls.pop(result.call_id, None), result) for result in message.results]
+        for call, result in answered:
+            action = action_of(call) if call else None
+            if action is not None:
+                place = _Place(number, message.chain)
+                window.actions.setdefault(action, []).append((place, has_failed(result)))
         if number in quoted:
             texts = list(_texts(message, answered))
             window.turns[number] = _Turn(number, message.chain, texts)
@@ -167,6 +197,7 @@ def _ground(
     quote: str,
     turn: _Turn | None,
     cited: _Place | None,
+    window: _Window,
     advice: Sequence[str],
 ) -> Ground:
     """Return what one tag rests on: the first fault that holds, and whose words it quotes."""
@@ -175,6 +206,10 @@ def _ground(
     is_early = True
     if turn is not None and not is_short:
         holder = _holder_of(tag, quote, turn, advice)
+        if holder.words == "tool" and tag.tag == "helpful":
+            actions = [text.action for text in turn.texts if quote in text.text]
+            if any(window.failed_before(action, cited) for action in actions):
+                holder = _Holder("repeated", is_proof=True)
         if holder.words not in ("", "playbook") and cited and turn.chain != cited.chain:
             holder = _Holder("subagent")
         is_early = cited is None or turn.number <= cited.number
@@ -184,6 +219,7 @@ def _ground(
         "misquoted": not holder.words,
         "too_early": is_early,
         "no_proof": not holder.is_proof,
+        "few_cases": LABELLED.get(holder.words, _LEAST_CASES) < _LEAST_CASES,
     }
     fault = next((fault for fault, is_so in faults.items() if is_so), "")
     return Ground(fault, holder.words)
@@ -210,6 +246,11 @@ def _texts(
     else:
         yield _Text("agent" if message.role == "assistant" else "client", folded(message.text))
     for call, result in answered:
+        if result.choice:
+            yield _Text("choice", folded(result.choice), _BOTH)
+        if call is not None and (failure := failure_words(call, result)):
+            command = folded(str(call.input.get("command")))
+            yield _Text("command", folded(failure), ("harmful",), command)
         yield _text_of(call, result)
     yield _Text("agent", folded(message.thinking))
     for call in message.calls:
@@ -222,7 +263,8 @@ def _text_of(call: ToolCall | None, result: ToolResult) -> _Text:
     """
     text = folded(result.text)
     if call is None or not is_run(call):
-        return _Text("tool", text)
+        works = call is not None and not result.is_error and not has_failed(result)
+        return _Text("tool", text, action=action_of(call) if call and works else None)
     ending = read_result(read_call(call), result.text, result.is_error).ending
     return _Text("run", text, _PROVES.get(ending, ()), folded(str(call.input.get("command"))))
 

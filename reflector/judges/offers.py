@@ -33,6 +33,8 @@ from reflector.transcripts.readers import stores
 _SESSIONS = 10
 #: Bytes of a transcript for a token of a question, at least.
 _BYTES_PER_TOKEN = 3
+#: The receiver of text that a judge sends to no one.
+NOBODY = "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ class Offer:
     tokens: int
     price: Decimal | None
     fault: str | None = None
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it is a model that can judge now and that may not yet."""
+        return self.goes_to != NOBODY and not self.allowed and self.fault is None
 
 
 class Estimate(NamedTuple):
@@ -96,8 +103,8 @@ def offers(config: Config, project: Path) -> list[Offer]:
     listed.append(_api(config, project, newest))
     if config.fixtures:
         is_used = config.backend == "fixtures"
-        listed.append(Offer("fixtures", is_used, "", "", "nobody", 0, Decimal(0)))
-    listed.append(Offer("rules", True, "", "", "nobody", 0, Decimal(0)))
+        listed.append(Offer("fixtures", is_used, "", "", NOBODY, 0, Decimal(0)))
+    listed.append(Offer("rules", True, "", "", NOBODY, 0, Decimal(0)))
     return listed
 
 
@@ -231,6 +238,20 @@ def needs_key(config: Config, project: Path) -> None:
 def allow_api(project: Path) -> None:
     """Let Anthropic's API judge from now on. Raises OSError, ConfigError."""
     store_setting(project, "backend", "anthropic", for_all=True)
+
+
+def keep_limits(
+    config: Config, project: Path, *, questions: int, dollars: int, never: Sequence[str]
+) -> None:
+    """Keep the limits of judging in the user's own settings, those that change something.
+
+    Raises: OSError, ConfigError
+    """
+    limits = {"daily_requests": questions, "monthly_dollars": dollars, "never": [*never]}
+    for key, value in limits.items():
+        former = getattr(config, key)
+        if value != (list(former) if isinstance(former, tuple) else former):
+            store_setting(project, key, value, for_all=True)
 
 
 def forbid(name: str | None, config: Config, project: Path) -> bool:

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
@@ -31,9 +31,12 @@ from reflector.ledger.reader import of_types
 from reflector.ledger.rows import object_in
 from reflector.ledger.store import Ledger, WindowRow
 from reflector.locate import agent_folder, user_state
+from reflector.prices import spent_on
 
 #: More than any settings file.
 _MAX_SETTINGS_BYTES = 4 << 20
+#: Why no model is asked about a project.
+NEVER_READ = "this folder is never read by a model (setting never)"
 #: Why most windows are not reflected on.
 CITES_NOTHING = "the window cites nothing"
 _UNKNOWN_BUDGET = (
@@ -55,8 +58,11 @@ _LINE = re.compile(rb"^([0-9a-f]{32}) ([0-9]{1,15}) ([0-9]{1,15})$", re.M)
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 #: A budget with fewer tokens left is not worth a question.
 LEAST_ALLOWANCE = 8_000
+_MILLION = 1_000_000
 #: A word of every reason that is a budget's, and of no other reason of the gate.
 _WORD = "budget"
+_DAY_IS_SPENT = "the daily budget is spent: "
+_MONTH_IS_SPENT = "the monthly budget is spent: "
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
@@ -69,6 +75,7 @@ class Gate:
         self.config = config
         self.project = project
         self.spending = Spending(environ)
+        self.dollars = Spending(environ, unit="dollars")
         self._ace = ace_settings(environ)
         #: How many requests a person confirmed, and are left; None for what starts by itself.
         self.confirmed: int | None = None
@@ -85,10 +92,12 @@ class Gate:
     ) -> int | str | None:
         """Return how many tokens may be spent on a window, None for no limit; if it is not
         reflected on, the reason. A window that you ask for by hand (`forced`) needs no consent and
-        has no limit.
+        has no limit, but no model reads a folder of `never`.
         """
         if not live:
             return "the playbook is empty"
+        if is_model and self.config.keeps_unread(self.project):
+            return NEVER_READ
         if forced:
             return None
         if not cited and not (is_model and self.config.uncited):
@@ -100,7 +109,8 @@ class Gate:
                 return f"{setting} is false in the client's settings"
         if not is_model:
             return None
-        return self._no_consent(facts) or self.left_of_day() or self.left_of_month(ledger)
+        closed = self._no_consent(facts) or self.left_of_day() or self._no_dollars(ledger)
+        return closed or self.left_of_month(ledger)
 
     def _no_consent(self, facts: Mapping[str, Any]) -> str | None:
         """Return why a model may not be asked about this project, None if it may. A command by hand
@@ -119,6 +129,19 @@ class Gate:
             )
         return None
 
+    def _no_dollars(self, ledger: Ledger) -> str | None:
+        """Return why the dollars of the month allow no question, None if they do."""
+        limit = self.config.monthly_dollars
+        if not limit:
+            return None
+        try:
+            spent = self.dollars.total(ledger.head().origin, dollars_this_month(ledger))
+        except OSError as error:
+            return _UNKNOWN_BUDGET.format(self.dollars.path, error.strerror)
+        if spent < limit * _MILLION:
+            return None
+        return f"{_MONTH_IS_SPENT}${spent / _MILLION:.2f} of ${limit} (setting monthly_dollars)"
+
     def left_of_month(self, ledger: Ledger) -> int | str | None:
         """Return the tokens that are left of the month's budget, None for no limit; or the reason
         why it allows no question.
@@ -134,10 +157,7 @@ class Gate:
         if remaining >= LEAST_ALLOWANCE:
             return remaining
         if remaining <= 0:
-            return (
-                f"the monthly budget is spent: {spent:,} of {limit:,} tokens (setting "
-                "monthly_tokens)"
-            )
+            return f"{_MONTH_IS_SPENT}{spent:,} of {limit:,} tokens (setting monthly_tokens)"
         return (
             f"{remaining:,} of {limit:,} tokens of the monthly budget are left, fewer than the "
             f"{LEAST_ALLOWANCE:,} that a request needs (setting monthly_tokens)"
@@ -161,9 +181,7 @@ class Gate:
             return f"the daily budget is unknown: {record} cannot be used ({error.strerror})"
         if spent < limit + one_more:
             return None
-        return (
-            f"the daily budget is spent: {limit:,} of {limit:,} requests (setting daily_requests)"
-        )
+        return f"{_DAY_IS_SPENT}{limit:,} of {limit:,} requests (setting daily_requests)"
 
     def reserve(self, ledger: Ledger, tokens: int, *, forced: bool = False) -> None:
         """Record for the person's other ledgers the tokens that the next request may take.
@@ -173,7 +191,9 @@ class Gate:
         """
         from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
 
-        if not forced and (spent := self.left_of_day(one_more=True)):
+        if self.config.keeps_unread(self.project):
+            raise BackendError(NEVER_READ, stage="budget", attempts=0)
+        if not forced and (spent := self._no_dollars(ledger) or self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
         try:
@@ -193,6 +213,25 @@ class Gate:
         """Record for the person's other ledgers the tokens that this one took in the end."""
         with suppress(OSError):  # the ledger has it, and says it again before its next request
             self.spending.write(ledger.head().origin, spent_this_month(ledger))
+            if self.config.monthly_dollars:
+                self.dollars.write(ledger.head().origin, dollars_this_month(ledger))
+
+
+def waiting_words(reason: str, now: datetime | None = None) -> str:
+    """Return in words that a budget is spent and when judging goes on, in local time; "" if the
+    reason of a skipped window is another one.
+    """
+    moment = now or datetime.now(UTC)
+    if reason.startswith(_DAY_IS_SPENT):
+        midnight = moment.replace(hour=0, minute=0) + timedelta(days=1)
+        limit = reason.removeprefix(_DAY_IS_SPENT).split()[0]
+        return (
+            f"today's {limit} questions are spent; judging goes on at {midnight.astimezone():%H:%M}"
+        )
+    if reason.startswith(_MONTH_IS_SPENT):
+        first = (moment.replace(day=1) + timedelta(days=32)).replace(day=1)
+        return f"this month's budget is spent; judging goes on on 1 {first:%B}"
+    return ""
 
 
 def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
@@ -207,7 +246,8 @@ def ace_settings(environ: Mapping[str, str] | None = None) -> Mapping[str, Any]:
 
 
 class Spending:
-    """The record of one person for the current month.
+    """The record of one person for the current month: tokens, or millionths of a dollar in a file
+    of its own.
 
     A line contains the tokens that a ledger has taken this month in all, and those that its next
     request may take on top. The largest number of a ledger counts, so a line that is written again
@@ -217,12 +257,15 @@ class Spending:
     """
 
     def __init__(
-        self, environ: Mapping[str, str] | None = None, now: datetime | None = None
+        self,
+        environ: Mapping[str, str] | None = None,
+        now: datetime | None = None,
+        unit: str = "tokens",
     ) -> None:
         state = user_state(environ)
         month = (now or datetime.now(UTC)).strftime("%Y-%m")
         #: None if the person has no home: each ledger is on its own then.
-        self.path = Path(state, f"tokens-{month}") if state else None
+        self.path = Path(state, f"{unit}-{month}") if state else None
 
     def month(self, ledger: Ledger) -> int:
         """Return the tokens that all of the person's ledgers took since the calendar month began.
@@ -340,6 +383,23 @@ def spent_this_month(ledger: Ledger, now: datetime | None = None) -> int:
                 if isinstance(count, int) and count > 0:
                     tokens += count * times
     return tokens
+
+
+def dollars_this_month(ledger: Ledger, now: datetime | None = None) -> int:
+    """Return what all reflections of the playbook took since the calendar month (UTC) began, by
+    list prices, in millionths of a US dollar. Models without a known price take nothing.
+    """
+    after = ledger.position_at((now or datetime.now(UTC)).strftime("%Y-%m-01"))
+    with ledger.asking() as sql:
+        model = sql.text_at("data", "model")
+        query = (
+            f"SELECT meta, {model}, count(*) FROM event "  # noqa: S608
+            f"WHERE playbook_id = ? AND {of_types([ev.REFLECTION_ANSWERED])} AND position > ? "
+            "GROUP BY 1, 2"
+        )
+        rows = sql.run(query, after).fetchall()
+    costs = (spent_on(object_in(meta)[0], name or "").cost * times for meta, name, times in rows)
+    return int(sum(costs) * _MILLION)
 
 
 def waiting_for_budget(ledger: Ledger) -> list[WindowRow]:

@@ -7,7 +7,7 @@ for an answer that the ledger has. `reflector.sessions.drain` and the command `r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -123,6 +123,19 @@ class Runner(Recorder):
             return waiting
         is_spent = isinstance(self.gate.left_of_month(self.ledger), str) or self.gate.left_of_day()
         return [] if is_spent else waiting
+
+    def cited_first(self, windows: Iterable[WindowRow]) -> list[WindowRow]:
+        """Return windows in the order in which they are asked about: a budget is spent on those
+        that cite bullets, the oldest first, before the others.
+        """
+
+        def rank(window: WindowRow) -> tuple[bool, int]:
+            recorded = self.ledger.event(window.event_id)
+            names = ("cited", "carried")
+            cites = recorded is not None and any(window_names(recorded, kind) for kind in names)
+            return not cites, window.position
+
+        return sorted(windows, key=rank)
 
     def finish(self, window: WindowRow, *, forced: bool = False) -> Reflected:
         """Take one window through the steps that it lacks; a forced one goes past the gate."""

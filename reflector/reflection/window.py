@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,7 @@ class Session:
     judgements  of the names that the session (or this subagent of it) cites, oldest first
     settled    verdicts that no later record bears on, by window and backend of the answer that
                settled them, then by name
+    left_out   names that an answer was asked about and left out
     """
 
     recorded: Event
@@ -130,6 +132,7 @@ class Session:
     retracted: Set[str] = frozenset()
     judgements: Sequence[Judgement] = ()
     settled: Mapping[tuple[str, str], Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    left_out: Set[str] = frozenset()
 
     @classmethod
     def read(
@@ -153,6 +156,7 @@ class Session:
             retracted & windows.keys(),
             list(_judgements_in(story, recorded, windows, retracted)),
             _settled_in(story),
+            _left_out_in(story, windows, retracted),
         )
 
     def judgements_of(self, name: str) -> list[Judgement]:
@@ -184,7 +188,8 @@ class Session:
         """Return the text that a backend reads for the window."""
         carried = frozenset(window_names(self.recorded, "carried"))
         if not backend.rereads:
-            last = {judgement.name: judgement.verdict for judgement in self.judgements}
+            last = dict.fromkeys(self.left_out, "neutral")
+            last |= {judgement.name: judgement.verdict for judgement in self.judgements}
             return self.shown(frozenset(name for name in carried if last.get(name) == "neutral"))
         judged = carried.union(window_names(self.recorded, "cited"))
         earlier: list[tuple[Event, frozenset[str]]] = []
@@ -270,6 +275,25 @@ def _settled_in(story: Sequence[Event]) -> dict[tuple[str, str], Mapping[str, Se
             key = (event.target_id or "", str(event.facts.get("backend")))
             settled[key] = report["settled"]
     return settled
+
+
+def _left_out_in(
+    story: Iterable[Event], windows: Mapping[str, Event], retracted: Set[str]
+) -> frozenset[str]:
+    """Return the cited names of judged windows about which the answer contains nothing: the
+    session's next part decides, as after a neutral verdict.
+    """
+    left_out: dict[str, set[str]] = {}
+    for event in story:
+        reflection_id = event.reflection_id or ""
+        window = windows.get(event.target_id or "")
+        is_reading = event.type == ev.REFLECTION_COMPLETED and event.event_id not in retracted
+        if is_reading and window is not None:
+            names = (*window_names(window, "cited"), *window_names(window, "carried"))
+            left_out[reflection_id] = set(names)
+        elif event.type == ev.BULLET_TAGGED:
+            left_out.get(reflection_id, set()).discard(str(event.facts.get("name")))
+    return frozenset(chain.from_iterable(left_out.values()))
 
 
 def _judgements_in(

@@ -689,9 +689,9 @@ def ask_model(
 
 
 def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflected]:
-    """Finish the windows that are due, and those that waited for a budget, as long as it lasts,
-    oldest first. All windows of a judge that cannot be reached or refuses us count as tried from
-    then on.
+    """Finish the windows that are due, and those that waited for a budget, as long as it lasts:
+    those that cite bullets first, the oldest before the others. All windows of a judge that cannot
+    be reached or refuses us count as tried from then on.
     """
     from reflector.judges.protocol import OUTAGES
 
@@ -700,7 +700,7 @@ def _ask_about(runner: Runner, tried: set[str], retry: Retry) -> Iterator[Reflec
     reopened = _untried(runner.reopened(), tried)
     reopened_ids = {window.event_id for window in reopened}
     budget_is_spent = False
-    for window in sorted([*pending, *reopened], key=lambda window: window.position):
+    for window in runner.cited_first([*pending, *reopened]):
         tried.add(window.event_id)
         waited = window.event_id in reopened_ids
         if waited and budget_is_spent:

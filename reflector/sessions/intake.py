@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from reflector.embed.lessons.recording import lessons_beginning, told_at_start
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity, time_of
+from reflector.events.event import MODEL, Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.events.sessions import QUEUED
 from reflector.handover import STOPS
@@ -623,6 +623,7 @@ def _recorded_event(
         actor=trigger if trigger == "ingest" else f"hook:{trigger}",
         occurred_at=iso_time(scan.ended_at),
         session_id=reading.session_id,
+        meta={MODEL: quote(scan.model, 80)} if scan.model else {},
     )
 
 

@@ -74,10 +74,12 @@ def _session_words(windows: Sequence[Reflected], best: Reflected, earlier: str) 
             return (" and ".join(names) if len(names) < _FEWEST_COUNTED else bullets) + _UNDECIDED
         return earlier if earlier.endswith(_UNDECIDED) else _OUTCOMES["completed"]
     if best.outcome == "skipped":
-        from reflector.reflection.gate import CITES_NOTHING
+        from reflector.reflection.gate import CITES_NOTHING, waiting_words
 
         if best.detail == CITES_NOTHING:
             return "nothing cited"
+        if waits := waiting_words(best.detail):
+            return waits
         return _OUTCOMES["skipped"] + clean(best.detail, _MAX_WORDS_CHARACTERS)
     return _OUTCOMES[best.outcome]
 

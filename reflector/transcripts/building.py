@@ -142,6 +142,7 @@ class Conversation(ABC):
     kept         the folders in which the agent keeps its sessions
     loads        the instruction files that the agent loads, as far as that is known
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
+    model        the name of the model that answers at present; "" if no record names it
     heard        texts of our hook, until the next message of the model takes them
     brief        whether calls may come without their arguments, and results without their text
     rested_at    the offset of the last line that can be read without those before it
@@ -158,7 +159,7 @@ class Conversation(ABC):
     rested_at = -1
 
     def __init__(self) -> None:
-        self.session_id = self.agent_id = self.version = ""
+        self.session_id = self.agent_id = self.version = self.model = ""
         self.heard: list[Telling] = []
 
     def hear(self, texts: Iterable[str]) -> None:

@@ -41,11 +41,16 @@ class ToolCall(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """The answer of a tool. `text` is bounded: head, tail and the lines that look like errors."""
+    """The answer of a tool.
+
+    text    bounded: head, tail and the lines that look like errors
+    choice  what the user chose or answered in the client's own question tool; "" for other answers
+    """
 
     call_id: str
     text: str
     is_error: bool
+    choice: str = ""
 
 
 class Message(NamedTuple):

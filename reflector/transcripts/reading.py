@@ -26,7 +26,7 @@ import re
 import stat
 import sys
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -112,6 +112,7 @@ class Scan:
     answered     key of the model's last message; None without one
     answers      (key, text) of the last texts of the model, oldest first
     session_id … version    of the conversation; "" if no record has it
+    models       how many messages each model wrote, by its name; "" for an unknown one
     first_uuid, last_uuid   of the first and last message
     ended_at     the largest timestamp as written (records are not in the order of time)
     places       lines at which a later reading can begin
@@ -134,11 +135,18 @@ class Scan:
     session_id: str = ""
     agent_id: str = ""
     version: str = ""
+    models: Counter[str] = field(default_factory=Counter)
     first_uuid: str = ""
     last_uuid: str = ""
     ended_at: str = ""
     places: list[Place] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+
+    @property
+    def model(self) -> str:
+        """The model of most messages; "" if no record names one."""
+        named = Counter({name: count for name, count in self.models.items() if name})
+        return next((name for name, _ in named.most_common(1)), "")
 
     @property
     def people(self) -> list[Message] | None:
@@ -159,6 +167,7 @@ class Scan:
         self.ended_at = max(self.ended_at, message.timestamp)
         if message.origin == "model":
             self.answered = key
+            self.models[conversation.model] += 1
             self.told += ((key, telling) for telling in conversation.heard)
             conversation.heard.clear()
         if message.role == "assistant" and message.text.strip():

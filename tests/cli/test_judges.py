@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from reflector.judges.agent_clients import JUDGES
@@ -11,6 +12,7 @@ from tests.judges.played import Played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
+LIMITS = ("daily_requests", "monthly_dollars", "never")
 _OLD = "Claude Code 2.1.197 is too old to judge; it needs 2.1.330 or later: update it"
 
 
@@ -109,9 +111,60 @@ def test_allow_shows_the_terms(agent: Agent, claude: Played) -> None:
     out = agent.call("judge", "allow", "--yes").out
     assert f"Claude Code 2.1.331, {claude.binary}: haiku, less than $0.01" in out
     assert "Next: reflector check\n" in out
-    question = agent.sent(200, "judge", "allow", typed=b"n\n", code=None)
-    assert "(your last 1 session: at most" in question
-    assert "at most 20 requests a day and" in question
+
+
+def answered(agent: Agent, *command: str, typed: str = "") -> str:
+    """The screen of a command on whose question a user typed these lines."""
+    return agent.sent(80, *command, typed=typed.encode(), code=None)
+
+
+def test_one_answer_lets_a_judge_in(agent: Agent) -> None:
+    add_session(agent)
+    screen = answered(agent, "judge", "allow", typed="1\n\n\n\n")
+    assert "Who may read your sessions to judge whether a rule helped?" in screen
+    assert "nobody (built-in rules)" in screen
+    assert allowed(agent) == {"claude"}
+
+
+@pytest.mark.parametrize("typed", ["\n", "2\n"], ids=["Enter", "nobody"])
+def test_nobody_reads_sessions_by_default(agent: Agent, typed: str) -> None:
+    screen = answered(agent, "judge", "allow", typed=typed)
+    assert "Nobody reads your sessions." in screen
+    assert allowed(agent) == set()
+    assert agent.call("config", "get", "backend").out == "rules\n"
+
+
+def test_the_question_sets_the_limits(agent: Agent) -> None:
+    answered(agent, "judge", "allow", typed="1\n7\n2\n~/work/acme, /srv/x\n")
+    kept = {key: agent.call("config", "get", key).out.strip() for key in LIMITS}
+    assert kept == {
+        "daily_requests": "7",
+        "monthly_dollars": "2",
+        "never": "~/work/acme, /srv/x",
+    }
+
+
+def test_install_asks_the_same_question(agent: Agent) -> None:
+    screen = answered(agent, "install", typed="1\n\n\n\n")
+    assert "Who may read your sessions to judge whether a rule helped?" in screen
+    assert allowed(agent) == {"claude"}
+
+
+def test_install_asks_nothing_without_a_terminal(agent: Agent, claude: Played) -> None:
+    out = agent.call("install").out
+    assert "Who may read" not in out
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_an_old_agent_is_no_choice(agent: Agent, claude: Played) -> None:
+    make_old(claude)
+    assert "Who may read" not in answered(agent, "judge", "allow")
+
+
+def test_the_question_fits_eighty_columns(agent: Agent) -> None:
+    add_session(agent)
+    screen = click.unstyle(answered(agent, "judge", "allow", typed="\n"))
+    assert max(map(len, screen.splitlines())) <= 80
 
 
 def test_allow_takes_the_agent_named(agent: Agent, tmp_path: Path) -> None:
@@ -179,3 +232,30 @@ def test_typed_verdict_prints_the_review_command(
 
 def test_session_is_not_a_judge_command(agent: Agent) -> None:
     assert "reflector reflect s-1" in agent.call("judge", "s-1", code=2).err
+
+
+def recorded_session(agent: Agent) -> None:
+    """Record a session that cites a rule, which nobody judged."""
+    agent.call("add", "pat", "Read the error first.")
+    path = Session("s-1").cites("pat-001", None).write(agent.project / "s-1.jsonl")
+    agent.call("ingest", path, "--judge", "claude", code=1)
+
+
+def test_one_run_needs_no_lasting_permission(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=None)
+    assert (claude.folder / "asked.json").exists()
+    assert allowed(agent) == set()
+
+
+def test_one_run_asks_first(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    refused = agent.call("reflect", "s-1", "--judge", "claude", code=2).err
+    assert "Claude Code asks you first: add --yes" in refused
+    assert not (claude.folder / "asked.json").exists()
+
+
+def test_one_run_names_the_version_it_needs(agent: Agent, claude: Played) -> None:
+    recorded_session(agent)
+    make_old(claude)
+    assert _OLD in agent.call("reflect", "s-1", "--judge", "claude", "--yes", code=1).err

@@ -34,7 +34,8 @@ def taken(ledger: Ledger, other: Ledger | list[str], **options: Any) -> Merged:
     lines = list(exported(other)) if isinstance(other, Ledger) else other
     merged = merge_ledger(ledger, lambda: lines, **options)
     assert merged.head == ledger.head()
-    assert (merged.added > 0 or merged.forward) == (ledger.head() != before)
+    is_new = merged.merged_at is not None or merged.forward
+    assert is_new == (ledger.head() != before)
     head = ledger.head()
     again = merge_ledger(ledger, lambda: lines, **options)
     assert (again.added, again.head, ledger.head()) == (0, head, head)

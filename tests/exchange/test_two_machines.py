@@ -10,9 +10,10 @@ from reflector.changes.apply import apply_changes
 from reflector.changes.retractions import retract
 from reflector.changes.undo import last_change, undoing
 from reflector.events import event as ev
-from reflector.events.event import Event, tx_of
+from reflector.events.event import MODEL, Event, tx_of
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import WrongLine, exported, load_ledger
+from reflector.ledger.models import session_models
 from reflector.ledger.store import BulletRow, Ledger
 from reflector.playbook.change import KINDS, Change
 from reflector.proof.verify import verify
@@ -285,3 +286,25 @@ def test_clones_draw_different_ids_for_one_change(one: Ledger, two: Ledger) -> N
         change(ledger, Change("revise", "pat-001", text="The same words."))
         ids.add(ledger.at([ledger.head().position])[0].event_id)
     assert len(ids) == 2
+
+
+def models(ledger: Ledger) -> dict[str, str]:
+    with ledger.asking() as sql:
+        return session_models(sql, ledger.head().position)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["into the old one", "into the new one"])
+def test_a_model_is_known_on_both_machines(machines: list[Ledger], first: int) -> None:
+    recorded = window(1)
+    old, new = machines
+    old.append([added(), recorded])
+    new.append([added(), replace(recorded, meta={MODEL: "claude-x"})])
+    taken(machines[first], machines[1 - first])
+    taken(machines[1 - first], machines[first])
+    assert [models(ledger) for ledger in machines] == [{"s1": "claude-x"}] * 2
+
+
+def test_a_session_has_the_model_of_most_windows(one: Ledger) -> None:
+    names = {1: "claude-x", 2: "claude-y", 3: "claude-y"}
+    one.append([replace(window(number), meta={MODEL: name}) for number, name in names.items()])
+    assert models(one) == {"s1": "claude-y"}

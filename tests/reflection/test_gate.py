@@ -17,14 +17,17 @@ from hypothesis import given, strategies as st
 from reflector.config import Config
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
+from reflector.judges.protocol import BackendError
 from reflector.ledger.store import Ledger
 from reflector.reflection import recorder as events_of
 from reflector.reflection.gate import (
+    NEVER_READ,
     Gate,
     Spending,
     ace_settings,
     spent_this_month,
     waiting_for_budget,
+    waiting_words,
 )
 from reflector.sessions.intake import Source, take_in
 from tests.road.sessions import Session
@@ -63,6 +66,29 @@ LITTLE = (
     "needs "
     "(setting monthly_tokens)"
 )
+
+
+NOW = datetime(2026, 11, 28, 15, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            "the daily budget is spent: 20 of 20 requests (setting daily_requests)",
+            f"today's 20 questions are spent; judging goes on at "
+            f"{datetime(2026, 11, 29, tzinfo=UTC).astimezone():%H:%M}",
+        ),
+        (
+            "the monthly budget is spent: 5,000 of 5,000 tokens (setting monthly_tokens)",
+            "this month's budget is spent; judging goes on on 1 December",
+        ),
+        ("the window cites nothing", ""),
+    ],
+    ids=["a day", "a month", "another reason"],
+)
+def test_a_spent_budget_says_when_judging_goes_on(reason: str, words: str) -> None:
+    assert waiting_words(reason, NOW) == words
 
 
 @pytest.mark.parametrize(
@@ -175,6 +201,39 @@ def test_a_model_is_asked_where_the_user_wants_it(
     assert (not isinstance(check(ledger, event, closed), str)) == opens
     # Who judges by rules needs nobody's consent.
     assert check(ledger, event, closed, is_model=False) is None
+
+
+@pytest.mark.parametrize(("limit", "closes"), [(0, False), (1, True), (2, False)])
+def test_dollars_of_the_month_close_the_gate(
+    ledger: Ledger, tmp_path: Path, limit: int, closes: bool
+) -> None:
+    event = recorded(ledger, tmp_path)
+    answer(ledger, 1, "s-1", cost_usd="1.25")
+    said = check(ledger, event, gate(layer="user", monthly_dollars=limit, monthly_tokens=0))
+    assert str(said).startswith("the monthly budget is spent: $1.25 of $1") == closes
+
+
+@pytest.mark.parametrize("folder", ["/home/ada/work", "/home/ada/work/shop", "/"])
+@pytest.mark.parametrize("forced", [False, True])
+def test_no_model_reads_a_folder_of_never(
+    ledger: Ledger, tmp_path: Path, folder: str, forced: bool
+) -> None:
+    event = recorded(ledger, tmp_path)
+    closed = gate(layer="user", never=(folder,))
+    assert check(ledger, event, closed, forced=forced) == NEVER_READ
+    with pytest.raises(BackendError, match="never"):
+        closed.reserve(ledger, 1)
+
+
+def test_rules_judge_a_folder_of_never(ledger: Ledger, tmp_path: Path) -> None:
+    event = recorded(ledger, tmp_path)
+    assert check(ledger, event, gate(never=("/",)), is_model=False) is None
+
+
+def test_a_folder_beside_that_of_never_is_read(ledger: Ledger, tmp_path: Path) -> None:
+    event = recorded(ledger, tmp_path)
+    closed = gate(layer="user", never=("/home/ada/work/sho",))
+    assert check(ledger, event, closed) != NEVER_READ
 
 
 SETTINGS = (

@@ -130,6 +130,14 @@ def test_any_answer_leaves_a_sound_ledger_without_secrets(ledger: Ledger, cites:
     assert "Ab3Ab3" not in json.dumps([event.data for event in ledger.events()])
 
 
+def test_windows_that_cite_are_asked_about_first(ledger: Ledger, cites: Cites) -> None:
+    cites(id="s-1")
+    cites("pat-001", id="s-2")
+    cites("pat-002", id="s-3")
+    ordered = Runner(ledger, Says([])).cited_first(ledger.open_windows())
+    assert [window.session_id for window in ordered] == ["s-2", "s-3", "s-1"]
+
+
 @pytest.mark.parametrize(
     ("raised", "stage"),
     [

@@ -128,7 +128,7 @@ def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(
 def test_a_model_reads_again_what_was_left_neutral_and_not_what_was_decided(
     cut: Cut, verdict: str, said: str, asked: tuple[str, ...], cited: list[str]
 ) -> None:
-    model = Says([tags(tag("pat-001", verdict)), tags()])
+    model = Says([tags(tag("pat-001", verdict), tag("pat-002", "harmful")), tags()])
     cut.session.cites("pat-001", None).agent("And [pat-002].")
     cut.window(by=model)
     cut.session.user(THANKS).agent(said)
@@ -140,6 +140,16 @@ def test_a_model_reads_again_what_was_left_neutral_and_not_what_was_decided(
     ]
     assert read == [["pat-001", "pat-002"], cited]
     assert cut.counters() == (0, int(verdict == "harmful"))
+
+
+def test_a_citation_that_an_answer_leaves_out_is_carried(cut: Cut) -> None:
+    model = Says([tags(), tags(tag("pat-001", "harmful"))])
+    cut.session.cites("pat-001", None)
+    cut.window(by=model)
+    cut.session.user("No, that is wrong: revert it please.").agent("Done.")
+    cut.window(by=model)
+    assert [request.cited for request in model.asked] == [("pat-001",), ("pat-001",)]
+    assert cut.counters() == (0, 1)
 
 
 def test_what_another_backend_decided_is_not_judged_again_by_the_rules(cut: Cut) -> None:

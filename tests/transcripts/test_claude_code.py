@@ -300,6 +300,39 @@ STOP = attachment(2, {"type": "queued_command", "prompt": "stop that", "commandM
 EDITOR = [assistant(1, "done"), queue("enqueue", "a"), queue("enqueue", "b")]
 
 
+QUESTION = "AskUserQuestion"
+ANSWERED = result('Your questions have been answered: "Which store?"="SQLite"')
+
+
+def choice(path: Path, mode: str, tool: str = QUESTION, *between: Any, **fields: Any) -> str:
+    """What a reader takes for the user's choice in a session of this mode."""
+    asked = user(1, "Which?", top={"permissionMode": mode})
+    detail = {"toolUseResult": {"questions": [], "answers": {"Which store?": "SQLite"}}}
+    answered = user(9, [ANSWERED], top=detail, **fields)
+    messages = read(path, asked, assistant(2, call(tool)), *between, answered)
+    return messages[-1].results[0].choice
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits"])
+def test_an_answer_in_the_question_tool_is_a_choice(path: Path, mode: str) -> None:
+    assert choice(path, mode) == "SQLite"
+
+
+@pytest.mark.parametrize("mode", ["bypassPermissions", "dontAsk", "auto", ""])
+def test_no_choice_in_a_mode_without_questions(path: Path, mode: str) -> None:
+    assert choice(path, mode) == ""
+
+
+@pytest.mark.parametrize("tool", ["mcp__x__AskUserQuestion", "ExitPlanMode", "Bash"])
+def test_no_choice_of_another_tool(path: Path, tool: str) -> None:
+    assert choice(path, "default", tool) == ""
+
+
+def test_no_choice_that_a_hook_may_have_made(path: Path) -> None:
+    hook = {"type": "hook_success", "hookEvent": "PreToolUse", "toolUseID": "toolu_1"}
+    assert choice(path, "default", QUESTION, attachment(3, hook)) == ""
+
+
 @pytest.mark.parametrize(
     ("records", "wanted"),
     [

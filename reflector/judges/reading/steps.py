@@ -137,7 +137,7 @@ _TASK_OUTPUT = re.compile(r"tasks/[\w-]+\.output")
 def read_call(call: ToolCall) -> Step:
     """Return what one call does."""
     arguments = call.input
-    if call.name in _SHELLS:
+    if is_shell(call):
         return _read_command(str(arguments.get("command") or "")[:_READ])
     kind = _TOOLS.get(call.name)
     if kind is not None:
@@ -162,12 +162,17 @@ def _read_command(command: str) -> Step:
     return _step(kind, _one_line(command), command)
 
 
+def is_shell(call: ToolCall) -> bool:
+    """Return whether a call runs a command in the client's own shell."""
+    return call.name in _SHELLS
+
+
 def is_run(call: ToolCall) -> bool:
     """Return whether a call is a command that does nothing but test, build, check or start what was
     built: no part of it prints a file, a page, history or words of its own.
     """
     command = str(call.input.get("command") or "")
-    if call.name not in _SHELLS or len(command) > _READ or _PRINTS_MORE.search(command):
+    if not is_shell(call) or len(command) > _READ or _PRINTS_MORE.search(command):
         return False
     runs = [row for row in wordings("command") if row.id in _RUN_IDS]
     has_run = False

@@ -58,6 +58,9 @@ _OWN_TYPES = frozenset(
 #: is in `toolUseResult`.
 _CUT_OUTPUT = "<persisted-output>"
 _CALL_TYPES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+#: The tool that asks a person, and the permission modes in which a person answers it.
+_QUESTION_TOOL = "AskUserQuestion"
+_MODES_WITH_A_PERSON = frozenset(("default", "acceptEdits", "plan"))
 #: Attachments that repeat a hook's output as the model gets it, and the events at which a hook
 #: prints the playbook.
 _ECHOES = frozenset(("hook_success", "hook_additional_context"))
@@ -149,8 +152,11 @@ class ClaudeCode(Conversation):
         self._first_agent: str | None = None
         self._described: tuple[Any, ...] = ()
         self._roots: dict[str, str] = {}
-        #: The tools of the newest calls, by the call's id.
+        #: The tools of the newest calls, by the call's id, and the calls that a hook spoke about.
         self._tools: dict[str, str] = {}
+        self._hooked: set[str] = set()
+        #: The permission mode of the newest prompt, "" while no record names it.
+        self._mode = ""
         self._queue: deque[_Queued] = deque(maxlen=256)
         #: Prompts that the model was given, until it answers or a record names their speaker.
         self._delivered: deque[_Queued] = deque(maxlen=32)
@@ -231,6 +237,7 @@ class ClaudeCode(Conversation):
         """
         attachment = fields(record.get("attachment"))
         kind = building.kind(attachment)
+        self._hooked.add(short_text(attachment.get("toolUseID")))
         if kind in _ECHOES and building.kind(attachment, "hookEvent") in _STARTS:
             self.hear(_texts(attachment.get("content")))
         if kind != "queued_command":
@@ -295,6 +302,7 @@ class ClaudeCode(Conversation):
 
     def _assistant(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
         body = fields(record.get("message"))
+        self.model = short_text(body.get("model")) or self.model
         content = body.get("content")
         texts: list[str] = [content] if isinstance(content, str) else []
         thinking: list[str] = []
@@ -342,6 +350,7 @@ class ClaudeCode(Conversation):
 
     def _user(self, record: dict[str, Any], uuid: str, place: Place) -> Message:
         content = fields(record.get("message")).get("content")
+        self._mode = short_text(record.get("permissionMode")) or self._mode
         answers = [block for block in objects(content) if block.get("type") == "tool_result"]
         texts = _texts(content)
         is_typed = not _is_by_client(record, place)
@@ -359,7 +368,8 @@ class ClaudeCode(Conversation):
                 origin = "refusal"
                 reasons.append(_refusal_reason(answer))
             text = "" if self.brief else _answer_text(answer, detail)
-            results.append(ToolResult(call_id, text, is_error))
+            choice = "" if is_error else self._choice(call_id, detail, place)
+            results.append(ToolResult(call_id, text, is_error, choice))
         if texts and is_typed:
             # Older clients put an interruption, or words typed during it, into the same record.
             speech = _speech_of(texts)
@@ -367,6 +377,16 @@ class ClaudeCode(Conversation):
                 origin = speech.origin if origin == "tool" else origin
                 reasons.append(speech.words)
         return building.by_user(uuid, place, origin, join_texts(reasons), tuple(results))
+
+    def _choice(self, call_id: str, detail: Any, place: Place) -> str:
+        """Return what a person chose or answered in the client's own question tool, "" if a hook,
+        a mode without questions or a subagent may have answered.
+        """
+        is_own_tool = self._tools.get(call_id) == _QUESTION_TOOL and call_id not in self._hooked
+        if not is_own_tool or place.chain or self._mode not in _MODES_WITH_A_PERSON:
+            return ""
+        choices = fields(fields(detail).get("answers")).values()
+        return bounds.head_and_tail(join_texts(map(plain_text, choices)), bounds.MODEL_TEXT)
 
 
 def _is_by_client(record: dict[str, Any], place: Place) -> bool:

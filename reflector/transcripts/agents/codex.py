@@ -116,6 +116,8 @@ class Codex(Conversation):
         if ordinal is not None and ordinal < self._first_own_ordinal:
             return
         place = Place(self.agent_id, short_text(record.get("timestamp")), offset)
+        if kind == "turn_context":
+            self.model = short_text(payload.get("model")) or self.model
         if kind == "response_item":
             yield from self._item(payload, fields(record.get("metadata")), place, tally)
         elif kind == "event_msg":

@@ -103,6 +103,10 @@ class Copilot(Conversation):
     def _describe(self, event: dict[str, Any], uuid: str, place: Place) -> None:
         self.session_id = short_text(event.get("sessionId")) or self.session_id
         self.version = short_text(event.get("copilotVersion")) or self.version
+        self.model = short_text(event.get("selectedModel")) or self.model
+
+    def _model_changed(self, event: dict[str, Any], uuid: str, place: Place) -> None:
+        self.model = short_text(event.get("newModel")) or self.model
 
     def _user(self, event: dict[str, Any], uuid: str, place: Place) -> Iterable[Message]:
         # `transformedContent` has the same text and the additions of the client.
@@ -211,6 +215,7 @@ _EventReader = Callable[[Copilot, dict[str, Any], str, Place], Iterable[Message]
 _EVENT_READERS: Final[dict[str, _EventReader]] = {
     "session.start": Copilot._describe,
     "session.resume": Copilot._describe,
+    "session.model_change": Copilot._model_changed,
     "session.compaction_complete": Copilot._compacted,
     "user.message": Copilot._user,
     "assistant.message": Copilot._assistant,

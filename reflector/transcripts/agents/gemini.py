@@ -119,6 +119,7 @@ class Gemini(Conversation):
             own_id = building.content_id(self.session_id, place.timestamp, kind, text)
         uuid = f"gemini:{own_id}"
         if kind == "gemini":
+            self.model = short_text(record.get("model")) or self.model
             yield from _model(record, uuid, place, text)
         elif kind == "info" and text.strip() == _CANCELLED:
             yield building.by_user(uuid, place, "refusal", "")

@@ -85,6 +85,8 @@ class OpenCode(Conversation):
         place = Place(self.agent_id, utc_time(times.get("created")), 0)
         is_ended = "completed" in times or info.get("error") is not None
         message_id = short_text(info.get("id"))
+        if info.get("role") == "assistant":
+            self.model = short_text(info.get("modelID")) or self.model
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if not isinstance(part, dict):
                 continue

@@ -72,7 +72,9 @@ class Pi(Conversation):
         if kind == "session":
             self._describe(record)
         elif kind == "message":
-            yield from _read_entry(fields(record.get("message")), place, tally)
+            message = fields(record.get("message"))
+            self.model = short_text(message.get("model")) or self.model
+            yield from _read_entry(message, place, tally)
         elif kind in ("compaction", "branch_summary"):
             if summary := plain_text(record.get("summary")):
                 uuid = content_id("pi", place.timestamp, kind, summary)

@@ -1,0 +1,116 @@
+"""Commands of programs that the project does not decide: git, sed, a package manager, a login.
+
+Invariant: a repository can make its own scripts fail or succeed. So a command is read here only if
+it runs one known program, by its plain name, with nothing beside it: no other PATH, function, pipe
+or script, and no action of git that runs the project's hooks. Commands whose exit code is a result
+(grep, diff, test) are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import NamedTuple
+
+from reflector.judges.reading.steps import is_shell
+from reflector.transcripts.message import ToolCall, ToolResult
+
+#: Actions of git that run no hook of the project.
+_GIT = frozenset("add rm mv branch tag stash fetch remote restore reset apply init".split())
+#: Programs that are read whatever their arguments, and those of which one argument decides.
+_PACKAGES = frozenset("apt apt-get dnf yum pacman zypper apk brew snap gem".split())
+_LOGINS = {
+    "gh": "auth",
+    "docker": "login",
+    "aws": "sso",
+    "az": "login",
+    "gcloud": "auth",
+    "heroku": "login",
+    "vercel": "login",
+}
+_PIP = frozenset(("pip", "pip3"))
+#: A package by its name and version, no file of the project.
+_PACKAGE = re.compile(r"[A-Za-z][\w\[\],-]*(?:\.\w+)*(?:[=<>~!]=?[\w.*]+)?")
+#: A program or a text of sed that runs another one, or is read from a file.
+_SED_RUNS = re.compile(r"-\w*f|--file|(?:^|[;{\d/$])\s*[ew]\b|/\w*[ew]\w*$")
+_OTHER_SHELL = re.compile(r"[|<>`$(){}\r]|(?<!&)&(?!&)")
+_ENDED = re.compile(r"^(?:Error: )?Exit code (\d+)|\[exit code (\d+)\]", re.MULTILINE)
+#: Exit codes of a shell that ended a command: by a signal or a time limit.
+_STOPPED = frozenset((124, 130, 137, 143))
+_INTERRUPTED = "[interrupted]"
+
+
+class Action(NamedTuple):
+    """What a command does: the same action has the same program, verb and targets."""
+
+    program: str
+    verb: str
+    targets: tuple[str, ...]
+
+
+def action_of(call: ToolCall) -> Action | None:
+    """Return the action of a command of another program; None for every other call."""
+    command = str(call.input.get("command") or "")
+    if not is_shell(call) or _OTHER_SHELL.search(command):
+        return None
+    actions = []
+    for part in re.split(r"&&|;|\n", command):
+        try:
+            words = shlex.split(part)
+        except ValueError:
+            return None
+        if words and words[0] != "cd":
+            actions.append(_action(words))
+    return actions[0] if len(actions) == 1 else None
+
+
+def _action(words: list[str]) -> Action | None:
+    if words[0] == "sudo":
+        words = words[1:] or words
+        if _action(words) is None:
+            return Action("sudo", words[0], tuple(words[1:]))
+    program = words[0]
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    verb = arguments[0] if arguments else ""
+    options = [word for word in words[1:] if word.startswith("-")]
+    if not _is_read(program, verb, arguments, options):
+        return None
+    return Action(program, verb, tuple(arguments[1:]))
+
+
+def _is_read(program: str, verb: str, arguments: list[str], options: list[str]) -> bool:
+    if program == "git":
+        return verb in _GIT and not any(option.startswith("-c") for option in options)
+    if program == "sed":
+        return not any(map(_SED_RUNS.search, (*arguments[:1], *options)))
+    if program in _PIP:
+        names = all(map(_PACKAGE.fullmatch, arguments))
+        return verb == "install" and names and not {"-e", "-r", "-c"}.intersection(options)
+    return program in _PACKAGES or _LOGINS.get(program) == verb != ""
+
+
+def failure_words(call: ToolCall, result: ToolResult) -> str:
+    """Return the exit code and the message of a command that failed, "" for every other call.
+
+    A `sudo` of the project's script fails as the script does, so of that only sudo's own message
+    is returned.
+    """
+    action = action_of(call)
+    if action is None or not has_failed(result):
+        return ""
+    names = re.escape(action.program)
+    own = rf"(?:.*\b)?{names}: .*"
+    message = own if action.program == "sudo" else rf"{own}|(?i:fatal|error|e|warning): .*"
+    lines = [line for line in result.text.splitlines() if re.fullmatch(message, line.strip())]
+    code = _ENDED.search(result.text)
+    if code is not None and action.program != "sudo":
+        lines.insert(0, code[0])
+    return "\n".join(lines)
+
+
+def has_failed(result: ToolResult) -> bool:
+    """Return whether a command ended by itself with an exit code that is not 0."""
+    ended = _ENDED.search(result.text)
+    if ended is None or _INTERRUPTED in result.text:
+        return False
+    return int(ended[1] or ended[2]) not in (0, *_STOPPED)
