@@ -55,10 +55,10 @@ class BulletRow(Bullet):
 
     @property
     def counts(self) -> bool:
-        """Whether evidence on the bullet counts: it is live, or was merged into one that has its
-        evidence.
+        """Whether evidence on the bullet counts: it was not removed. Of a merged one it counts for
+        the one that it was merged into.
         """
-        return self.status in ("live", "merged")
+        return self.status != "removed"
 
     @property
     def end(self) -> str:

@@ -37,6 +37,7 @@ from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
 from reflector.playbook.markdown import is_markdown, load_markdown
 from reflector.playbook.names import Names
+from reflector.playbook.outline import Outline
 from reflector.text.words import context_tokens, terms, words_of
 
 ACTOR = "check"
@@ -63,7 +64,7 @@ _SCOPE = re.compile(
 )
 #: Files that agents load in a sub-folder, folders that hold nobody's advice, and how many are
 #: looked at.
-_NESTED = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
+NESTED = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
 _NO_ADVICE = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
 _MAX_FOLDERS = 5_000
 #: In the place of an importer: agents load the file by themselves.
@@ -79,6 +80,16 @@ class Line(NamedTuple):
     section: str
     text: str
     name: str | None = None
+    heading: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+def is_rule(line: Line) -> bool:
+    """Return whether a line is a rule, not a fact or a command."""
+    return str(getattr(line, "kind", "rule")) == "rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +125,15 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
         loaded = load_markdown(text, every=True)
         notes = [note.removeprefix("left out: ") for note in loaded.notes]
         omitted += [f"{file.shown}: {note}" for note in notes]
-        omitted += _add_lines(lines, file.shown, loaded)
+        omitted += _add_lines(lines, file.shown, loaded, Outline(text))
     if not named:
         unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread))
 
 
-def _add_lines(lines: dict[str, Line], file: str, loaded: Loaded) -> Iterator[str]:
+def _add_lines(
+    lines: dict[str, Line], file: str, loaded: Loaded, outline: Outline
+) -> Iterator[str]:
     """Add the advice of a file to the lines, which are by their words; yield what is left out."""
     numbers = {name: int(place.split()[1]) for name, place in loaded.places.items()}
     for bullet in sorted(loaded.bullets, key=lambda bullet: numbers[bullet.name]):
@@ -128,7 +141,9 @@ def _add_lines(lines: dict[str, Line], file: str, loaded: Loaded) -> Iterator[st
             yield f"{file}: {loaded.places[bullet.name]}: {fault}"
             continue
         name = None if bullet.name in loaded.named_here else bullet.name
-        line = Line(file, numbers[bullet.name], bullet.section, bullet.text, name)
+        number = numbers[bullet.name]
+        heading = outline.heading(number)
+        line = Line(file, number, bullet.section, bullet.text, name, heading)
         first = lines.setdefault(same_words(bullet.text), line)
         if first is not line and first.file == file:
             yield f"{file}: line {line.number} repeats line {first.number}"
@@ -152,6 +167,11 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
 
 def _in_a_row(text: str) -> str:
     return " ".join(["", *words_of(text), ""])
+
+
+def loaded_files(root: Path) -> list[Path]:
+    """Return the files that agents load in a project by themselves, with those that they import."""
+    return [root / file.shown for file in _files_of(root, (), [])]
 
 
 class _File(NamedTuple):
@@ -264,7 +284,7 @@ def _elsewhere(root: Path) -> Iterator[str]:
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
         if Path(folder) == root:
             continue
-        for name in sorted(_NESTED.intersection(names)):
+        for name in sorted(NESTED.intersection(names)):
             shown = _shown(Path(folder) / name, root)
             yield (
                 f"not read: {shown}, which agents load when they work there; see: reflector "
@@ -326,7 +346,7 @@ class Watching(NamedTuple):
     changes: list[tuple[Change, str]]
 
 
-def watch(ledger: Ledger, watching: Watching) -> None:
+def watch(ledger: Ledger, watching: Watching, actor: str = ACTOR) -> None:
     """Record the changes. The playbook's lock must be held. Raises LedgerError."""
     tx = ledger.draw()
     ledger.append(
@@ -335,10 +355,10 @@ def watch(ledger: Ledger, watching: Watching) -> None:
                 change,
                 tx,
                 index,
-                actor=ACTOR,
+                actor=actor,
                 origin=file,
                 reason=f"gone from {file}",
-                more={"watched": True} if change.kind in ("add", "restore") else None,
+                more=_facts(change, watching.lines),
             )
             for index, (change, file) in enumerate(watching.changes)
         ],
@@ -346,13 +366,22 @@ def watch(ledger: Ledger, watching: Watching) -> None:
     )
 
 
+def _facts(change: Change, lines: Mapping[str, Line]) -> dict[str, object]:
+    """Return what the event of a line holds besides its change."""
+    if change.kind == "restore":
+        return {"watched": True}
+    if change.kind != "add":
+        return {}
+    return {"watched": True, "heading": lines[change.name or ""].heading}
+
+
 def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watching:
     """Return what watching these lines changes; `first` is the lowest number of a new name.
     Raises LedgerError.
     """
     rows = {row.name: row for row in ledger.rows()}
-    file_of = _files(ledger)
-    lines_by_name, new = _matched(rows, lines)
+    file_of = files_of(ledger)
+    lines_by_name, new = matched(rows, lines)
     changes = [
         (Change("restore", name), line.file)
         for name, line in lines_by_name.items()
@@ -381,7 +410,7 @@ def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
     return [row for row in rows if row.status == "watched"]
 
 
-def _matched(
+def matched(
     rows: Mapping[str, BulletRow], lines: Sequence[Line]
 ) -> tuple[dict[str, Line], list[Line]]:
     """Return the lines of known bullets by their names, and the new lines.
@@ -422,7 +451,7 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
     return replace(loaded, bullets=rest), [Change("restore", name) for name in adopted]
 
 
-def _files(ledger: Ledger) -> dict[str, str]:
+def files_of(ledger: Ledger) -> dict[str, str]:
     """Return the file that each watched bullet was found in first."""
     added = [event.data or {} for event in ledger.events(types=[ev.BULLET_ADDED])]
     watched = [data for data in added if data.get("watched")]
