@@ -171,10 +171,10 @@ def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> No
         return
     for line in result.lines if result.dry_run else ():
         click.echo(safe(line))
-    has = "would have" if result.dry_run else "have"
     known = len(result.lines) - result.bullets
-    more = f", {known} had one" if known else ""
-    click.echo(f"{counted(result.bullets, 'rule')} of {names} {has} a name now{more}.")
+    others = f" and {known:,} have one" if known else ""
+    gets = "would get" if result.dry_run else "got"
+    click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
     note(f"The file is unchanged. See its rules: {place.command('list')}")
     note(f"Move them into the playbook: {place.command('adopt', '--move')} {names}")
     if result.undo is not None:
