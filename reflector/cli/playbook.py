@@ -182,7 +182,7 @@ def list_(
     query = " ".join(words)
     order = sort or ("best" if not query and not asked.as_json else None)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
-    listed = every if removed else [row for row in every if row.status in ("live", "watched")]
+    listed = every if removed else [row for row in every if row.is_rule]
     with_interval = asked.as_json or order == "best"
     known = [uses.json(row, with_interval=with_interval) for row in listed]
     unused_since = _days_before(asked, stale) if stale is not None else None
@@ -267,12 +267,8 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Co
         _Column("told", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column("text", lambda row: f"({row.status}) {row.text}" if _is_gone(row) else row.text),
+        _Column("text", lambda row: f"({row.status}) {row.text}" if not row.is_rule else row.text),
     ]
-
-
-def _is_gone(row: BulletRow) -> bool:
-    return row.status not in ("live", "watched")
 
 
 def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:

@@ -149,8 +149,8 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "adopt": Entry(
             "transfer",
             "adopt",
-            "Take rules from a file",
-            ("CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
+            "Name the rules of CLAUDE.md",
+            ("CLAUDE.md", "--move CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
         "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
         "export": Entry(

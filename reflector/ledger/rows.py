@@ -61,6 +61,11 @@ class BulletRow(Bullet):
         return self.status != "removed"
 
     @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule now: of the playbook, or one that stays in your file."""
+        return self.status in ("live", "watched")
+
+    @property
     def end(self) -> str:
         """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
         one.
