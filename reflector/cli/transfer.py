@@ -243,8 +243,8 @@ def _print_move(place: Place, result: AdoptedJson) -> None:
         click.echo("No rule to move.")
         return
     note(
-        f"{counted(result.bullets, 'rule')} would move into the playbook. Tokens at each start: "
-        f"{result.tokens_before:,} now, {result.tokens_after:,} then."
+        f"{counted(result.bullets, 'rule')} to move into the playbook. Tokens at each start: "
+        f"{result.tokens_before:,} before, {result.tokens_after:,} after."
     )
     if next(callers_of(place.folder()), None) is None:
         note(
