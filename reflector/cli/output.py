@@ -181,15 +181,23 @@ def table(
     for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
         first, *others = _broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
-        if text and others and _width(text) + 3 < lead:
-            click.echo(f"  {text}".ljust(lead) + others.pop(0))
-            text = ""
-        for other in others:
-            print_line([*[""] * (len(row) - 1), other])
-        for line in _broken(text, room - 2) if text else []:
-            click.echo(f"  {line}")
+        for line in _below(others, text, lead, room):
+            click.echo(line)
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
+
+
+def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
+    """Yield the lines below a row: the rest of its last column, which begins after `lead` columns,
+    and a text, before that rest if it fits there.
+    """
+    if text and others and _width(text) + 3 < lead:
+        yield f"  {text}".ljust(lead) + others.pop(0)
+        text = ""
+    for other in others:
+        yield " " * lead + other
+    for line in _broken(text, room - 2) if text else ():
+        yield f"  {line}"
 
 
 @dataclass(slots=True)

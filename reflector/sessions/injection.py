@@ -165,16 +165,21 @@ def render_injection(
             f"the playbook template leaves no room for a bullet within {LIMIT} "
             "characters: shorten it"
         )
-    sections: dict[str, list[str]] = {}
-    for bullet in choice.bullets:
-        sections.setdefault(bullet.section, []).append(_line(bullet))
-    own = [_block(section, lines) for section, lines in sections.items() if _is_own(section)]
-    blocks = [f"{YOUR_RULES}\n" + "\n".join(own)] if own else []
-    blocks += [_block(title, lines) for title, lines in sections.items() if not _is_own(title)]
-    shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
+    shown = sum(not isinstance(bullet, LessonBullet) for bullet in choice.bullets)
+    blocks = _blocks(choice.bullets)
     points = "\n\n".join(blocks) + _left_out(count - shown, files, choice.seed) + notes
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, count - shown)
+
+
+def _blocks(bullets: Iterable[Bullet]) -> list[str]:
+    """Return the sections with their titles, those of the user's rules in one block, the first."""
+    sections: dict[str, list[str]] = {}
+    for bullet in bullets:
+        sections.setdefault(bullet.section, []).append(_line(bullet))
+    own = [_block(section, lines) for section, lines in sections.items() if _is_own(section)]
+    others = [_block(title, lines) for title, lines in sections.items() if not _is_own(title)]
+    return ["\n".join([YOUR_RULES, *own]), *others] if own else others
 
 
 def _cost_of(bullet: Bullet, sections: Collection[str]) -> int:
