@@ -558,7 +558,7 @@ MUTATIONS = [
         'reading.session_id, reading.agent_id or "", mode)',
         "reading.session_id, mode)",
         INTAKE,
-    Mutation(TAKEN, '"cited" if is_citable else "retired"', '"cited"', INTAKE),
+    ),
     Mutation(
         TAKEN,
         "in reading.scan.cited if key in new_keys)",
@@ -580,7 +580,7 @@ MUTATIONS = [
     ),
     Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
-    Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
+    Mutation(TAKEN, '"cited" if is_citable else "retired"', '"cited"', INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
     Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(
