@@ -292,7 +292,7 @@ MUTATIONS = [
     Mutation(MOVING, "    if is_undone and all(cut", "    if all(cut", MOVED),
     Mutation(MOVING, 'if content_digest(now) != move.facts["after"]:', "if False:", MOVED),
     Mutation(MOVING, "if not same.issubset(", "if same.isdisjoint(", MOVED),
-    Mutation(MOVING, "    if _is_clean(outline, text, chosen):\n", "    if True:\n", MOVED),
+    Mutation(MOVING, "if not _is_clean(outline, without_mark, chosen):", "if False:", MOVED),
     Mutation(MOVING, "if [cut.before for cut in move.cuts] != [", "if False and [", MOVED),
     Mutation(OUTLINE, "and all(number in gone for number in nested)", "and False", OUTLINED),
     Mutation(OUTLINE, "        if is_cut and not any(", "        if not any(", OUTLINED),

@@ -216,8 +216,15 @@ def _cut(root: Path, file: Path) -> Cut:
     text = _text(raw, shown)
     rules = {line.number: line for line in advice.lines if line.file == shown and is_rule(line)}
     without_mark = text.removeprefix(_BOM)
-    chosen = _removable(without_mark, rules)
-    after = Outline(without_mark).without_rules(_texts(chosen))
+    outline = Outline(without_mark)
+    blocks = outline.begins_of_blocks(_texts(rules))
+    chosen = {number: line for number, line in rules.items() if number in blocks}
+    if not _is_clean(outline, without_mark, chosen):
+        raise Mistake(
+            f"the rules of {shown} cannot be removed without a change of the others; move them by "
+            "hand: remove them there, and add them with `reflector add`"
+        )
+    after = outline.without_rules(_texts(chosen))
     mark = _BOM if text.startswith(_BOM) else ""
     stays = [line for number, line in rules.items() if number not in chosen]
     return Cut(path, shown, raw, f"{mark}{after}".encode(), chosen, stays)
@@ -240,20 +247,6 @@ def _text(raw: bytes, shown: str) -> str:
 
 def _texts(rules: Mapping[int, Line]) -> dict[int, str]:
     return {number: line.text for number, line in rules.items()}
-
-
-def _removable(text: str, rules: Mapping[int, Line]) -> dict[int, Line]:
-    """Return the rules after whose removal the text has all the others, and nothing new."""
-    outline = Outline(text)
-    blocks = outline.begins_of_blocks(_texts(rules))
-    chosen = {number: line for number, line in rules.items() if number in blocks}
-    if _is_clean(outline, text, chosen):
-        return chosen
-    one_by_one: dict[int, Line] = {}
-    for number, line in chosen.items():
-        if _is_clean(outline, text, {**one_by_one, number: line}):
-            one_by_one[number] = line
-    return one_by_one
 
 
 def _is_clean(outline: Outline, text: str, rules: Mapping[int, Line]) -> bool:

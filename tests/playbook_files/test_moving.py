@@ -14,6 +14,7 @@ from reflector.changes.undo import NothingToUndo
 from reflector.files import Changed
 from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
+from reflector.playbook.outline import Outline
 from reflector.playbook_files.adopting import name_rules, plan_naming
 from reflector.playbook_files.moving import FileMoved, carry_out_move, plan_move, take_back
 from reflector.playbook_files.places import name_at, places
@@ -128,6 +129,22 @@ def test_undo_of_an_undone_move_moves_again(ledger: Ledger, project: Project) ->
     assert statuses(ledger) == {"live"}
 
 
+def test_undo_after_a_killed_move_leaves_the_file(ledger: Ledger, project: Project) -> None:
+    named(ledger, project)
+    position = moved(ledger, project)
+    file_of(project).write_text(TEXT)
+    undo(ledger, project, position)
+    assert (statuses(ledger), file_of(project).read_text()) == ({"watched"}, TEXT)
+
+
+def test_cut_that_changes_another_rule_is_refused(
+    ledger: Ledger, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Outline, "without_rules", lambda *_: "- Never force-push.\n")
+    with pytest.raises(Mistake, match="cannot be removed without a change of the others"):
+        plan_move(ledger, project, [file_of(project)])
+
+
 def test_undo_leaves_a_changed_file(ledger: Ledger, project: Project) -> None:
     position = moved(ledger, project)
     file_of(project).write_text("# Mine\n")
@@ -222,7 +239,7 @@ def test_killed_command_leaves_no_rule_nowhere(agent: Agent, command: str) -> No
     for step in count(1):
         file.write_text(TEXT)
         agent.call("adopt", file)
-        arguments = ["adopt", "--move", "--yes", file]
+        arguments = ["adopt", "--move", "--yes", str(file)]
         if command == "undo":
             agent.call(*arguments)
             arguments = ["undo", "--yes"]
