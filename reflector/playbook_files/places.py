@@ -6,14 +6,21 @@ file does not contain any more has the file as its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reflector.files import absolute
 from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
-from reflector.playbook_files.watching import NESTED, advice_of, files_of, loaded_files, matched
+from reflector.playbook_files.watching import (
+    NESTED,
+    Line,
+    advice_of,
+    files_of,
+    loaded_files,
+    matched,
+)
 
 
 def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, str]:
@@ -27,9 +34,18 @@ def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, s
         return {}
     file_of = files_of(ledger)
     files = {root / file_of[name] for name in in_files if name in file_of}
-    lines, _ = matched(in_files, advice_of(root, sorted(filter(Path.is_file, files))).lines)
+    lines = lines_of_rules(in_files, root, files)
     by_name = {name: line.place for name, line in lines.items()}
     return {name: by_name.get(name, file_of.get(name, "")) for name in in_files}
+
+
+def lines_of_rules(
+    rules: Mapping[str, BulletRow], root: Path, files: Iterable[Path]
+) -> dict[str, Line]:
+    """Return the lines of files that say these rules, by name."""
+    there = sorted(file for file in files if file.is_file())
+    lines, _ = matched(rules, advice_of(root, there).lines if there else ())
+    return lines
 
 
 def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
