@@ -138,7 +138,8 @@ class Config:
     #: else it only keeps one from being helpful
     wrong_counts: bool = False
     #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and
-    #: harmful; then `reflector lab reparse` counts what it found before
+    #: harmful for rules of the playbook, as it does for rules in your files; then `reflector lab
+    #: reparse` counts what it found before
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"

@@ -114,6 +114,9 @@ ERASING = ("tests/cli/test_redact.py",)
 ADOPTING = ("tests/cli/test_adopt.py",)
 ALLOWED = ("tests/cli/test_judges.py",)
 DIVIDED = ("tests/instructions/test_units.py",)
+MOVED = ("tests/playbook_files/test_moving.py",)
+OUTLINED = ("tests/playbook/test_outline.py",)
+IN_FILES = ("tests/cli/test_rules_in_files.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
@@ -185,6 +188,10 @@ PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
 GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
 CHECKING = "reflector/reflection/checking.py"
+MOVING = "reflector/playbook_files/moving.py"
+OUTLINE = "reflector/playbook/outline.py"
+PLACES = "reflector/playbook_files/places.py"
+RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
     "judges", "agent_process consent model offers client_versions"
 )
@@ -283,11 +290,26 @@ MUTATIONS = [
     ),
     Mutation(LINES, "< _LEAST_LIKENESS", "<= 1", LINED),
     Mutation(MIRRORS, " or _is_remembered(ledger, project, name, marked.body)", "", MIRRORED),
+    Mutation(LINES, '        return {"watched": True}\n', "        return {}\n", LINED),
+    Mutation(MOVING, "    if is_undone and all(cut", "    if all(cut", MOVED),
+    Mutation(MOVING, 'if content_digest(now) != move.facts["after"]:', "if False:", MOVED),
+    Mutation(MOVING, "if not same.issubset(", "if same.isdisjoint(", MOVED),
+    Mutation(MOVING, "if not _is_clean(outline, without_mark, chosen):", "if False:", MOVED),
+    Mutation(MOVING, "if [cut.before for cut in move.cuts] != [", "if False and [", MOVED),
+    Mutation(OUTLINE, "and all(number in gone for number in nested)", "and False", OUTLINED),
+    Mutation(OUTLINE, "        if is_cut and not any(", "        if not any(", OUTLINED),
+    Mutation(PLACES, 'if row.status == "watched"}', "}", IN_FILES),
     Mutation(
-        LINES,
-        ('if change.kind in ("add", "restore") else None'),
-        'if change.kind == "add" else None',
-        LINED,
+        CHECKING,
+        'countable &= {name for name, row in rows.items() if row.status == "watched"}',
+        "countable = frozenset()",
+        CHECK_ONLY,
+    ),
+    Mutation(
+        RUNNING,
+        'statuses = ("live",) if cited else ("live", "watched")',
+        'statuses = ("live",)',
+        IN_FILES,
     ),
     Mutation(
         CHECKED,
@@ -571,7 +593,7 @@ MUTATIONS = [
     ),
     Mutation(FOLLOW, "self.at - citation.at > FOLLOWED", "self.at < citation.at", RESUMED),
     Mutation(FOLLOW, "cited = {*names, *message.beside}", "cited = {*names}", RESUMED),
-    Mutation(TAKEN, '"cited" if rows[name].counts else "retired"', '"cited"', INTAKE),
+    Mutation(TAKEN, '"cited" if is_citable else "retired"', '"cited"', INTAKE),
     Mutation(PIPED, "spool.fail(delivery, error)", "spool.settle_delivery(delivery)", PIPELINE),
     Mutation(PIPED, "all(delivery.path in recorded for delivery in pending)", "True", PIPELINE),
     Mutation(

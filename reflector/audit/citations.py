@@ -150,8 +150,10 @@ class Due:
     state: str | None = None
 
 
-def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due]:
-    """Return the live bullets that are to be removed, the most harmful first.
+def due(
+    ledger: Ledger, *, after: int, pinned: Collection[str] = (), status: str = "live"
+) -> list[Due]:
+    """Return the bullets of a status that are to be removed, the most harmful first.
 
     Only evidence against a bullet puts it there; never a bullet that no session was shown, or that
     is pinned.
@@ -167,7 +169,9 @@ def due(ledger: Ledger, *, after: int, pinned: Collection[str] = ()) -> list[Due
     past = Past(ledger)
     verdicts = observed(rows, past, use(ledger, past, tally=tally))
     bullets_due: list[Due] = []
-    for row in ledger.bullets():
+    for row in rows:
+        if row.status != status:
+            continue
         usage = tally.bullets[row.name]
         counts = verdicts[row.name]
         is_unused = 0 < after <= usage.told and not usage.cited

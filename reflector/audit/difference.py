@@ -106,17 +106,19 @@ def _set_by_hand(side: Past, name: str) -> int:
 
 
 def _change(before: BulletRow | None, after: BulletRow | None) -> str:
-    was_live = before is not None and before.status == "live"
-    is_live = after is not None and after.status == "live"
-    if is_live and not was_live:
+    was_rule = before is not None and before.is_rule
+    is_rule = after is not None and after.is_rule
+    if is_rule and not was_rule:
         return "added" if before is None else "restored"
-    if was_live and not is_live:
+    if was_rule and not is_rule:
         return after.status if after is not None else "removed"
     if before is None or after is None:
         return "came and went"
     if before.text != after.text:
         return "revised"
-    return "moved" if before.section != after.section else "counted"
+    if (before.section, before.status) != (after.section, after.status):
+        return "moved"
+    return "counted"
 
 
 def _stand_alike(earlier: Past, later: Past) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reflector.events import event as ev
 from reflector.events.event import NewEvent, identity
 from reflector.ledger.as_of import Past
 from reflector.ledger.errors import Conflict
@@ -140,6 +141,7 @@ def apply_changes(
     again: bool = False,
     lead: Callable[[Sequence[Step]], Sequence[NewEvent]] = lambda _: (),
     tx: str | None = None,
+    headings: Mapping[str, str] | None = None,
 ) -> list[Step]:
     """Make changes, all or none, and return their steps. The playbook's lock must be held.
 
@@ -151,6 +153,7 @@ def apply_changes(
     again      as for `plan_changes`
     lead       returns the events that they follow, for the same append
     tx         the transaction id of a command that appends more than these
+    headings   of new bullets that are moved out of a file: the heading there, by their text
 
     Raises: BulletRefused, LedgerError.
     """
@@ -161,6 +164,8 @@ def apply_changes(
         events: list[NewEvent] = []
         for index, step in enumerate(steps):
             is_count = KINDS[step.change.kind].is_count
+            heading = (headings or {}).get(step.change.text or "")
+            more = None if heading is None else {"heading": heading}
             event = bullet_event(
                 step.change,
                 transaction,
@@ -169,7 +174,7 @@ def apply_changes(
                 origin=origin,
                 reason=reason,
                 target=_target(step.change, target),
-                more=baselines.get(step.name) if baselines and is_count else None,
+                more=baselines.get(step.name) if baselines and is_count else more,
             )
             events.append(event)
         leading = lead(steps)
@@ -293,7 +298,7 @@ def bullet_event(
         data |= {"helpful": change.helpful or 0, "harmful": change.harmful or 0, "origin": origin}
     elif change.kind == "merge":
         data["sources"] = list(change.names)
-    elif change.kind == "remove":
+    elif kind.event == ev.BULLET_REMOVED:
         printable = "".join(filter(str.isprintable, reason or DELETED))
         data |= {"reason": printable[:_MAX_REMOVAL_REASON], "into": into}
     event_id = identity(kind.event, *place)

@@ -23,12 +23,13 @@ from reflector.changes.undo import (
     undoing,
 )
 from reflector.events import event as ev
+from reflector.events.event import tx_of
 from reflector.events.registry import EVENT_TYPES
 from reflector.mistakes import Mistake
 from reflector.playbook.names import is_name
 
 if TYPE_CHECKING:
-    from reflector.events.event import Event
+    from reflector.events.event import Event, NewEvent
     from reflector.ledger.store import BulletRow, Ledger
 
 
@@ -38,11 +39,13 @@ class TakenBack(NamedTuple):
     steps      the changes of bullets
     moved      the bullets whose counters moved with the evidence, before and after
     positions  those of the appended events; of changes with evidence, those of the changes
+    files      those that are as they were before the act
     """
 
     steps: Sequence[Step]
     moved: Sequence[tuple[BulletRow, BulletRow]]
     positions: Sequence[int]
+    files: Sequence[str] = ()
 
 
 def act_named(ledger: Ledger, text: str) -> Act | None:
@@ -83,6 +86,9 @@ def act_of(ledger: Ledger, events: Sequence[Event], session_id: str | None = Non
         return imported(ledger, event)
     if event.type in CHANGING:
         return Act([event])
+    if event.type == ev.RULES_MOVED:
+        later = ledger.events(after=event.position, types={*CHANGING, ev.RULES_MOVED})
+        return Act([event, *(one for one in later if tx_of(one.meta) == tx_of(event.meta))])
     way_out = EVENT_TYPES[event.type].no_retraction
     if way_out and event.type != ev.POLICY_ADOPTED:
         raise NothingToUndo(
@@ -107,11 +113,20 @@ def removed_by(ledger: Ledger, act: Act) -> list[str]:
     return [change.name or "" for change in changes if change.kind == "remove"]
 
 
-def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: int = 0) -> TakenBack:
+def take_back_act(
+    ledger: Ledger,
+    act: Act,
+    *,
+    why: str | None = None,
+    first: int = 0,
+    lead: Sequence[NewEvent] = (),
+    tx: str | None = None,
+) -> TakenBack:
     """Take back an act. The playbook's lock must be held.
 
     why    the reason, for the ledger
     first  the lowest number of a new name
+    lead   events for the same append, of a command with this `tx`
 
     Raises: NothingToUndo; BulletRefused if a later change is in the way; LedgerError.
     """
@@ -119,7 +134,7 @@ def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: in
     before = ledger.rows()
     head = ledger.head().position
     if act.changes or act.is_imported:
-        steps = _undo_changes(ledger, act, reason, first)
+        steps = _undo_changes(ledger, act, reason, first, lead, tx)
         if steps:
             return TakenBack(steps, [], [step.position or 0 for step in steps])
     else:
@@ -128,9 +143,16 @@ def take_back_act(ledger: Ledger, act: Act, *, why: str | None = None, first: in
     return TakenBack([], moved, range(head + 1, ledger.head().position + 1))
 
 
-def _undo_changes(ledger: Ledger, act: Act, reason: str, first: int) -> Sequence[Step]:
+def _undo_changes(
+    ledger: Ledger,
+    act: Act,
+    reason: str,
+    first: int,
+    lead: Sequence[NewEvent],
+    transaction: str | None,
+) -> Sequence[Step]:
     """Undo changes of bullets, and take the evidence out of the count that came with them."""
-    tx = ledger.draw()
+    tx = transaction or ledger.draw()
     evidence = taken_out(ledger, act.evidence, reason, tx)
     try:
         taken_back = undoing(ledger, act.changes)
@@ -147,6 +169,6 @@ def _undo_changes(ledger: Ledger, act: Act, reason: str, first: int) -> Sequence
         reason=reason,
         target=taken_back.targets,
         baselines=taken_back.baselines,
-        lead=lambda _: evidence,
+        lead=lambda _: [*lead, *evidence],
         tx=tx,
     )

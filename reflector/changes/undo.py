@@ -61,6 +61,7 @@ def undone(ledger: Ledger) -> dict[str, int]:
     count, by the id of the change, of its approval, or of the evidence.
     """
     types = {*CHANGING, ev.EVIDENCE_RETRACTED, ev.POLICY_ADOPTED, ev.CHANGE_APPROVED}
+    types.add(ev.RULES_MOVED)
     events = {event.event_id: event for event in ledger.events(types=types)}
     positions: dict[str, int] = {}
     # By what one append had undone, such as a merge that was made again: it is undone as one.
@@ -109,7 +110,7 @@ def undo_of(event: Event, undone_at: Mapping[str, int], command: str) -> str | N
     if event.event_id in undone_at:
         return f"undone at {undone_at[event.event_id]}"
     is_import = event.type == ev.LEDGER_MERGED and tx_of(event.meta) is not None
-    is_change = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED}
+    is_change = event.type in {*CHANGING, ev.CHANGE_APPROVED, ev.POLICY_ADOPTED, ev.RULES_MOVED}
     event_type = EVENT_TYPES.get(event.type)
     is_evidence = event_type is not None and not event_type.no_retraction
     is_undoable = is_import or is_change or is_evidence
@@ -305,6 +306,8 @@ def _inverse_of(moments: _Moments, bullet: _Bullet) -> list[Change]:
     after = bullet.after
     if before is None:
         is_merged = any(entry.heir == after.name for entry in moments.after.entries.values())
+        if after.status == "watched":
+            return [Change("forget", after.name)]
         return [Change("unmerge" if is_merged else "remove", after.name)]
     step = (before.status, after.status)
     if step == ("live", "removed"):
@@ -342,7 +345,7 @@ def _is_back(bullet: _Bullet, changes: Sequence[Change]) -> bool:
     """Return whether a bullet is what it was before, so that nothing of it is left to undo."""
     before = bullet.before
     if before is None:
-        return bullet.after.status == "live" and bullet.now.status == "removed"
+        return bullet.after.status != "removed" and bullet.now.status == "removed"
     kinds = [KINDS[change.kind] for change in changes]
     return all(not kind.is_count and _is_same(kind, before, bullet.now) for kind in kinds)
 

@@ -18,7 +18,7 @@ import click
 
 from reflector.changes.acts import newest
 from reflector.changes.apply import Step, apply_changes, plan_changes
-from reflector.changes.takeback import act_named, act_of, removed_by, take_back_act
+from reflector.changes.takeback import act_named, act_of, removed_by
 from reflector.changes.undo import CHANGING, Act, undoing
 from reflector.cli.app import Place
 from reflector.cli.options import (
@@ -27,6 +27,7 @@ from reflector.cli.options import (
     agreed,
     dry_run_option,
     find_bullet,
+    find_own_bullet,
     json_option,
     why_option,
     yes_option,
@@ -37,6 +38,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.duplicates import alike, near
 from reflector.playbook.names import is_name
+from reflector.playbook_files.moving import take_back
 from reflector.playbook_files.playbook_json import examine_playbook, remember_opened, untaken
 from reflector.text.secrets import quote
 
@@ -90,7 +92,7 @@ def _change(
     with place.changing(dry_run=dry_run, begins=begins) as ledger:
         before = ledger.bullets()
         for name in (name for change in changes for name in change.about):
-            find_bullet(ledger, name)
+            find_own_bullet(place, ledger, name)
         if dry_run:
             steps = plan_changes(ledger, changes, first=first)
         else:
@@ -217,7 +219,7 @@ def edit(place: Place, name: str | None, text: str | None, section: str | None) 
 def _text_from_editor(place: Place, name: str) -> str | None:
     """Return a bullet's text as you left it in your editor, in one line; None if it is the same."""
     with place.reading() as ledger:
-        former = find_bullet(ledger, name).text
+        former = find_own_bullet(place, ledger, name).text
     text = edited(f"use `{place.command('edit', name)} TEXT`", former)
     in_one_line = " ".join(line.strip() for line in (text or "").splitlines()).strip()
     return None if in_one_line in ("", former) else in_one_line
@@ -297,7 +299,7 @@ def merge(
             f"merge needs two or more rules; `{place.command('edit', names[0])} TEXT` changes one"
         )
     with place.reading() as ledger:
-        rules = [find_bullet(ledger, name).bullet for name in names]
+        rules = [find_own_bullet(place, ledger, name).bullet for name in names]
     first = rules[0]
     if text is None:
         text = first.text
@@ -382,10 +384,12 @@ def _take_back(place: Place, act: Act, why: str | None, *, as_json: bool) -> Non
 
     with place.changing() as ledger:
         head = ledger.head().position
-        taken = take_back_act(ledger, act, why=why, first=place.project().first_number)
+        taken = take_back(ledger, place.project(), act, why=why)
         is_evidence = not taken.steps and bool(taken.positions)
         lessons = changed_lessons(ledger, head, taken.positions[-1]) if is_evidence else []
-    if taken.steps:
+    for file in taken.files:
+        note(f"{file} is as it was before.")
+    if taken.steps or taken.files:
         _print(place, taken.steps, as_json=as_json)
         return
     position = taken.positions[0] if taken.positions else None

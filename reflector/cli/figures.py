@@ -345,8 +345,12 @@ def _moves(changed: Changed) -> Iterator[str]:
     before, after = changed.before, changed.after
     if before is not None and after is not None and before.section != after.section:
         yield f"from {SECTIONS[before.section]} to {SECTIONS[after.section]}"
-    if after is not None and after.status != "live":
+    if after is not None and after.status == "watched":
+        yield "in your file"
+    elif after is not None and after.status != "live":
         yield after.end
+    elif before is not None and before.status == "watched":
+        yield "from your file into the playbook"
     for moved in changed.sessions:
         session = short_id(moved.session_id) or "(none)"
         yield f"{session}  {moved.helpful:+d}/{moved.harmful:+d}"

@@ -79,7 +79,7 @@ def lab(place: Place, dataset: str | None) -> None:
     help="Language of the prompts.",
 )
 @judge_option
-@click.option("--record", type=FILE, help="Also write the answers to this file, as fixtures.")
+@click.option("--out", type=FILE, help="Also write the answers to this file, as fixtures.")
 @click.pass_obj
 def trajectory(
     place: Place,
@@ -87,7 +87,7 @@ def trajectory(
     rounds: int,
     language: Language,
     judge: str | None,
-    record: Path | None,
+    out: Path | None,
 ) -> None:
     """Record trajectories of tasks with known answers, and judge them; safe to repeat.
 
@@ -101,8 +101,8 @@ def trajectory(
     project = Place(place.root, user=place.user).project(**settings)
     backend: Backend = backend_of(project.config, project.root)
     reply_of(backend)  # before anything is recorded
-    if record is not None:
-        backend = Recording(backend, record)
+    if out is not None:
+        backend = Recording(backend, out)
     builder = ReflectorPromptBuilder(project=project.root, language=language)
     report = _Report()
     cases: dict[str, list[tuple[str, Case]]] = {}

@@ -7,6 +7,7 @@ usage error that suggests the nearest one.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -172,6 +173,24 @@ def find_bullet(ledger: Ledger, name: str, then: Past | None = None) -> BulletRo
     raise click.UsageError(f"no rule {safe(name)!r}.{_suggestion(ledger, name)}")
 
 
+def find_own_bullet(place: Place, ledger: Ledger, name: str) -> BulletRow:
+    """Return the bullet of a name as `find_bullet` does, or raise a usage error for a rule that
+    stays in your file.
+    """
+    from reflector.playbook_files.places import places
+
+    row = find_bullet(ledger, name)
+    if row.status != "watched":
+        return row
+    root = place.folder()
+    where = places(ledger, root, [row])[row.name]
+    file = where.rpartition(":")[0] or where or "FILE"
+    raise click.UsageError(
+        f"{row.name} stays in {where or 'your file'}. Edit it there, or move its rules into the "
+        f"playbook: {place.command('adopt', '--move', shlex.quote(file))}"
+    )
+
+
 def _suggestion(ledger: Ledger, name: str) -> str:
     """Return the way to the name that was meant; a live bullet is suggested first."""
     from difflib import get_close_matches
@@ -190,15 +209,37 @@ def _bare(name: str) -> str:
     return re.sub(r"[-_ ]|(?<!\d)0+", "", name.lower())
 
 
+def _name_at(place: Place, text: str) -> str:
+    """Return the name of the rule at a place such as CLAUDE.md:33; the text itself if it does not
+    name a file.
+    """
+    from reflector.playbook_files.places import name_at
+
+    file = text.rpartition(":")[0]
+    if not (place.folder() / file).is_file():
+        return text
+    with place.reading() as ledger:
+        name = name_at(ledger, place.folder(), text)
+    if name is None:
+        adopt = place.command("adopt", shlex.quote(file))
+        raise click.UsageError(
+            f"no rule with a name begins at {text}. Name those of {file}: {adopt}"
+        )
+    return name
+
+
 class _Name(click.ParamType[str]):
     """The name of a bullet, or the id of a lesson or session: it is cited in brackets, and copied
-    with them. A bullet's name may be typed without the hyphen, in capitals.
+    with them. A bullet's name may be typed without the hyphen, in capitals, or as the place of a
+    rule in a file, such as CLAUDE.md:33.
     """
 
     name = "name"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         plain = value.strip("[] ").removeprefix("lesson ")
+        if re.search(r".:\d+\Z", plain) and ctx is not None:
+            return _name_at(ctx.obj, plain)
         typed = re.fullmatch(rf"({'|'.join(SECTIONS)})[-_ ]?(\d+)", plain.lower(), re.ASCII)
         return f"{typed[1]}-{typed[2]}" if typed is not None else plain
 

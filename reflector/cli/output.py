@@ -152,7 +152,8 @@ def table(
     the columns `extra` are left out, the first of them first; a note names those. They are also
     left out if they are empty. What does not fit even so is cut. `whole` breaks the last column
     into lines instead of cutting it. If not all columns fit, the column `below` is printed below
-    each row, in lines. A column of numbers is aligned to the right.
+    each row, in lines, or before the second line of the last column if it fits there. A column of
+    numbers is aligned to the right.
     """
     if not rows and empty:
         note(empty)
@@ -175,16 +176,28 @@ def table(
         ).rstrip()
         click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
+    lead = sum(column.width + 2 for column in columns_of[:-1])
     print_line((column.name for column in columns_of), bold=True)
     for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
         first, *others = _broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
-        for other in others:
-            print_line([*[""] * (len(row) - 1), other])
-        for line in _broken(text, room - 2) if text else []:
-            click.echo(f"  {line}")
+        for line in _below(others, text, lead, room):
+            click.echo(line)
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
+
+
+def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
+    """Yield the lines below a row: the rest of its last column, which begins after `lead` columns,
+    and a text, before that rest if it fits there.
+    """
+    if text and others and _width(text) + 3 < lead:
+        yield f"  {text}".ljust(lead) + others.pop(0)
+        text = ""
+    for other in others:
+        yield " " * lead + other
+    for line in _broken(text, room - 2) if text else ():
+        yield f"  {line}"
 
 
 @dataclass(slots=True)

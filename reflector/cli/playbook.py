@@ -38,6 +38,7 @@ class ListedJson(BulletRow):
     share          the helpful share of the votes, null without any; `low` and `high` are the ends
                    of its 90 % interval
     checked        what `reflector check` found, in words; null where nobody was asked about it
+    place          the file and line of a rule that stays in your file; null for one of the playbook
     """
 
     used: int
@@ -51,6 +52,7 @@ class ListedJson(BulletRow):
     demoted: str | None
     not_followed: int
     checked: str | None
+    place: str | None
 
 
 class Uses(NamedTuple):
@@ -65,6 +67,7 @@ class Uses(NamedTuple):
     shown: Mapping[str, Observed]
     found: Checked | None
     checked: Mapping[str, str]
+    places: Mapping[str, str]
 
     @classmethod
     def of(cls, asked: Question, name: str | None = None) -> Uses:
@@ -72,6 +75,7 @@ class Uses(NamedTuple):
         from reflector.audit.citations import observed, use
         from reflector.ledger.as_of import Past
         from reflector.ledger.usage import usage_at
+        from reflector.playbook_files.places import places
         from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
@@ -93,7 +97,8 @@ class Uses(NamedTuple):
             else {}
         )
         votes = observed(rows, past, used)
-        return cls(rows, used, told, standing, votes, found, results)
+        in_files = places(asked.ledger, project.root, rows)
+        return cls(rows, used, told, standing, votes, found, results, in_files)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
@@ -108,11 +113,12 @@ class Uses(NamedTuple):
             share=shown.share,
             low=low,
             high=high,
-            told=None if self.told is None else row.name in self.told,
+            told=None if self.told is None or row.status == "watched" else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
             not_followed=used.broken if used else 0,
             checked=self.checked.get(row.name),
+            place=self.places.get(row.name),
         )
 
     def demoted(self, row: BulletRow) -> str | None:
@@ -163,7 +169,7 @@ def list_(
     removed: bool,
     counting: Counting | None,
 ) -> None:
-    """List the playbook's rules with their counts.
+    """List your rules with their counts, those of your files with their place.
 
     WORDS select the rules that contain one of them, best match first.
 
@@ -176,7 +182,7 @@ def list_(
     query = " ".join(words)
     order = sort or ("best" if not query and not asked.as_json else None)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
-    listed = every if removed else [row for row in every if row.status == "live"]
+    listed = every if removed else [row for row in every if row.is_rule]
     with_interval = asked.as_json or order == "best"
     known = [uses.json(row, with_interval=with_interval) for row in listed]
     unused_since = _days_before(asked, stale) if stale is not None else None
@@ -252,17 +258,16 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Co
     trend = _Column("trend", lambda row: used[row.name].trend if row.name in used else "")
     return [
         _Column("name", lambda row: row.name),
+        _Column("place", lambda row: row.place or ""),
         _Column("helpful", lambda row: row.helpful, always=True),
         _Column("harmful", lambda row: row.harmful, always=True),
-        _Column("used", lambda row: row.used),
+        _Column("used", lambda row: "-" if row.place else row.used),
         last_used if dated else trend,
         _Column("not followed", lambda row: row.not_followed or ""),
         _Column("told", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column(
-            "text", lambda row: row.text if row.status == "live" else f"({row.status}) {row.text}"
-        ),
+        _Column("text", lambda row: f"({row.status}) {row.text}" if not row.is_rule else row.text),
     ]
 
 
@@ -273,4 +278,11 @@ def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
         if column.always or any(map(column.cell, rows))
     }
     extra = ("checked", "trend", "used")
-    table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)
+    rows_of_cells = list(zip(*cells.values(), strict=True))
+    table(
+        tuple(cells),
+        rows_of_cells,
+        extra=extra,
+        whole=True,
+        below="place" if "place" in cells else "",
+    )

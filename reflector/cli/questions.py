@@ -53,6 +53,7 @@ from reflector.events.sessions import unknown_speakers
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow
 from reflector.playbook.names import SECTIONS, is_name
+from reflector.playbook_files.places import places
 from reflector.transcripts.citations import CALLED_WRONG
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     demoted = uses.demoted(row)
     click.echo(safe(row.bullet.line))
     checked = f"checked: {found}" if (found := uses.checked.get(row.name)) else ""
-    notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "", checked)
+    end = uses.places.get(row.name) or row.end
+    notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
     if share := worth(uses.shown[row.name]):
         click.echo(share)
@@ -222,8 +224,11 @@ def blame(asked: Question, name: str) -> None:
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
+    elif row.status == "watched":
+        where = places(asked.ledger, asked.place.folder(), [row])[row.name]
+        click.echo(safe(f"It stays in {where or 'your file'}."))
     elif row.end:
-        click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
+        click.echo(safe(f"It was {row.end}."))
     past = asked.then or Past(asked.ledger)
     votes = observed([row], past, use(asked.ledger, past, row.name))
     if share := worth(votes[row.name]):

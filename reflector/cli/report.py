@@ -65,11 +65,11 @@ def _page(place: Place, since: str | None, moment: str | None, *, share: bool) -
     with place.reading() as ledger:
         asked = Question(place, ledger, past(ledger, moment), as_json=False)
         uses = Uses.of(asked)
-        live = [uses.json(row) for row in asked.playbook.rows() if row.status == "live"]
+        rules = [uses.json(row) for row in asked.playbook.rows() if row.is_rule]
         return page_of(
             ledger,
             asked.then,
-            sorted(live, key=ORDERS["best"]),
+            sorted(rules, key=ORDERS["best"]),
             uses.found,
             project=place.project(),
             command=Place().command if share else place.command,

@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,7 @@ from reflector.ledger.store import Ledger
 from reflector.mistakes import Mistake
 from reflector.playbook.bullet import Bullet, Verdict
 from reflector.playbook.duplicates import Pair, duplicates
+from reflector.playbook_files.places import places
 from reflector.reflection.aftermath import aftermath, evidence
 from reflector.reflection.standing import OpenCitation, citation_of, citations
 from reflector.sessions.judging import give_up as give_up_session, give_verdict
@@ -540,6 +542,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     with place.reading() as ledger:
         pairs = duplicates(ledger.bullets(), proposing.kept_pairs(ledger))
         removals = due(ledger, after=config.prune_after, pinned=config.pinned)
+        harming = {one.name for one in due(ledger, after=0, status="watched")}
+        in_files = [row for row in ledger.rows() if row.name in harming]
+        places_by_name = places(ledger, place.folder(), in_files)
     pruned = Pruned()
     if not dry_run:
         reasons = [(removal.name, removal.reason) for removal in removals]
@@ -558,6 +563,9 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
         print_json(found)
         return
     _print_found(found)
+    for name, where in places_by_name.items():
+        move = place.command("adopt", "--move", shlex.quote(where.rpartition(":")[0] or where))
+        note(f"{name} harms, and stays in {where}: edit the file, or run {move}")
     note(_found_words(place, found, pruned, dry_run=dry_run))
     if "waiting" in pruned.states and (left := len(removals) - len(pruned.states)):
         note(f"{counted(left, 'more removal')} when fewer proposals wait: run find again.")

@@ -149,8 +149,8 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
         "adopt": Entry(
             "transfer",
             "adopt",
-            "Take rules from a file",
-            ("CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
+            "Name the rules of CLAUDE.md",
+            ("CLAUDE.md", "--move CLAUDE.md", "--dry-run CLAUDE.md", "--rename playbook.json"),
         ),
         "import": Entry("transfer", "import_", "Add another machine's ledger", ("ledger.ndjson",)),
         "export": Entry(
@@ -282,6 +282,7 @@ FORMER: Final[dict[str, str]] = {
     "lab trajectory --backend": "lab trajectory --judge",
     "lab trajectory --dataset": "lab --dataset",
     "lab trajectory --iterations": "lab trajectory -n",
+    "lab trajectory --record": "lab trajectory --out",
     "lessons recall -k": "lessons recall -n",
     "list --all": "list --removed",
     "list --limit": "list -n",
@@ -291,6 +292,7 @@ FORMER: Final[dict[str, str]] = {
     "log --until": "log A..B",
     "outcome": "lessons outcome",
     "proposals": "review",
+    "rebuild --mend": "rebuild --fix",
     "reflect --backend": "reflect --judge",
     "reflect --give-up": "review give-up",
     "reflect --record": "lab record",

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,10 +43,18 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import sections_text
 from reflector.playbook.document import dump
 from reflector.playbook.names import SECTIONS
-from reflector.playbook_files.adopting import Adoption, carry_out, plan_adoption
-from reflector.playbook_files.watching import advice_of
+from reflector.playbook_files.adopting import (
+    Adoption,
+    carry_out,
+    name_rules,
+    plan_adoption,
+    plan_naming,
+)
+from reflector.playbook_files.moving import Move, carry_out_move, plan_move
+from reflector.playbook_files.places import is_loaded
 from reflector.sessions import machines
-from reflector.sessions.injection import told_text
+from reflector.sessions.drain import waiting_pipeline
+from reflector.sessions.injection import headings_of, moved_text, told_text
 from reflector.text.words import context_tokens
 from reflector.trials.trial import Trial
 
@@ -61,12 +69,17 @@ FORMATS = ("json", "md", "csv", "ndjson")
 
 @dataclass(frozen=True, slots=True)
 class AdoptedJson:
-    """The rules that a file brought; `undo` is the command that undoes it.
+    """The rules of the files; `undo` is the command that undoes it.
 
-    `tokens_before` and `tokens_after` are those of the text that a session starts with; null if
-    nothing was adopted.
+    how      "named": the rules stay in their file; "moved": out of it; "added": a file that no
+             agent loads brought them
+    bullets  how many rules are new there
+    diff     of the files out of which rules move
+    `tokens_before` and `tokens_after` are those that a session starts with, in the text of the
+    playbook and in the files of a move; null if that did not change.
     """
 
+    how: str
     bullets: int
     notes: list[str]
     dry_run: bool
@@ -74,38 +87,179 @@ class AdoptedJson:
     undo: str | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
+    diff: list[str] = field(default_factory=list)
 
 
 @click.command()
-@click.argument("file", type=READ_FILE)
+@click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
+@click.option("--move", is_flag=True, help="Move the rules out of FILE into the playbook.")
 @click.option("--rename", is_flag=True, help="Rename the rules of FILE whose names are taken.")
+@yes_option
 @dry_run_option
 @json_option
 @click.pass_obj
-def adopt(place: Place, file: Path, rename: bool, dry_run: bool, as_json: bool) -> None:
-    """Take rules from a file into the playbook; safe to repeat.
+def adopt(
+    place: Place,
+    files: tuple[Path, ...],
+    move: bool,
+    rename: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Give names to the rules of your files; safe to repeat.
 
-    FILE is CLAUDE.md, AGENTS.md, any other Markdown, a playbook.json, or a playbook of another
-    system. In Markdown each list item is a rule, in the section that its heading means; numbered
-    steps are one rule. Counts in a playbook are kept. reflector lists each part of the file that it
-    omits. A file with invalid entries is refused as a whole, and each entry is named.
+    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there: the file
+    does not change, `list` shows each rule with its line, and `check` counts for it. --move moves
+    them into the playbook: it shows the lines that go, and waits for your confirmation.
+
+    A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
+    another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
+    lists each part of the file that it omits.
     """
+    for file in files:
+        _refuse_others(place, file)
+    if move:
+        result = _move(place, files, yes=yes, dry_run=dry_run, as_json=as_json)
+    elif all(is_loaded(place.folder(), file) for file in files):
+        result = _name_rules(place, files, dry_run=dry_run, as_json=as_json)
+    elif len(files) == 1:
+        result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
+    else:
+        raise click.UsageError("name the files that no agent loads one by one")
+    if as_json:
+        print_json(result)
+
+
+def _refuse_others(place: Place, file: Path) -> None:
+    """Raise UsageError for a ledger and for a transcript, which other commands read."""
     if machines.is_export(file):
         raise click.UsageError(f"{file} is a ledger; {_way(place, 'import', file)} adds it")
     if file.suffix == ".jsonl":
         raise click.UsageError(
             f"{file} is a session's transcript; {_way(place, 'ingest', file)} records it"
         )
+
+
+def _name_rules(
+    place: Place, files: Sequence[Path], *, dry_run: bool, as_json: bool
+) -> AdoptedJson:
+    """Give names to the rules of files that an agent loads, and print them."""
+    project = place.project()
+    undo = None
+    with place.reading() as ledger:
+        naming = plan_naming(ledger, project, files)
+    if naming.watching.changes and not dry_run:
+        with waiting_pipeline(project, write=False) as pipeline:
+            naming = plan_naming(pipeline.ledger, project, files)
+            positions = name_rules(pipeline.ledger, naming)
+        if positions:
+            undo = place.command("undo", span(positions[0], positions[-1]))
+    lines = [f"{name}  {line.place}  {line.text}" for name, line in naming.watching.lines.items()]
+    result = AdoptedJson("named", len(naming.new), [*naming.omitted], dry_run, lines, undo)
+    if not as_json:
+        _print_named(place, files, result)
+    return result
+
+
+def _print_named(place: Place, files: Sequence[Path], result: AdoptedJson) -> None:
+    for line in result.notes:
+        note(line)
+    names = " ".join(shlex.quote(str(file)) for file in files)
+    if not result.lines:
+        click.echo(f"{names}: no rule in it.")
+        return
+    for line in result.lines if result.dry_run else ():
+        click.echo(safe(line))
+    known = len(result.lines) - result.bullets
+    others = f" and {known:,} have one" if known else ""
+    gets = "would get" if result.dry_run else "got"
+    click.echo(f"{counted(result.bullets, 'rule')} of {names} {gets} a name{others}.")
+    note(f"The file is unchanged. See its rules: {place.command('list')}")
+    note(f"Move them into the playbook: {place.command('adopt', '--move')} {names}")
+    if result.undo is not None:
+        note(f"Undo: {result.undo}")
+
+
+def _add(place: Place, file: Path, *, rename: bool, dry_run: bool, as_json: bool) -> AdoptedJson:
+    """Add the rules of a file that no agent loads to the playbook, and print them."""
     with place.reading() as ledger:
         adoption = plan_adoption(ledger, place.project(), file, rename=rename)
     if adoption.bullets and not dry_run:  # a file without a rule begins no playbook
         result = _adopt(place, file, rename=rename)
     else:
         result = _result_of(adoption, dry_run=dry_run)
-    if as_json:
-        print_json(result)
-    else:
-        _print_adopted(place, adoption, result)
+    if not as_json:
+        _print_adopted(adoption, result)
+    return result
+
+
+def _move(
+    place: Place, files: Sequence[Path], *, yes: bool, dry_run: bool, as_json: bool
+) -> AdoptedJson:
+    """Move the rules of files into the playbook if you confirm it, and print the changes."""
+    project = place.project()
+    with place.reading() as ledger:
+        move = plan_move(ledger, project, files)
+        tokens = _tokens_of(project.root, ledger, move)
+    notes = [f"{line.place} stays: it is a part of a longer text" for line in move.stays]
+    lines = [bullet.line for bullet in move.bullets]
+    diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
+    result = AdoptedJson("moved", move.count, notes, True, lines, None, *tokens, diff)
+    if not as_json:
+        _print_move(place, result)
+    if not move.count or dry_run or not _is_agreed(yes=yes, as_json=as_json):
+        return result
+    with place.changing(begins=True) as ledger:
+        # Another command may have changed the playbook since it was planned.
+        position = carry_out_move(ledger, project, plan_move(ledger, project, files), shown=move)
+    undo = place.command("undo", str(position))
+    if not as_json:
+        click.echo(f"Moved {counted(move.count, 'rule')}. See them: {place.command('list')}")
+        note(f"Undo: {undo}")
+    return replace(result, dry_run=False, undo=undo)
+
+
+def _tokens_of(root: Path, ledger: Ledger, move: Move) -> tuple[int, int]:
+    """Return the tokens at each start before and after a move: of the files, and of the text about
+    the playbook.
+    """
+    headings = headings_of(ledger)
+    live = ledger.bullets()
+    texts = (
+        moved_text(root, live, headings),
+        moved_text(root, [*live, *move.bullets], {**headings, **move.places}),
+    )
+    before, after = map(context_tokens, texts)
+    before += sum(context_tokens(cut.before.decode()) for cut in move.cuts)
+    after += sum(context_tokens(cut.after.decode()) for cut in move.cuts)
+    return before, after
+
+
+def _print_move(place: Place, result: AdoptedJson) -> None:
+    for line in (*result.diff, *result.notes):
+        click.echo(safe(line))
+    if not result.bullets:
+        click.echo("No rule to move.")
+        return
+    note(
+        f"{counted(result.bullets, 'rule')} to move into the playbook. Tokens at each start: "
+        f"{result.tokens_before:,} before, {result.tokens_after:,} after."
+    )
+    if next(callers_of(place.folder()), None) is None:
+        note(
+            "No agent is connected yet, so it would not read the rules there. First: reflector "
+            "install"
+        )
+
+
+def _is_agreed(*, yes: bool, as_json: bool) -> bool:
+    """Return whether you want the move; without a terminal only --yes is a confirmation."""
+    is_asked = sys.stdin.isatty() and not as_json
+    if yes or (is_asked and click.confirm("Move them?", err=True)):
+        return True
+    note("Nothing was changed." if is_asked else "Nothing was changed. To move them: add --yes")
+    return False
 
 
 def _way(place: Place, command: str, file: Path) -> str:
@@ -131,10 +285,10 @@ def _adopt(place: Place, file: Path, *, rename: bool) -> AdoptedJson:
 
 def _result_of(adoption: Adoption, *, dry_run: bool = False) -> AdoptedJson:
     lines = [bullet.line for bullet in adoption.bullets]
-    return AdoptedJson(len(lines), [*adoption.omitted, *adoption.known], dry_run, lines)
+    return AdoptedJson("added", len(lines), [*adoption.omitted, *adoption.known], dry_run, lines)
 
 
-def _print_adopted(place: Place, adoption: Adoption, result: AdoptedJson) -> None:
+def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
     for line in adoption.omitted:
         note(line)
     _name(adoption.known, "… and {:,} more that rules say already; --json lists them")
@@ -150,27 +304,8 @@ def _print_adopted(place: Place, adoption: Adoption, result: AdoptedJson) -> Non
             f"Each session now starts with {result.tokens_after:,} tokens of rules; before, "
             f"{result.tokens_before:,}."
         )
-        _print_removal(place.project().root, adoption.file)
     if result.undo is not None:
         note(f"Undo: {result.undo}")
-
-
-def _print_removal(root: Path, file: Path) -> None:
-    """Note the lines to remove from a file that an agent loads in addition to the playbook."""
-    loaded = {(root / name).resolve(): tokens for name, tokens in advice_of(root).files.items()}
-    tokens = loaded.get(file.resolve())
-    if not tokens:
-        return
-    if next(callers_of(root), None) is None:
-        note(
-            f"No agent is connected yet: run `reflector install`. Then remove these rules from "
-            f"{file}; until then your agent needs them there."
-        )
-        return
-    note(
-        f"Now remove these rules from {file} ({tokens:,} tokens). Otherwise your agent reads each "
-        "rule twice and does not cite it, so nothing is counted."
-    )
 
 
 @click.command("import")

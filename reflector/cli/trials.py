@@ -9,7 +9,14 @@ from pathlib import Path
 import click
 
 from reflector.cli.app import Place
-from reflector.cli.options import NAME, agreed, find_bullet, json_option, yes_option
+from reflector.cli.options import (
+    NAME,
+    agreed,
+    find_bullet,
+    find_own_bullet,
+    json_option,
+    yes_option,
+)
 from reflector.cli.output import (
     counted,
     note,
@@ -74,7 +81,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     Starts nothing.
     """
     with place.reading() as ledger:
-        planned = plan(ledger, bullets=_checked(ledger, names))
+        planned = plan(ledger, bullets=_checked(place, ledger, names))
     if as_json:
         print_json(planned)
     else:
@@ -99,7 +106,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, yes: bool) -> Non
     """
     project = place.project()
     with place.reading() as ledger:
-        bullets = _checked(ledger, names)
+        bullets = _checked(place, ledger, names)
         read = exempt(ledger.bullets(), project.root)
         kept = sorted({*project.config.pinned, *read})
         _refuse_useless(place, ledger, bullets, kept, read)
@@ -266,8 +273,8 @@ def _first_line(text: str) -> str:
     return lines[0][:200] + more
 
 
-def _checked(ledger: Ledger, names: tuple[str, ...]) -> list[str]:
-    return [find_bullet(ledger, name).name for name in dict.fromkeys(names)]
+def _checked(place: Place, ledger: Ledger, names: tuple[str, ...]) -> list[str]:
+    return [find_own_bullet(place, ledger, name).name for name in dict.fromkeys(names)]
 
 
 def _print_plan(found: Plan) -> None:

@@ -150,7 +150,8 @@ TYPES = (
     _changed(
         name=ev.BULLET_ADDED,
         meaning="A bullet was added, by a person or by the approval of a proposal.",
-        fields={**_BULLET, "watched": f.FLAG},  # judged, but neither in the playbook nor told
+        # `watched`: judged, but neither in the playbook nor told. `heading`: above it in your file.
+        fields={**_BULLET, "watched": f.FLAG, "heading": f.PROSE},
         effect=AddsBullets(lambda data: [data] if "name" in data else []),
         summary=as_line("{name} in {section}: {text}"),
         id_is_name=True,
@@ -226,6 +227,21 @@ TYPES = (
         fields={**_NAMED, **_BASELINE, "into": f.NAME_OR_NULL, "since": f.EVENT_ID, **_FORMER},
         effect=Recounts(),
         summary=as_line("{name} helpful={helpful} harmful={harmful}"),
+    ),
+    EventType(
+        name=ev.RULES_MOVED,
+        meaning="Rules were moved out of your file into the playbook, or back: its digests.",
+        since=10,
+        fields={
+            "file": f.needed(f.WORD),
+            "before": f.needed(f.TEXT),
+            "after": f.needed(f.TEXT),
+            "rules": f.needed(f.NUMBER),
+        },
+        effect=ChangesNothing("the events of the same append change the playbook"),
+        summary=as_line("{rules} rules of {file}"),
+        no_retraction="take it back with `reflector undo`",
+        target=Target("the move that it takes back"),
     ),
     EventType(
         name=ev.BULLET_ASSERTED,

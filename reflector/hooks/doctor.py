@@ -276,7 +276,7 @@ def _open_ledger(ledger: Ledger, project: Project) -> Iterator[Check]:
         yield Check(
             "triggers",
             f"missing or changed: {', '.join(wrong)}",
-            "reflector rebuild --mend",
+            "reflector rebuild --fix",
             is_error=True,
         )
     else:

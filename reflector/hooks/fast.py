@@ -255,12 +255,14 @@ def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
         return False
 
 
+#: What follows the name of a bullet that is shown, with its counters or without any.
+_AFTER_NAME = (b"] helpful=", b"] :: ")
+
+
 def names_shown_in(transcript: str) -> set[str]:
-    """Return the bullets that the beginning of a transcript shows with their counters. Raises
-    OSError.
-    """
+    """Return the bullets that the beginning of a transcript shows. Raises OSError."""
     begin = files.read_file(transcript, 1 << 16)
-    parts = begin.split(b"] helpful=")[:-1]
+    parts = [part for mark in _AFTER_NAME for part in begin.split(mark)[:-1]]
     return {part.rpartition(b"[")[2].decode("ascii", "replace") for part in parts}
 
 

@@ -55,10 +55,15 @@ class BulletRow(Bullet):
 
     @property
     def counts(self) -> bool:
-        """Whether evidence on the bullet counts: it is live, or was merged into one that has its
-        evidence.
+        """Whether evidence on the bullet counts: it was not removed. Of a merged one it counts for
+        the one that it was merged into.
         """
-        return self.status in ("live", "merged")
+        return self.status != "removed"
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule now: of the playbook, or one that stays in your file."""
+        return self.status in ("live", "watched")
 
     @property
     def end(self) -> str:

@@ -131,8 +131,8 @@ def why_not_live(bullets: Bullets, name: str) -> str | None:
         return None
     if bullet.status == "watched":
         return (
-            f"{name} is only watched; `reflector adopt FILE` makes the lines of its file the "
-            "playbook's"
+            f"{name} stays in your file: change it there, or move its rules into the playbook with "
+            "`reflector adopt --move FILE`"
         )
     heir = bullet.removed_into
     if bullet.status == "merged":
@@ -177,6 +177,16 @@ def _restore_fault(bullets: Bullets, change: Change) -> str | None:
     if bullet is None or bullet.status == "merged":
         return _not_live(bullets, change)
     return f"{bullet.name} is in the playbook" if bullet.status == "live" else None
+
+
+def _watch_fault(bullets: Bullets, change: Change) -> str | None:
+    bullet = bullets.get(change.name or "")
+    return None if bullet and bullet.status == "removed" else _not_live(bullets, change)
+
+
+def _forget_fault(bullets: Bullets, change: Change) -> str | None:
+    bullet = bullets.get(change.name or "")
+    return None if bullet and bullet.status == "watched" else _not_live(bullets, change)
 
 
 def _recount_fault(bullets: Bullets, change: Change) -> str | None:
@@ -327,8 +337,18 @@ _ALL = (
         event="bullet.restored",
         undo_order=6,
         status="watched",
-        undoes=frozenset({("watched", "live")}),
+        undoes=frozenset({("watched", "live"), ("watched", "removed")}),
         event_facts={"watched": True},
+        fault=_watch_fault,
+    ),
+    # A rule in a file is not known by its name any more.
+    ChangeKind(
+        name="forget",
+        event="bullet.removed",
+        undo_order=8,
+        status="removed",
+        undoes=frozenset({("removed", "watched")}),
+        fault=_forget_fault,
     ),
 )
 KINDS: Final[Mapping[str, ChangeKind]] = {kind.name: kind for kind in _ALL}

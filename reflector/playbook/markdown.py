@@ -115,10 +115,17 @@ def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -
         return parser.loaded("text")
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
-    _Advice(parser, text, _OF_MEMORY[kind[1]] if kind else None).read()
+    body = without_front_matter(text)
+    _Advice(parser, body, _OF_MEMORY[kind[1]] if kind else None).read()
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
     return parser.loaded("markdown")
+
+
+def without_front_matter(text: str) -> str:
+    """Return a text with blank lines in the place of its front matter."""
+    head = _FRONT.match(text)
+    return "\n" * head[0].count("\n") + text[head.end() :] if head else text
 
 
 def _read_lines(parser: Parser, lines: list[str]) -> None:

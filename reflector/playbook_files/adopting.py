@@ -1,7 +1,8 @@
 """Rules taken from a file that you name: CLAUDE.md, any Markdown, a playbook of any system.
 
-Invariant: a plan changes nothing, and only its new rules are added. A rule that the ledger watches
-becomes one of the playbook and keeps its evidence. `reflector adopt` uses it.
+Invariant: a plan changes nothing, and only its new rules are added. A rule that stays in a file
+becomes one of the playbook and keeps its evidence. The rules of a file that an agent loads stay
+there: they only get names. `reflector adopt` uses it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from reflector.changes.acts import IMPORT
 from reflector.changes.apply import apply_changes, plan_changes
 from reflector.files import read_bounded
 from reflector.ledger.store import Ledger
@@ -24,8 +26,50 @@ from reflector.playbook_files.admission import (
 )
 from reflector.playbook_files.edits import under_free_names
 from reflector.playbook_files.playbook_json import import_bullets
-from reflector.playbook_files.watching import adopting
+from reflector.playbook_files.watching import (
+    Watching,
+    adopting,
+    advice_of,
+    watch,
+    watching,
+)
 from reflector.project import Project
+
+
+class Naming(NamedTuple):
+    """The rules of files that an agent loads, which stay there.
+
+    lines    the rules by their names, those of the playbook as well
+    new      the names of those that the ledger does not know yet
+    omitted  a line for each part of the files that is not a rule
+    """
+
+    watching: Watching
+    new: Sequence[str]
+    omitted: Sequence[str]
+
+
+def plan_naming(ledger: Ledger, project: Project, files: Sequence[Path]) -> Naming:
+    """Return the names that the rules of these files would get.
+
+    Raises: OSError, LedgerError.
+    """
+    advice = advice_of(project.root, files)
+    names = watching(ledger, advice.rules, first=project.first_number)
+    before = {row.name for row in ledger.rows() if row.status in ("live", "watched")}
+    new = [name for name in names.lines if name not in before]
+    return Naming(names, new, advice.omitted)
+
+
+def name_rules(ledger: Ledger, naming: Naming) -> range:
+    """Record the names, and return the positions of the events. The playbook's lock must be held.
+
+    Raises: LedgerError.
+    """
+    before = ledger.head().position
+    if naming.watching.changes:
+        watch(ledger, naming.watching, IMPORT)
+    return range(before + 1, ledger.head().position + 1)
 
 
 class Adoption(NamedTuple):
@@ -73,6 +117,6 @@ def carry_out(ledger: Ledger, project: Project, adoption: Adoption) -> range:
     """
     tx = ledger.draw()
     before = ledger.head().position
-    apply_changes(ledger, adoption.watched, actor="import", tx=tx)
+    apply_changes(ledger, adoption.watched, actor=IMPORT, tx=tx)
     import_bullets(ledger, project, adoption.loaded, adoption.raw, adoption.file, tx)
     return range(before + 1, ledger.head().position + 1)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: replaced, and one that another ledger wrote.
 ADOPTED = "playbook"
 ANOTHERS = "another-ledger"
+#: The versions of your files out of which rules were moved.
+_TEXT = "file"
 FOREIGN = (
     "{path} is not a playbook but another tool's file, so it is left alone; bullets that you add "
     "are kept in the "
@@ -49,6 +51,18 @@ def keep_copy(project: Project, raw: bytes, kind: str = ADOPTED) -> Path:
     path = kept_folder(project) / f"{kind}-{content_digest(raw)[:12]}.json"
     replace_file(path, raw, 0o600)
     return path
+
+
+def keep_text(project: Project, raw: bytes) -> None:
+    """Keep the bytes of one of your files, by their digest. Raises OSError, LedgerUnavailable."""
+    replace_file(kept_folder(project) / f"{_TEXT}-{content_digest(raw)}.md", raw, 0o600)
+
+
+def kept_text(project: Project, digest: str) -> bytes | None:
+    """Return the bytes that `keep_text` kept, None if they are not on this machine. Raises
+    OSError.
+    """
+    return read_playbook(project.state_dir / "kept" / f"{_TEXT}-{digest}.md")
 
 
 def kept_folder(project: Project) -> Path:

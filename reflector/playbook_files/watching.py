@@ -86,6 +86,14 @@ class Line(NamedTuple):
     heading: str = ""
     lead_in: str = ""
 
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.number}"
+
+    @property
+    def is_rule(self) -> bool:
+        return self.kind == Kind.RULE
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -107,7 +115,7 @@ class Advice:
     @property
     def rules(self) -> tuple[Line, ...]:
         """The lines that an agent can follow or break."""
-        return tuple(line for line in self.lines if line.kind == Kind.RULE)
+        return tuple(line for line in self.lines if line.is_rule)
 
 
 def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
@@ -176,6 +184,11 @@ def exempt(bullets: Iterable[Bullet], root: Path) -> dict[str, str]:
 
 def _in_a_row(text: str) -> str:
     return " ".join(["", *words_of(text), ""])
+
+
+def loaded_files(root: Path) -> list[Path]:
+    """Return the files that agents load in a project by themselves, with those that they import."""
+    return [root / file.shown for file in _files_of(root, (), [])]
 
 
 class _File(NamedTuple):
@@ -376,7 +389,7 @@ class Watching(NamedTuple):
     changes: list[tuple[Change, str]]
 
 
-def watch(ledger: Ledger, watching: Watching) -> None:
+def watch(ledger: Ledger, watching: Watching, actor: str = ACTOR) -> None:
     """Record the changes. The playbook's lock must be held. Raises LedgerError."""
     tx = ledger.draw()
     ledger.append(
@@ -385,10 +398,10 @@ def watch(ledger: Ledger, watching: Watching) -> None:
                 change,
                 tx,
                 index,
-                actor=ACTOR,
+                actor=actor,
                 origin=file,
                 reason=f"gone from {file}",
-                more={"watched": True} if change.kind in ("add", "restore") else None,
+                more=_facts(change, watching.lines),
             )
             for index, (change, file) in enumerate(watching.changes)
         ],
@@ -396,13 +409,23 @@ def watch(ledger: Ledger, watching: Watching) -> None:
     )
 
 
+def _facts(change: Change, lines: Mapping[str, Line]) -> dict[str, object]:
+    """Return what the event of a line holds besides its change."""
+    if change.kind == "restore":
+        return {"watched": True}
+    if change.kind != "add":
+        return {}
+    line = lines.get(change.name or "")
+    return {"watched": True, "heading": line.heading if line else ""}
+
+
 def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watching:
     """Return what watching these lines changes; `first` is the lowest number of a new name.
     Raises LedgerError.
     """
     rows = {row.name: row for row in ledger.rows()}
-    file_of = _files(ledger)
-    lines_by_name, new = _matched(rows, lines)
+    file_of = files_of(ledger)
+    lines_by_name, new = matched(rows, lines)
     changes = [
         (Change("restore", name), line.file)
         for name, line in lines_by_name.items()
@@ -431,7 +454,7 @@ def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
     return [row for row in rows if row.status == "watched"]
 
 
-def _matched(
+def matched(
     rows: Mapping[str, BulletRow], lines: Sequence[Line]
 ) -> tuple[dict[str, Line], list[Line]]:
     """Return the lines of known bullets by their names, and the new lines.
@@ -478,7 +501,7 @@ def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[C
     return replace(loaded, bullets=rest), [Change("restore", name) for name in adopted]
 
 
-def _files(ledger: Ledger) -> dict[str, str]:
+def files_of(ledger: Ledger) -> dict[str, str]:
     """Return the file that each watched bullet was found in first."""
     added = [event.data or {} for event in ledger.events(types=[ev.BULLET_ADDED])]
     watched = [data for data in added if data.get("watched")]

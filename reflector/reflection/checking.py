@@ -9,8 +9,8 @@ A bullet is relevant, followed or broken, helped or harmed only if the quote is 
 is named and is not the advice's own words. Followed and broken are a person's words, a run's or the
 agent's and its commands', never those of a file or a page. Helped and harmed need the proof that
 every verdict of a model needs. A bullet without an answer was not seen in the text that was shown.
-Nothing of it counts for `helpful` and `harmful` unless `checked_counts` is set, and then a session
-counts once for a bullet.
+Helped and harmed count for `helpful` and `harmful` of a rule in a file, which is not cited by name;
+of other bullets only if `checked_counts` is set. A session counts once for a bullet.
 
 A failed question is no step of its window: a drain tries nothing again because of it. A text that
 is no answer is such a failure: it has no reading, its names stay unasked, and a later check asks
@@ -50,6 +50,7 @@ from reflector.judges.protocol import (
     Request,
     judge_named,
 )
+from reflector.ledger.as_of import Past
 from reflector.ledger.store import BulletRow, Ledger, WindowRow
 from reflector.playbook.bullet import Bullet, sections_text
 from reflector.playbook.document import brief
@@ -390,8 +391,10 @@ class Checker(Recorder):
             for tag in parsed.tags
             if tag.relevant
         ]
-        counts = self.gate.config.checked_counts
-        self.ledger.append(_reading_events(self.ledger, completed, findings, counts=counts))
+        countable = _countable(self.ledger, completed.session_id)
+        if not self.gate.config.checked_counts:
+            countable &= {name for name, row in rows.items() if row.status == "watched"}
+        self.ledger.append(_reading_events(completed, findings, countable))
 
     def _fault(self, answer: Event, parsed: Parsed) -> str:
         """Return why a text is no answer to its question, "" for an answer."""
@@ -404,12 +407,9 @@ class Checker(Recorder):
 
 
 def _reading_events(
-    ledger: Ledger, completed: NewEvent, findings: Sequence[Mapping[str, Any]], *, counts: bool
+    completed: NewEvent, findings: Sequence[Mapping[str, Any]], countable: Collection[str]
 ) -> list[NewEvent]:
-    """Return the events of an answer that was read, with the tags that count if `checked_counts`
-    is set.
-    """
-    countable = _countable(ledger, completed.session_id) if counts else frozenset()
+    """Return the events of an answer that was read, with the tags that may count."""
     events = [completed]
     for finding in findings:
         is_counted = finding["disposition"] == "checked" and finding["name"] in countable
@@ -448,6 +448,7 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
         LedgerError: the ledger cannot be read or written.
     """
     changed = 0
+    ever_in_files = _ever_in_files(ledger)
     for old in list(ledger.events(types=[ev.REFLECTION_COMPLETED], session_id=session_id)):
         if old.facts.get("mode") != MODE or ledger.retracted(old.event_id):
             continue
@@ -455,11 +456,14 @@ def recount(ledger: Ledger, *, counts: bool, session_id: str | None = None) -> i
             types=[ev.BULLET_CHECKED], after=old.position, session_id=old.session_id
         )
         findings = [check.facts for check in checks if check.reflection_id == old.reflection_id]
-        was_counted = any(finding["disposition"] == "counted" for finding in findings)
-        if was_counted and counts:
-            continue
-        events = _reading_events(ledger, _reading_again(old), _uncounted(findings), counts=counts)
-        if was_counted or any(event.type == ev.BULLET_TAGGED for event in events):
+        counted = {str(one["name"]) for one in findings if one["disposition"] == "counted"}
+        countable = _countable(ledger, old.session_id) | counted
+        countable &= {str(finding["name"]) for finding in findings}
+        if not counts and (countable := countable & ever_in_files):
+            countable &= _in_files(Past(ledger, old.position))
+        events = _reading_events(_reading_again(old), _uncounted(findings), countable)
+        tags = [event for event in events if event.type == ev.BULLET_TAGGED]
+        if counted != {event.data["name"] for event in tags}:
             reason = "read again: checked_counts was changed"
             ledger.append([events_of.retraction_event(old, reason, "reparse"), *events])
             changed += 1
@@ -479,6 +483,17 @@ def _reading_again(old: Event) -> NewEvent:
         reflection_id=reflection_id,
         target_id=old.target_id,
     )
+
+
+def _ever_in_files(ledger: Ledger) -> set[str]:
+    """Return the rules that are or were in files."""
+    events = ledger.events(types=[ev.BULLET_ADDED, ev.BULLET_RESTORED])
+    return {str(event.facts["name"]) for event in events if event.facts.get("watched")}
+
+
+def _in_files(past: Past) -> set[str]:
+    """Return the rules that were in files at a moment."""
+    return {name for name, entry in past.entries.items() if entry.status == "watched"}
 
 
 def _uncounted(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -228,7 +228,7 @@ def _disposition(tag: ParsedTag, status: Mapping[str, str], ground: Ground | Non
     if tag.name not in status:
         return "unknown_bullet"
     # Late evidence on a merged bullet counts, for the one that has its evidence too.
-    if status[tag.name] not in ("live", "merged"):
+    if status[tag.name] == "removed":
         return "retired_bullet"
     fault = ground.fault if ground is not None else ""
     if tag.tag == "neutral":

@@ -172,7 +172,9 @@ class Runner(Recorder):
         rows = {row.name: row for row in self.ledger.rows() if row.counts}
         names = dict.fromkeys([*text.carried, *window_names(recorded, "cited")])
         cited = tuple(name for name in names if name in rows)
-        shown = [row for row in rows.values() if row.status == "live" or row.name in cited]
+        # A rule in a file is not cited by name: only a question about all rules is about it.
+        statuses = ("live",) if cited else ("live", "watched")
+        shown = [row for row in rows.values() if row.status in statuses or row.name in cited]
         scanned = self.scanned.get(recorded.event_id, ())
         return Request(
             session_id=recorded.session_id or "",

@@ -21,7 +21,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,11 @@ _QUOTED = re.compile(r"""(['"]).*\1""")
 _LESSON_ID = re.compile("[0-9a-f]{8}")
 #: The section of the lessons.
 LESSONS = "LESSONS"
+#: The title of the rules that you wrote, with the headings of your file below it.
+YOUR_RULES = "## YOUR RULES (written by your user)"
 _MOST_LESSONS = 20
+#: How the section of a user's rule begins here; the heading in its file follows.
+_OWN = "own "
 #: In the user's own folder of the project: the facts of the ranking, and the lessons to show.
 RANKS = "ranks.json"
 #: Texts that were shown, after which other bullets have their turn.
@@ -74,6 +78,19 @@ class LessonBullet(Bullet):
     @property
     def line(self) -> str:
         return f"[lesson {self.name[:8]}] {' '.join(self.text.split())}"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRule(Bullet):
+    """A rule that you wrote into a file before it was moved into the playbook: its section is the
+    heading that it had there.
+    """
+
+    @property
+    def line(self) -> str:
+        if self.helpful or self.harmful:
+            return Bullet(self.name, self.section, self.text, self.helpful, self.harmful).line
+        return f"[{self.name}] :: {' '.join(self.text.split())}"
 
 
 class Injection(NamedTuple):
@@ -125,7 +142,8 @@ def render_injection(
     files     hold the bullets that do not fit
     troubles  follow the bullets
 
-    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite.
+    The section titles stay because under MISTAKES TO AVOID the same words mean the opposite. Rules
+    of the user have the headings of their file instead.
 
     Raises:
         ValueError: the template alone leaves no room for any bullet
@@ -139,25 +157,34 @@ def render_injection(
     count = sum(not isinstance(bullet, LessonBullet) for bullet in bullets)
     rest = (fill(form, {"key_points": ""}), _left_out(count, files, "0" * 8), notes)
     room = LIMIT - len(_as_json("")) - sum(map(_cost, rest))
+    if any(_is_own(bullet.section) for bullet in bullets):
+        room -= _cost(f"{YOUR_RULES}\n\n")
     choice = choose(bullets, standing or Standing(), room, _cost_of)
     if not choice.bullets:
         raise ValueError(
             f"the playbook template leaves no room for a bullet within {LIMIT} "
             "characters: shorten it"
         )
-    sections: dict[str, list[str]] = {}
-    for bullet in choice.bullets:
-        sections.setdefault(bullet.section, []).append(_line(bullet))
-    blocks = [f"## {_title(section)}\n" + "\n".join(lines) for section, lines in sections.items()]
-    shown = sum(len(lines) for section, lines in sections.items() if section != LESSONS)
+    shown = sum(not isinstance(bullet, LessonBullet) for bullet in choice.bullets)
+    blocks = _blocks(choice.bullets)
     points = "\n\n".join(blocks) + _left_out(count - shown, files, choice.seed) + notes
     text = fill(form, {"key_points": points}).rstrip("\n") + "\n"
     return Injection(text, _as_json(text), shown, count - shown)
 
 
+def _blocks(bullets: Iterable[Bullet]) -> list[str]:
+    """Return the sections with their titles, those of the user's rules in one block, the first."""
+    sections: dict[str, list[str]] = {}
+    for bullet in bullets:
+        sections.setdefault(bullet.section, []).append(_line(bullet))
+    own = [_block(section, lines) for section, lines in sections.items() if _is_own(section)]
+    others = [_block(title, lines) for title, lines in sections.items() if not _is_own(title)]
+    return ["\n".join([YOUR_RULES, *own]), *others] if own else others
+
+
 def _cost_of(bullet: Bullet, sections: Collection[str]) -> int:
     """Return the characters that a bullet takes where some sections have their title already."""
-    heading = "" if bullet.section in sections else f"\n## {_title(bullet.section)}\n"
+    heading = "" if bullet.section in sections else f"\n{_block(bullet.section, [])}"
     return _cost(f"{heading}{_line(bullet)}\n")
 
 
@@ -165,8 +192,18 @@ def _line(bullet: Bullet) -> str:
     return _REMINDER.sub("&lt;", bullet.line)
 
 
-def _title(section: str) -> str:
-    return SECTIONS.get(section, LESSONS)
+def _block(section: str, lines: Sequence[str]) -> str:
+    """Return a section with its title; rules of the user without a heading need none."""
+    title = SECTIONS.get(section, LESSONS)
+    marks = f"## {title}\n"
+    if _is_own(section):
+        heading = section.removeprefix(_OWN)
+        marks = f"### {_REMINDER.sub('&lt;', heading)}\n" if heading else ""
+    return marks + "\n".join(lines)
+
+
+def _is_own(section: str) -> bool:
+    return section.startswith(_OWN)
 
 
 def _left_out(count: int, files: Sequence[str], seed: str) -> str:
@@ -229,7 +266,7 @@ def write_injection(
         troubles += beside.troubles
         files.append(_path_of(users))
     standing, lessons = _kept_standing(folder, users)
-    bullets += lessons
+    bullets = [*_with_headings(bullets, _kept_headings(folder, users)), *lessons]
     form = _template(folder) if bullets else ""
     whole = render_injection(bullets, form, files, troubles, standing)
     line = _start_line(whole, troubles)
@@ -469,12 +506,54 @@ def keep_ranks(root: Path, ledger: Ledger, config: Config, book: LessonBook | No
         for lesson in own[:_MOST_LESSONS]
     ]
     updated_at = ledger.updated_at()
+    headings = headings_of(ledger)
     basis = [list(config.pinned), updated_at, told_texts(ledger) // TURN, lessons]
-    if _kept_ranks(root).get("of", [[], updated_at, 0, []]) == basis:
+    kept = _kept_ranks(root)
+    is_same = kept.get("of", [[], updated_at, 0, []]) == basis
+    if is_same and kept.get("headings", {}) == headings:
         return
     standing = ranks(usage_at(ledger), config)
     content = {"of": basis, "told": dict(standing.told), "idle": dict(standing.idle)}
+    content["headings"] = headings
     write_durably(handover.open_own(os.fspath(root)), json.dumps(content).encode(), RANKS)
+
+
+def headings_of(ledger: Ledger) -> dict[str, str]:
+    """Return the headings of the rules that came from your files, by name; "" for none."""
+    from reflector.events.event import BULLET_ADDED
+
+    return {
+        str(event.facts["name"]): str(event.facts.get("heading") or "")
+        for event in ledger.events(types=[BULLET_ADDED])
+        if event.facts.get("watched") or "heading" in event.facts
+    }
+
+
+def _kept_headings(root: Path, users: Path) -> dict[str, str]:
+    """Return the headings that the last writing of the playbook left, the user's own ones too."""
+    headings: dict[str, str] = {}
+    for folder in dict.fromkeys((users, root)):
+        kept = _kept_ranks(folder).get("headings", {})
+        if isinstance(kept, dict):
+            headings |= {str(name): str(heading) for name, heading in kept.items()}
+    return headings
+
+
+def _with_headings(bullets: Iterable[Bullet], headings: Mapping[str, str]) -> Iterator[Bullet]:
+    """Yield the bullets, those that came from your files with the headings that they had there."""
+    for bullet in bullets:
+        heading = headings.get(bullet.name)
+        if heading is None:
+            yield bullet
+            continue
+        counts = (bullet.helpful, bullet.harmful)
+        yield OwnRule(bullet.name, f"{_OWN}{heading}", bullet.text, *counts)
+
+
+def moved_text(project: Path, bullets: Iterable[Bullet], headings: Mapping[str, str]) -> str:
+    """Return the text that the start of a session would print of these bullets alone."""
+    shown = _with_headings(bullets, headings)
+    return render_injection(shown, _template(project)).text
 
 
 def _kept_standing(root: Path, users: Path) -> tuple[Standing, list[LessonBullet]]:
@@ -516,7 +595,7 @@ def told_text(project: Path) -> str:
 
 def told_names(text: str) -> set[str]:
     """Return the names of the bullets in a text that sessions are shown."""
-    return set(re.findall(r"^\[([a-z_]+-?\d+)\] helpful=", text, re.MULTILINE))
+    return set(re.findall(r"^\[([a-z_]+-?\d+)\] (?:helpful=|:: )", text, re.MULTILINE))
 
 
 class ToldBeside(NamedTuple):

@@ -522,7 +522,8 @@ def _by_kind(names: Sequence[str], rows: Mapping[str, BulletRow]) -> dict[str, l
         if name not in rows:
             by_kind["unknown"].append(name[:64])
         else:
-            by_kind["cited" if rows[name].counts else "retired"].append(name)
+            is_citable = rows[name].status in ("live", "merged")
+            by_kind["cited" if is_citable else "retired"].append(name)
     del by_kind["unknown"][1000:]
     return by_kind
 

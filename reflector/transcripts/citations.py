@@ -51,7 +51,9 @@ _NAMES = re.compile(_NAME, re.ASCII)
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)")
 _LIST_MARKS = r"[ \t]*(?:[-*+>•]+[ \t]+|\d+[.)][ \t]+)*[*_`]*"
 #: `[pat-001] helpful=3 harmful=0 :: text`, as a hook prints the playbook.
-_BULLET_LINE = re.compile(_LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*helpful=\d+[ ,]*harmful=\d+")
+_BULLET_LINE = re.compile(
+    _LIST_MARKS + r"\[[\w-]+\][*_`]*[ \t]*(?:helpful=\d+[ ,]*harmful=\d+|:: )"
+)
 #: `[pat-001]: https://…` or `[pat-001]: docs/pat-001.md`: the target of a link, not a citation.
 _LABEL = re.compile(r"[ \t]{0,3}\[[\w-]+\]:")
 _FILE_NAME = re.compile(r"\.\w{1,5}\Z")
@@ -62,7 +64,8 @@ _LINK_TAIL = re.compile(rf"\(|(?!{CITED.pattern})\[[^\]\n]+\]", re.ASCII)
 #: A bullet and a lesson as the hook prints them (requirements A-08), and the seed of the draw if
 #: some are omitted.
 _BULLET = re.compile(
-    r"^\[((?:pat|mis|pref|ctx|oth)-\d{1,20}|kpt_\d{1,20})\] helpful=\d{1,20} harmful=\d{1,20} :: ",
+    r"^\[((?:pat|mis|pref|ctx|oth)-\d{1,20}|kpt_\d{1,20})\] "
+    r"(?:helpful=\d{1,20} harmful=\d{1,20} )?:: ",
     re.ASCII | re.MULTILINE,
 )
 _LESSON = re.compile(r"^\[lesson ([0-9a-f]{8})\] ", re.MULTILINE)
@@ -212,7 +215,7 @@ class Telling(NamedTuple):
 
 def telling_of(text: str) -> Telling | None:
     """Return the bullets and lessons that a text of our hook showed; None for another text."""
-    has_marks = "] helpful=" in text or "[lesson " in text
+    has_marks = any(mark in text for mark in ("] helpful=", "] :: ", "[lesson "))
     if len(text) > _MAX_TELLING or not has_marks:
         return None
     text = text.replace("\r\n", "\n").strip()

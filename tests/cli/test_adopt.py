@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from reflector.text.words import context_tokens
 from tests.road.agent import Agent
 
 
@@ -43,29 +44,24 @@ def test_file_without_rules_begins_no_ledger(bare: Agent, tmp_path: Path) -> Non
     assert not bare.claude.exists()
 
 
-def test_adopt_shows_tokens_before_and_after(bare: Agent) -> None:
-    adopted = bare.json("adopt", bare.project / "CLAUDE.md")
-    assert adopted["bullets"] == 2
-    assert adopted["tokens_before"] == 0
-    assert adopted["tokens_after"] == bare.json("status")["told"]["tokens"]
+def test_move_shows_tokens_before_and_after(bare: Agent) -> None:
+    before = context_tokens((bare.project / "CLAUDE.md").read_text())
+    moved = bare.json("adopt", "--move", "--yes", bare.project / "CLAUDE.md")
+    assert (moved["bullets"], moved["tokens_before"]) == (2, before)
+    assert moved["tokens_after"] == bare.json("status")["told"]["tokens"]
 
 
-def test_dry_run_of_adopt_has_no_tokens(bare: Agent) -> None:
+def test_dry_run_of_adopt_has_no_undo(bare: Agent) -> None:
     dry = bare.json("adopt", "--dry-run", bare.project / "CLAUDE.md")
-    assert (dry["tokens_before"], dry["tokens_after"], dry["undo"]) == (None, None, None)
+    assert (dry["bullets"], dry["undo"]) == (2, None)
+    assert not bare.claude.exists()
 
 
-def test_adopt_names_the_file_to_shorten(bare: Agent) -> None:
+def test_move_names_install_until_an_agent_is_connected(bare: Agent) -> None:
+    file = bare.project / "CLAUDE.md"
+    assert "No agent is connected yet" in bare.call("adopt", "--move", file).err
     bare.call("install")
-    told = bare.call("adopt", bare.project / "CLAUDE.md").err
-    assert "Each session now starts with " in told
-    assert f"Now remove these rules from {bare.project / 'CLAUDE.md'} (" in told
-
-
-def test_adopt_keeps_the_rules_until_an_agent_is_connected(bare: Agent) -> None:
-    told = bare.call("adopt", bare.project / "CLAUDE.md").err
-    assert "No agent is connected yet: run `reflector install`." in told
-    assert "Now remove" not in told
+    assert "No agent is connected yet" not in bare.call("adopt", "--move", file).err
 
 
 def test_status_says_that_no_agent_is_connected(bare: Agent) -> None:
@@ -77,7 +73,7 @@ def test_status_says_that_no_agent_is_connected(bare: Agent) -> None:
 def test_file_that_no_agent_loads_stays(bare: Agent, tmp_path: Path) -> None:
     file = tmp_path / "rules.md"
     file.write_text("- Ask first.\n")
-    assert "Now remove" not in bare.call("adopt", file).err
+    assert bare.json("adopt", file)["how"] == "added"
 
 
 def test_refused_adoption_prints_rename(bare: Agent) -> None:

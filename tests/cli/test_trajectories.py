@@ -129,7 +129,7 @@ def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_th
     Path("answers.jsonl").touch()
     assert "has no answer for this request" in lab(agent, "--judge", "fixtures", path, code=1).err
     assert log(agent).count("trajectory.recorded") == 1
-    assert "pat-001 harmful" in lab(agent, "--record", "answers.jsonl", path).out
+    assert "pat-001 harmful" in lab(agent, "--out", "answers.jsonl", path).out
     assert log(agent).count("trajectory.recorded") == 1
     agent.call("lab", "--dataset", "other", "add", "pat", "Subtract b.")
     assert (

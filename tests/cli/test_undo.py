@@ -19,7 +19,8 @@ def agent(tmp_path: Path) -> Agent:
 
 
 def live(agent: Agent) -> dict[str, str]:
-    return {bullet["name"]: bullet["text"] for bullet in agent.json("list")}
+    bullets = agent.json("list")
+    return {one["name"]: one["text"] for one in bullets if one["status"] == "live"}
 
 
 def _retract(agent: Agent) -> None:
@@ -262,7 +263,7 @@ def watched(tmp_path: Path) -> Agent:
 
 
 def test_undo_of_adopted_lines_makes_them_watched_again(watched: Agent) -> None:
-    watched.call("adopt", watched.project / "CLAUDE.md")
+    watched.call("adopt", "--move", "--yes", watched.project / "CLAUDE.md")
     assert len(live(watched)) == 2
     watched.call("undo", "--yes")
     with watched.open_ledger() as ledger:
@@ -271,21 +272,22 @@ def test_undo_of_adopted_lines_makes_them_watched_again(watched: Agent) -> None:
 
 def test_undo_goes_further_back_after_adopted_lines(watched: Agent) -> None:
     watched.call("add", "pat", "Added before.")
-    watched.call("adopt", watched.project / "CLAUDE.md")
+    watched.call("adopt", "--move", "--yes", watched.project / "CLAUDE.md")
     watched.call("undo", "--yes")
     watched.call("undo")
     assert live(watched) == {}
 
 
 def test_printed_undo_of_adopted_lines_works(watched: Agent) -> None:
-    undo = watched.json("adopt", watched.project / "CLAUDE.md")["undo"]
+    undo = watched.json("adopt", "--move", "--yes", watched.project / "CLAUDE.md")["undo"]
     watched.call(*undo.split()[1:], "--yes")
     assert live(watched) == {}
 
 
 def test_refusal_names_adopted_and_new_lines(watched: Agent) -> None:
-    file = watched.project / "CLAUDE.md"
-    file.write_text(f"{file.read_text()}- Use tabs.\n")
+    text = (watched.project / "CLAUDE.md").read_text()
+    file = watched.project / "rules.md"
+    file.write_text(f"{text}- Use tabs.\n")
     watched.call("adopt", file)
     said = watched.call("undo", code=2).err
     command = said.split("`")[1]

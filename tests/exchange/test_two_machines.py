@@ -44,6 +44,7 @@ _CONFLICTS: dict[str, tuple[Change, Change]] = {
     "unmerge": (Change("unmerge", "pat-005"), Change("revise", "pat-005", text="Reworded")),
     "restore": (Change("restore", "pat-006"), Change("recount", "pat-001", helpful=2, harmful=2)),
     "watch": (Change("watch", "pat-001"), Change("revise", "pat-001", text="Reworded")),
+    "forget": (Change("forget", "pat-001"), Change("restore", "pat-001")),
     **{
         kind.name: tuple(  # type: ignore[misc]
             Change(kind.name, "pat-001", **{field: values[field] for field in kind.fields})
@@ -63,6 +64,8 @@ def opposite(kind: str) -> list[Change]:
     """Return the changes after which a bullet can be given the values of a kind that it has from
     the beginning.
     """
+    if kind == "forget":
+        return [Change("watch", "pat-001")]
     of_kind = KINDS[kind]
     others = [other for other in KINDS.values() if other.constants != of_kind.constants]
     named = [other.name for other in others if other.constants.keys() == of_kind.constants.keys()]

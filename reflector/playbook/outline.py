@@ -1,0 +1,129 @@
+"""A Markdown text without some of its rules.
+
+Invariant: `without_rules` removes whole lines and changes no other byte. It removes list items,
+numbered steps and table rows, the lines that only led to them, the headings that are left without a
+text, and blank lines that met at a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from reflector.instructions.blocks import Block, Form, blocks_of
+
+_REMOVABLE = (Form.ITEM, Form.STEP, Form.ROW)
+#: The head of a table and the line below it.
+_HEAD_LINES = 2
+
+
+class Outline:
+    """A Markdown text and its parts; lines are counted from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines(keepends=True)
+        self._blocks = blocks_of(text)
+
+    def removable(self, numbers: Collection[int]) -> set[int]:
+        """Return the lines at which a rule begins that can be removed: a whole block that leads to
+        nothing that stays. `numbers` are the lines of the rules that are to go.
+        """
+        chosen = {
+            block.number
+            for block in self._blocks
+            if block.number in numbers and block.form in _REMOVABLE
+        }
+        while True:
+            leading = {
+                block.number
+                for at, block in enumerate(self._blocks)
+                if block.number in chosen
+                and any(nested.number not in chosen for nested in self._nested(at))
+            }
+            if not leading:
+                return chosen
+            chosen -= leading
+
+    def without_rules(self, numbers: Collection[int]) -> str:
+        """Return the text without the rules that begin at these lines."""
+        gone = self._lines_of(numbers)
+        headings = [block for block in self._blocks if block.form == Form.HEADING]
+        for at in reversed(range(len(headings))):
+            section = self._section(headings, at)
+            own = range(headings[at].number, headings[at].number + 1)
+            rest = [number for number in section if number not in gone and number not in own]
+            is_cut = not gone.isdisjoint(section)
+            if is_cut and not any(map(self._has_text, rest)):
+                gone.update(own)
+                gone.update(number for number in rest if self._is_underline(number, own))
+        return "".join(self._kept(gone))
+
+    def _nested(self, at: int) -> Iterator[Block]:
+        """Yield the blocks in a list item."""
+        for block in self._blocks[at + 1 :]:
+            if block.form == Form.HEADING or block.level <= self._blocks[at].level:
+                return
+            yield block
+
+    def _lines_of(self, numbers: Collection[int]) -> set[int]:
+        """Return the lines of rules, and of the items and table heads that only lead to them."""
+        gone: set[int] = set()
+        for at in reversed(range(len(self._blocks))):  # an item after those that are in it
+            block = self._blocks[at]
+            lines = {number for number, _ in block.lines}
+            nested = list(self._nested(at))
+            is_emptied = block.opens and nested and all(each.number in gone for each in nested)
+            if block.form in _REMOVABLE and (block.number in numbers or is_emptied):
+                gone |= lines
+        return gone | self._heads_without_rows(gone)
+
+    def _heads_without_rows(self, gone: Collection[int]) -> set[int]:
+        """Return the lines of the heads of tables of which no row is left."""
+        heads: set[int] = set()
+        first = previous = 0
+        is_empty = False
+        rows = [block.number for block in self._blocks if block.form == Form.ROW]
+        for number in [*rows, 0]:
+            if number != previous + 1:
+                if is_empty:
+                    heads.update(range(first - _HEAD_LINES, first))
+                first = number
+                is_empty = True
+            is_empty = is_empty and number in gone
+            previous = number
+        return heads
+
+    def _section(self, headings: list[Block], at: int) -> range:
+        """Return the lines from a heading to the next one of its level."""
+        heading = headings[at]
+        after = (
+            other.number
+            for other in headings[at + 1 :]
+            if len(other.headings) <= len(heading.headings)
+        )
+        return range(heading.number, next(after, len(self._lines) + 1))
+
+    def _is_underline(self, number: int, heading: range) -> bool:
+        """Return whether a line is that below a heading which makes it one."""
+        return number == heading.stop and not self._lines[number - 1].strip().strip("=-")
+
+    def _kept(self, gone: Collection[int]) -> Iterator[str]:
+        """Yield the lines that are not gone; of blank lines around a cut only those before it."""
+        is_after_cut = False
+        is_blank_before = True
+        blank: list[str] = []
+        for number, line in enumerate(self._lines, start=1):
+            if number in gone:
+                is_after_cut = True
+            elif self._has_text(number):
+                yield from blank
+                blank = []
+                yield line
+                is_after_cut = is_blank_before = False
+            elif not (is_after_cut and is_blank_before):
+                blank.append(line)
+                is_blank_before = True
+        if not is_after_cut:
+            yield from blank
+
+    def _has_text(self, number: int) -> bool:
+        return bool(self._lines[number - 1].strip())

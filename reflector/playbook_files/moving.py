@@ -1,0 +1,304 @@
+"""Rules moved from your files into the playbook, and back.
+
+Invariant: after a move the file has the same other rules and the same bytes between them. A rule
+that cannot be cut out so stays where it is. A file is written from the bytes that were read, or not
+at all, and every byte of both versions is kept before anything changes.
+
+The ledger comes first in a move: a process that is killed before the file is written leaves the
+rules in both places, and the next move removes them from the file. The file comes first in an undo:
+a process that is killed before the ledger is written leaves them in both places, too, and the next
+undo finds the file as it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflector.changes.acts import IMPORT
+from reflector.changes.apply import BulletRefused, apply_changes, plan_changes
+from reflector.changes.takeback import TakenBack, take_back_act
+from reflector.changes.undo import CHANGING, Act, NothingToUndo, undoing
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity, tx_of
+from reflector.files import Changed, read_bounded, replace_read
+from reflector.ledger.store import Ledger
+from reflector.mistakes import Mistake
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
+from reflector.playbook.document import MAX_BYTES
+from reflector.playbook.markdown import is_markdown
+from reflector.playbook.outline import Outline
+from reflector.playbook_files.kept_copies import content_digest, keep_text, kept_text
+from reflector.playbook_files.watching import Line, advice_of, lines_in, matched
+from reflector.project import Project
+
+_BOM = "\ufeff"
+
+
+class FileMoved(Mistake):
+    """A file was changed since its rules were moved; the text shows the difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A file with and without its rules.
+
+    shown   its path in the project
+    rules   those that are removed from it, by line
+    stays   those that are not, because they are a part of something else
+    """
+
+    path: Path
+    shown: str
+    before: bytes
+    after: bytes
+    rules: Mapping[int, Line]
+    stays: Sequence[Line]
+
+    @property
+    def difference(self) -> list[str]:
+        """The lines of the difference, as `diff -u` has them."""
+        return _difference(self.shown, self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Rules that are to be moved.
+
+    changes   of the playbook
+    headings  of the new rules in their file, by their text
+    bullets   the rules that the playbook gets, with the headings by their names in `places`
+    """
+
+    cuts: Sequence[Cut]
+    changes: Sequence[Change]
+    headings: Mapping[str, str]
+    bullets: Sequence[Bullet]
+    places: Mapping[str, str]
+
+    @property
+    def count(self) -> int:
+        return sum(len(cut.rules) for cut in self.cuts)
+
+    @property
+    def stays(self) -> list[Line]:
+        return [line for cut in self.cuts for line in cut.stays]
+
+
+def plan_move(ledger: Ledger, project: Project, files: Sequence[Path]) -> Move:
+    """Return the move of the rules of these files; it changes nothing.
+
+    Raises:
+        Mistake: a file is not a Markdown file whose bytes can be changed.
+        BulletRefused, LedgerError, OSError: as usual.
+    """
+    cuts = [_cut(project.root, file) for file in files]
+    rows = {row.name: row for row in ledger.rows()}
+    lines, new = matched(rows, [line for cut in cuts for line in cut.rules.values()])
+    changes = [Change("restore", name) for name in lines if rows[name].status != "live"]
+    changes += [Change("add", section=line.section, text=line.text) for line in new]
+    steps = plan_changes(ledger, changes, first=project.first_number)
+    moved = [bullet for step in steps for bullet in step.after]
+    headings = {line.text: line.heading for line in new}
+    places = {name: line.heading for name, line in lines.items()}
+    places |= {bullet.name: headings.get(bullet.text, "") for bullet in moved}
+    return Move(cuts, changes, headings, moved, places)
+
+
+def carry_out_move(ledger: Ledger, project: Project, move: Move, *, shown: Move) -> int:
+    """Move the rules, and return the position of the event that a later undo names. The playbook's
+    lock must be held.
+
+    shown  the move that you agreed to: the files must be as they were then
+
+    Raises:
+        Changed: a file was written by somebody else meanwhile.
+        BulletRefused, LedgerError, OSError: as usual.
+    """
+    cuts = [cut for cut in move.cuts if cut.rules]
+    if [cut.before for cut in move.cuts] != [cut.before for cut in shown.cuts]:
+        raise Changed("a file was changed since its rules were shown; try again")
+    for cut in cuts:
+        keep_text(project, cut.before)
+        keep_text(project, cut.after)
+    tx = ledger.draw()
+    moved = [_event(tx, index, cut) for index, cut in enumerate(cuts)]
+    head = ledger.head().position
+    apply_changes(
+        ledger,
+        move.changes,
+        actor=IMPORT,
+        first=project.first_number,
+        lead=lambda _: moved,
+        tx=tx,
+        headings=move.headings,
+    )
+    for cut in cuts:
+        replace_read(cut.path, cut.before, cut.after)
+    return head + 1
+
+
+def take_back(ledger: Ledger, project: Project, act: Act, *, why: str | None = None) -> TakenBack:
+    """Take back an act, and bring the rules that it moved back into their files. The playbook's
+    lock must be held.
+
+    Raises:
+        FileMoved: a file was changed since, or its text is not kept on this machine.
+        BulletRefused: a later change is in the way, or the act is a part of a move.
+        NothingToUndo, LedgerError, OSError: as usual.
+    """
+    moves = _moves(ledger, act)
+    if not moves:
+        return take_back_act(ledger, act, why=why, first=project.first_number)
+    cuts = [_cut_back(project, move) for move in moves]
+    changes = [event for event in act.changes if event.type != ev.RULES_MOVED]
+    is_undone = not changes or _is_undone(ledger, changes)  # refuses before a file is written
+    if is_undone and all(cut.before == cut.after for cut in cuts):
+        raise NothingToUndo("this move is undone already; see `reflector log`")
+    for cut in cuts:
+        if cut.before != cut.after:
+            replace_read(cut.path, cut.before, cut.after)
+    tx = ledger.draw()
+    back = [_event_back(tx, index, move) for index, move in enumerate(moves)]
+    if not is_undone:
+        whole = Act(changes, act.evidence, act.reason)
+        taken = take_back_act(ledger, whole, why=why, first=project.first_number, lead=back, tx=tx)
+    else:
+        places = ledger.append(back, tx=tx)
+        taken = TakenBack([], [], [place.position for place in places])
+    return taken._replace(files=[cut.shown for cut in cuts])
+
+
+def _is_undone(ledger: Ledger, changes: Sequence[Event]) -> bool:
+    try:
+        undoing(ledger, changes)
+    except NothingToUndo:
+        return True
+    return False
+
+
+def _moves(ledger: Ledger, act: Act) -> list[Event]:
+    """Return the events of the moves that an act is. Raises BulletRefused for a part of one."""
+    transactions = {tx_of(event.meta) for event in act.changes} - {None}
+    moves = [
+        event
+        for event in ledger.events(types=[ev.RULES_MOVED])
+        if tx_of(event.meta) in transactions
+    ]
+    for move in moves:
+        same = {event.event_id for event in changes_with(ledger, move)}
+        if not same.issubset(event.event_id for event in act.changes):
+            raise BulletRefused(
+                f"{len(same)} rules were moved out of {move.facts['file']} together; take all of "
+                f"them back with `reflector undo {move.position}`"
+            )
+    return moves
+
+
+def changes_with(ledger: Ledger, move: Event) -> list[Event]:
+    """Return the changes of rules that were made with a move."""
+    return [
+        event
+        for event in ledger.events(after=move.position, types=CHANGING)
+        if tx_of(event.meta) == tx_of(move.meta)
+    ]
+
+
+def _cut(root: Path, file: Path) -> Cut:
+    path = file.resolve()
+    raw = read_bounded(path, MAX_BYTES)
+    advice = advice_of(root, [file])
+    shown = next(iter(advice.files))
+    text = _text(raw, shown)
+    rules = {line.number: line for line in advice.rules if line.file == shown}
+    without_mark = text.removeprefix(_BOM)
+    outline = Outline(without_mark)
+    blocks = outline.removable(rules)
+    chosen = {number: line for number, line in rules.items() if number in blocks}
+    if not _is_clean(outline, without_mark, chosen):
+        raise Mistake(
+            f"the rules of {shown} cannot be removed without a change of the others; move them by "
+            "hand: remove them there, and add them with `reflector add`"
+        )
+    after = outline.without_rules(chosen)
+    mark = _BOM if text.startswith(_BOM) else ""
+    stays = [line for number, line in rules.items() if number not in chosen]
+    return Cut(path, shown, raw, f"{mark}{after}".encode(), chosen, stays)
+
+
+def _text(raw: bytes, shown: str) -> str:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise Mistake(f"{shown} is not UTF-8: save it as UTF-8, then move its rules") from error
+    if not is_markdown(raw):
+        raise Mistake(f"{shown} is not Markdown; `reflector adopt {shown}` takes its rules")
+    if b"<!-- reflector:begin" in raw:
+        raise Mistake(
+            f"{shown} contains the playbook already; first end that with `reflector mirror --off "
+            f"{shown}`"
+        )
+    return text
+
+
+def _is_clean(outline: Outline, text: str, rules: Mapping[int, Line]) -> bool:
+    """Return whether a text without some rules has exactly the others."""
+    rest = _rules_in(text)
+    rest.subtract(line.text for line in rules.values())
+    left = _rules_in(outline.without_rules(rules))
+    return +rest == left and min(rest.values(), default=0) >= 0
+
+
+def _rules_in(text: str) -> Counter[str]:
+    return Counter(line.text for line in lines_in("", text) if line.is_rule)
+
+
+def _difference(shown: str, before: bytes, after: bytes) -> list[str]:
+    old, new = (raw.decode("utf-8", "replace").splitlines() for raw in (before, after))
+    return list(difflib.unified_diff(old, new, shown, shown, lineterm="", n=1))
+
+
+def _event(tx: str, index: int, cut: Cut) -> NewEvent:
+    data = {
+        "file": cut.shown,
+        "before": content_digest(cut.before),
+        "after": content_digest(cut.after),
+        "rules": len(cut.rules),
+    }
+    return NewEvent(ev.RULES_MOVED, identity(ev.RULES_MOVED, tx, index), data, actor=IMPORT)
+
+
+def _event_back(tx: str, index: int, move: Event) -> NewEvent:
+    """Return the event of a move that is taken back: the same, from after to before."""
+    data = {**move.facts, "before": move.facts["after"], "after": move.facts["before"]}
+    event_id = identity(ev.RULES_MOVED, tx, index)
+    return NewEvent(ev.RULES_MOVED, event_id, data, actor=ev.HUMAN, target_id=move.event_id)
+
+
+def _cut_back(project: Project, move: Event) -> Cut:
+    """Return what brings a file back to the state before a move; nothing to write if it is."""
+    shown = str(move.facts["file"])
+    path = (project.root / shown).resolve()
+    try:
+        now = read_bounded(path, MAX_BYTES)
+    except FileNotFoundError:
+        now = b""
+    former = kept_text(project, str(move.facts["before"]))
+    if content_digest(now) == move.facts["before"]:
+        return Cut(path, shown, now, now, {}, [])
+    if former is None:
+        raise FileMoved(
+            f"the former text of {shown} is not kept on this machine, so nothing was changed; undo "
+            "the move where it was made"
+        )
+    if content_digest(now) != move.facts["after"]:
+        difference = "\n".join(_difference(shown, former, now))
+        raise FileMoved(
+            f"{shown} was changed since its rules were moved, so nothing was written. Its text "
+            f"before the move, and now:\n{difference}"
+        )
+    return Cut(path, shown, now, former, {}, [])

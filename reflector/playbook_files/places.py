@@ -1,0 +1,73 @@
+"""The places of rules that stay in your own files, such as CLAUDE.md:33.
+
+Invariant: a place is read from the file as it is now, by the words of the rule. A rule that its
+file does not contain any more has the file as its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from reflector.files import absolute
+from reflector.ledger.rows import BulletRow
+from reflector.ledger.store import Ledger
+from reflector.locate import AGENT_FILES, agent_folder, agent_folders
+from reflector.playbook_files.watching import (
+    Line,
+    advice_of,
+    files_of,
+    loaded_files,
+    matched,
+)
+
+
+def places(ledger: Ledger, root: Path, rows: Iterable[BulletRow]) -> dict[str, str]:
+    """Return the places of the rules among these that are in files, by name.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    in_files = {row.name: row for row in rows if row.status == "watched"}
+    if not in_files:
+        return {}
+    file_of = files_of(ledger)
+    files = {root / file_of[name] for name in in_files if name in file_of}
+    lines = lines_of_rules(in_files, root, files)
+    by_name = {name: line.place for name, line in lines.items()}
+    return {name: by_name.get(name, file_of.get(name, "")) for name in in_files}
+
+
+def lines_of_rules(
+    rules: Mapping[str, BulletRow], root: Path, files: Iterable[Path]
+) -> dict[str, Line]:
+    """Return the lines of files that say these rules, by name."""
+    there = sorted(file for file in files if file.is_file())
+    lines, _ = matched(rules, advice_of(root, there).lines if there else ())
+    return lines
+
+
+def name_at(ledger: Ledger, root: Path, text: str) -> str | None:
+    """Return the name of the rule at a place, such as CLAUDE.md:33; None if none begins there.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    shown, _, number = text.rpartition(":")
+    file = root / shown
+    lines = advice_of(root, [file]).lines
+    here = [line for line in lines if root / line.file == file and line.number == int(number)]
+    names, _ = matched({row.name: row for row in ledger.rows()}, here)
+    return next((name for name in names), None)
+
+
+def is_loaded(root: Path, file: Path) -> bool:
+    """Return whether an agent loads a file in this project without the help of reflector."""
+    path = Path(absolute(file)).resolve()
+    if path in {loaded.resolve() for loaded in loaded_files(root)}:
+        return True
+    if path.is_relative_to((Path(agent_folder()).expanduser() / "rules").resolve()):
+        return True
+    folders = [root, *map(Path, agent_folders())]
+    is_below = any(path.is_relative_to(folder.resolve()) for folder in folders)
+    return is_below and path.name in AGENT_FILES
