@@ -539,7 +539,12 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     config = place.project().config
     with place.reading() as ledger:
         pairs = duplicates(ledger.bullets(), proposing.kept_pairs(ledger))
-        removals = due(ledger, after=config.prune_after, pinned=config.pinned)
+        removals = due(
+            ledger,
+            after=config.prune_after,
+            pinned=config.pinned,
+            rates=config.finding_rates,
+        )
     pruned = Pruned()
     if not dry_run:
         reasons = [(removal.name, removal.reason) for removal in removals]

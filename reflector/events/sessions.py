@@ -278,6 +278,8 @@ TYPES = (
             "without": f.needed(_ARM),
             "difference": f.WORD,
             "interval": f.within({"low": f.WORD, "high": f.WORD}),
+            # The time of the result: a session is settled a day after its first window.
+            "at": f.WORD,
             # SHA-256 over the sessions that were compared, their arms and their outcomes.
             "sessions": f.needed(f.WORD),
         },

@@ -4,7 +4,8 @@ Invariant: a session is one conversation, whatever resumes, forks or compacts it
 settled a day after its first window was recorded. Which sessions a trial compares depends on what
 was known before each began: that it began after the opening, and that a hook of ours reported it.
 Every session that was drawn counts in its arm, whatever it was really told. The answer follows from
-the ledger up to a position, whose last event says how late it is.
+the ledger up to a position and a time: now, that of the last event of an earlier moment, or that of
+the closing.
 
 The key of a trial is the chain of the event before its opening, taken while nobody else appends.
 The hook withholds by a note in the person's own folder, which says what the ledger's trial says,
@@ -33,7 +34,7 @@ from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identit
 from reflector.events.folds import fold_ledger
 from reflector.files import write_durably
 from reflector.handover import MAX_TOLD, TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
-from reflector.ledger.append import append, prepare, utc_now
+from reflector.ledger.append import append, later_than, prepare, utc_now
 from reflector.ledger.canonical import CHAIN, genesis
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Anchor
@@ -129,6 +130,13 @@ class Trial:
     def until(self) -> datetime:
         """When it ends at the latest."""
         return time_of(self.data["until"]) or datetime.max.replace(tzinfo=UTC)
+
+    @property
+    def closed_at(self) -> datetime | None:
+        """The time of its result; None of an open one, and of one that an earlier version closed,
+        which took the time of the last event before.
+        """
+        return time_of(self.closed.facts.get("at")) if self.closed is not None else None
 
     @property
     def share(self) -> float:
@@ -360,16 +368,22 @@ def standing(
     return replace(status, state="elsewhere") if status.state == "open" else status
 
 
-def trial_status(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
+def trial_status(
+    ledger: Reader, trial: Trial, upto: int | None = None, at: datetime | None = None
+) -> TrialStatus:
     """Return the state of a trial, at a position or now; of a closed one as it was when it was
     closed.
+
+    at  the time instead of now
     """
     if trial.closed is not None:
         upto = trial.closed.position - 1
+        at = trial.closed_at
     elif upto is None:
         upto = ledger.head().position
+        at = at or datetime.now(UTC)
     last = ledger.at([upto])
-    now = (time_of(last[0].recorded_at) if last else None) or trial.began
+    now = at or (time_of(last[0].recorded_at) if last else None) or trial.began
     told, without, unsettled, digest = _compared(ledger, trial, upto, now)
     low, high = difference_interval(told, without, trial.share)
     verdict = trial_verdict(told, without, low, high)
@@ -612,10 +626,12 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
-        status = trial_status(ledger, trial)
+        now = later_than(ledger.head().recorded_at)
+        status = trial_status(ledger, trial, at=time_of(now))
         opened = trial.opened.event_id
         event_id = identity(ev.TRIAL_CLOSED, opened)
-        event = NewEvent(ev.TRIAL_CLOSED, event_id, result_of(status), HUMAN, target_id=opened)
+        result = result_of(status) | {"at": now}
+        event = NewEvent(ev.TRIAL_CLOSED, event_id, result, HUMAN, target_id=opened)
         append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
@@ -687,18 +703,21 @@ def trial_findings(ledger: Reader) -> list[Finding]:
     for trial in trials(ledger):
         opened = trial.opened
         closed = trial.closed
-        if not opened.meta and trial.data["key"] != _key_before(ledger, opened):
+        if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
             message = (
                 "the trial's key is not the chain of the event before it, so its draw may have "
                 "been chosen"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", opened.position, message, remedy))
-        if closed is None or closed.meta or closed.data is None:
+        if closed is None or closed.data is None or first_origin(closed.meta):
             continue
         # a later version may decide otherwise
         is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
-        if is_ours and dict(closed.data) != result_of(trial_status(ledger, trial)):
+        result = dict(closed.data)
+        at = result.pop("at", closed.recorded_at)
+        is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
+        if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
             message = (
                 "the trial's result does not follow from the key, the sessions and their "
                 "outcomes before it"
@@ -706,6 +725,11 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             remedy = "see `reflector trial status` for the true one"
             findings.append(Finding("trial", closed.position, message, remedy))
     return findings
+
+
+def _recorded_before(ledger: Reader, event: Event) -> str:
+    """Return when the event before this one was recorded."""
+    return str(ledger.at([event.position - 1])[0].recorded_at)
 
 
 def _key_before(ledger: Reader, opened: Event) -> str:

@@ -90,7 +90,7 @@ def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_dec
 
 def votes(ledger: Ledger, name: str = "pat-001") -> tuple[float, float]:
     past = Past(ledger)
-    return observed(ledger.rows(), past, use(ledger, past))[name]
+    return observed(ledger.rows(), past, use(ledger, past))[name][:2]
 
 
 def test_the_verdicts_of_a_session_share_one_vote(ledger: Ledger) -> None:

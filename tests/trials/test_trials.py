@@ -405,6 +405,27 @@ def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], 
     )
 
 
+def test_the_clock_of_a_trial_is_now(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = opened(ledger)
+    ledger.append(ended(1, began=began))
+    monkeypatch.setattr(of_sessions, "SETTLES", timedelta(microseconds=1))
+    head = ledger.head().position
+    assert [standing(ledger, upto=upto).unsettled for upto in (None, head)] == [0, 1]
+    assert stop(ledger).unsettled == 0
+    assert standing(ledger).unsettled == 0
+    assert trial_findings(ledger) == []
+
+
+@pytest.mark.parametrize("day", ["2020-01-01", "2990-01-01"])
+def test_a_chosen_time_of_a_result_is_found(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
+    opened(ledger)
+    monkeypatch.setattr(of_sessions, "later_than", lambda _: f"{day}T00:00:00.000000Z")
+    stop(ledger)
+    assert [finding.code for finding in trial_findings(ledger)] == ["trial"]
+
+
 def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(
     ledger: Ledger,
 ) -> None:
