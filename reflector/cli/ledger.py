@@ -82,37 +82,37 @@ class RebuiltJson:
     "--check", is_flag=True, help="Change nothing; print the difference and exit 1 on drift."
 )
 @click.option(
-    "--mend",
+    "--fix",
     is_flag=True,
     help="First create the triggers and views again, and set back a moved head.",
 )
-@click.option("--why", metavar="REASON", help="With --mend: put events aside that cannot be read.")
+@click.option("--why", metavar="REASON", help="With --fix: put events aside that cannot be read.")
 @json_option
 @click.pass_obj
-def rebuild(place: Place, check: bool, mend: bool, why: str | None, as_json: bool) -> None:
+def rebuild(place: Place, check: bool, fix: bool, why: str | None, as_json: bool) -> None:
     """Rebuild the playbook from the events.
 
     Appends nothing and calls no model; two rebuilds give the same playbook.json, byte for byte.
     Readers see the old playbook until the new one is complete. A rebuild that was killed continues
     where it stopped. A playbook.json that cannot be read is kept aside and written again.
 
-    With --mend --why, an event that `verify` cannot read is put aside: it changes nothing, and
+    With --fix --why, an event that `verify` cannot read is put aside: it changes nothing, and
     `verify` no longer names it. The last event is put aside, too, if it moved the playbook to
     another ledger.
     """
-    if check and mend:
-        raise click.UsageError("--check changes nothing and --mend does; give one of them")
-    if why is not None and not (mend and (why := quote(why, _MAX_REASON))):
-        raise click.UsageError("--why needs --mend, and a reason in words")
+    if check and fix:
+        raise click.UsageError("--check changes nothing and --fix does; give one of them")
+    if why is not None and not (fix and (why := quote(why, _MAX_REASON))):
+        raise click.UsageError("--why needs --fix, and a reason in words")
     project = place.project()
-    if check or mend:
+    if check or fix:
         needs_ledger(project)
     if check:
         drift = drift_of(project)
         _print_drift(place, drift, as_json=as_json)
         raise click.exceptions.Exit(1 if drift else 0)
     place.needs_playbook()
-    if mend:
+    if fix:
         with project.open_ledger(mends=True) as ledger:
             ledger.mend_triggers()
             for repair in heads.mend_head(ledger, why):
@@ -415,7 +415,7 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.share:.0%} of sessions go without "
+            f"The ledger's trial goes on here: {trial.withheld_share:.0%} of sessions go without "
             f"{withheld}; `{stop}` ends it."
         )
 

@@ -291,6 +291,7 @@ FORMER: Final[dict[str, str]] = {
     "log --until": "log A..B",
     "outcome": "lessons outcome",
     "proposals": "review",
+    "rebuild --mend": "rebuild --fix",
     "reflect --backend": "reflect --judge",
     "reflect --give-up": "review give-up",
     "reflect --record": "lab record",

@@ -141,7 +141,7 @@ def just_after(time: str) -> str:
         raise LedgerCorrupt(
             f"the head is at the time {time!r}, behind which nothing can be recorded; run "
             "`reflector verify`: where "
-            "only the head is wrong, `reflector rebuild --mend` mends it, else restore a backup"
+            "only the head is wrong, `reflector rebuild --fix` mends it, else restore a backup"
         ) from error
 
 
@@ -216,7 +216,7 @@ def append(
         raise LedgerCorrupt(
             f"the head's chain {writing.chain[:80]!r} is not a hash, and nothing was appended; run "
             "`reflector verify`, then "
-            "`reflector rebuild --mend`"
+            "`reflector rebuild --fix`"
         )
     known = writing.known
     position = writing.position

@@ -143,7 +143,7 @@ _AWAY, _NOT_LET_IN = "08006", "refused"
 HEAD_MISPLACED = (
     "the head of the playbook in {where} does not stand at its last event, and nothing was "
     "appended; find out who "
-    "moved it with `reflector verify`, then run `reflector rebuild --mend`"
+    "moved it with `reflector verify`, then run `reflector rebuild --fix`"
 )
 #: What codes and words mean; the first that fits. SQLite's primary result codes have
 #: two digits at most, and its words are the same everywhere. A server has SQLSTATEs (PostgreSQL's

@@ -414,7 +414,7 @@ def _refuse_newer_tables(playbook: str, code_version: int | None) -> None:
     raise LedgerTooNew(
         f"the tables of playbook {playbook!r} were written by a newer reflector (version "
         f"{code_version}, this one knows {CODE_VERSION}); upgrade reflector (the ledger was left "
-        "as it is), or, where nobody has a newer one, let the owner run `reflector rebuild --mend`"
+        "as it is), or, where nobody has a newer one, let the owner run `reflector rebuild --fix`"
     )
 
 

@@ -159,7 +159,7 @@ def mend_head(ledger: Ledger, why: str | None = None) -> list[str]:
         raise LedgerError(
             f"the {first.type} at position {first.position} of {place} is one to put aside, "
             "so the head was left "
-            "as it is; say why with `reflector rebuild --mend --why REASON`"
+            "as it is; say why with `reflector rebuild --fix --why REASON`"
         )
     repairs = []
     if is_moved:

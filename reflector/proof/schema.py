@@ -23,7 +23,7 @@ from reflector.proof.reading import savepoint
 
 #: Said of a thing that another program made.
 _STRANGE = "is not the ledger's"
-_MEND = "find out who changed it, then run `reflector rebuild --mend`"
+_MEND = "find out who changed it, then run `reflector rebuild --fix`"
 
 
 def schema_findings(sql: Statements) -> Iterator[Finding]:

@@ -104,7 +104,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         connection.execute("DROP TRIGGER event_no_delete")
     checks = agent.json("doctor", code=1)
     for name, state, text, mend in (
-        ("triggers", "error", "event_no_delete", "reflector rebuild --mend"),
+        ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
         ("permissions", "warning", "others may read", "chmod"),
         ("hooks", "error", "/gone/bin/python is gone", "reflector install"),
         ("hooks", "warning", "nothing at PreCompact", "reflector install"),

@@ -170,11 +170,11 @@ def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(ag
         sql.run(ledger, *ahead)
         end = ledger.head().position
     assert "written by a newer reflector" in agent.call("list", code=1).err
-    for words in (["--why", "x"], ["--mend", "--why", " "]):
+    for words in (["--why", "x"], ["--fix", "--why", " "]):
         agent.call("rebuild", *words, code=2)
     told = agent.call(
         "rebuild",
-        "--mend",
+        "--fix",
         "--why",
         "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx",
     )

@@ -34,7 +34,7 @@ COMMANDS = (
         "rebuild --check",
     ),
     *(
-        "rebuild --mend --why x",
+        "rebuild --fix --why x",
         "undo",
         "undo pat-001",
         "remove pat-001",

@@ -175,7 +175,7 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
         insert(connection.connection.driver_connection, ledger, head=head, **FORGED[name])
     hindered = name == "a move" or not head
     if hindered:
-        with pytest.raises(LedgerError, match=r"moved from|`reflector rebuild --mend`"):
+        with pytest.raises(LedgerError, match=r"moved from|`reflector rebuild --fix`"):
             add_bullet(ledger, "pat", "It goes on.")
     else:
         add_bullet(ledger, "pat", "It goes on.")
@@ -195,7 +195,7 @@ def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
             LedgerError,
             match=(
                 rf"at position {position} .* `reflector rebuild "
-                r"--mend --why REASON`"
+                r"--fix --why REASON`"
             ),
         ):
             mend_head(ledger)

@@ -177,7 +177,7 @@ def test_a_writer_is_refused_the_owners_part_and_gets_its_file(
     )
     for command, more in (
         ("rebuild", "could not be read and is written again; the old file is kept as"),
-        ("rebuild --mend", ""),
+        ("rebuild --fix", ""),
     ):
         told = agent.call(*command.split(), code=1)
         assert "refuses the user (" in told.err

@@ -427,10 +427,10 @@ def test_a_moved_head_is_an_error_whose_way_out_leads_out(
 ) -> None:
     head, rows = told.head(), told.rows()
     sql.forge(told, forgery)
-    with pytest.raises(LedgerError, match="rebuild --mend"):
+    with pytest.raises(LedgerError, match="rebuild --fix"):
         told.append([added("oth-001")])
     assert {(one.code, one.remedy.split("`")[1]) for one in verify(told)} == {
-        ("head", "reflector rebuild --mend")
+        ("head", "reflector rebuild --fix")
     }
     assert f"{head.position:,}" in mend_head(told)[0]
     assert (told.head(), told.rows()) == (head, rows)
@@ -448,7 +448,7 @@ def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledg
             LedgerCorrupt,
             match=(
                 r"does not stand at its last event.*rebuild "
-                r"--mend"
+                r"--fix"
             ),
         ):
             question()

@@ -30,10 +30,10 @@ from reflector.sessions.intake import Source, take_in
 from reflector.trials import trial as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
+from reflector.trials.plan import plan
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
 from reflector.trials.trial import (
     missing_outcomes,
-    plan,
     sessions as sessions_of,
     standing,
     start,
