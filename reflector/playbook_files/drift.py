@@ -113,7 +113,8 @@ def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
         old = in_file.get(name)
         new = by_events.get(name)
         if old is None or new is None:
-            yield RuleDriftJson(name, "rule", old and old.text, new and new.text)
+            there_text = old.text if old is not None else None
+            yield RuleDriftJson(name, "rule", there_text, new.text if new is not None else None)
             continue
         skipped = _COUNTERS if name in there.uncounted else ()
         for value in (value for value in _VALUES if value not in skipped):
