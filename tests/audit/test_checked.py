@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from reflector.audit.checked import Answered, checked_lines
+from reflector.audit.checked import TOO_FEW, Answered, checked_lines
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
@@ -186,3 +186,16 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
     ledger.append([redacted(first.event_id)])
     ledger.rebuild()
     assert shown() == before
+
+
+@pytest.mark.parametrize(("undecided", "result"), [(0, "harmful 10 of 10"), (5, TOO_FEW)])
+def test_undecided_sessions_of_a_line_excuse_it(
+    ledger: Ledger, undecided: int, result: str
+) -> None:
+    ledger.append([added("pat-001")])
+    for number in range(10 + undecided):
+        seen = window(number, f"s{number}")
+        answer = ("checked", "harmful") if number < 10 else ("neutral", "neutral")
+        ledger.append([seen, *reading(seen, ("pat-001", *answer, None))])
+    (line,) = checked_lines(ledger, names=["pat-001"]).lines
+    assert line.result == result

@@ -152,6 +152,25 @@ def test_rebuild_check_compares_content(agent: Agent, edit: str) -> None:
     assert agent.json("rebuild", "--check", code=0)["drift"] == []
 
 
+def test_rebuild_check_names_a_copy_without_a_name(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    rules = document["sections"]["PATTERNS & APPROACHES"]
+    rules.append({key: value for key, value in rules[0].items() if key != "name"})
+    agent.playbook.write_text(json.dumps(document))
+    (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
+    assert [rule["name"] for rule in drift["rules"]] == ["a rule without a name"]
+
+
+def test_rebuild_check_passes_over_missing_counters(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    for rule in document["sections"]["PATTERNS & APPROACHES"]:
+        del rule["helpful"], rule["harmful"]
+    agent.playbook.write_text(json.dumps(document))
+    assert agent.json("rebuild", "--check")["drift"] == []
+
+
 def test_rebuild_check_names_missing_rules(agent: Agent) -> None:
     agent.call("drain")
     document = json.loads(agent.playbook.read_text())
