@@ -6,13 +6,14 @@ order of rules and a rule whose name is only in the ledger are no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from typing import Literal
 
 from reflector.events.registry import fold
 from reflector.files import read_ours
+from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, Loaded, load
 from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.playbook_json import (
@@ -97,18 +98,7 @@ def drift_of(project: Project) -> list[DriftJson]:
 def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
     """Yield the values that differ between a file and the one that is due."""
     by_events = {bullet.name: bullet for bullet in due.bullets}
-    in_file = {
-        bullet.name: bullet for bullet in there.bullets if bullet.name not in there.named_here
-    }
-    unnamed = [bullet for bullet in there.bullets if bullet.name in there.named_here]
-    for bullet in unnamed:
-        twins = [
-            name
-            for name, other in by_events.items()
-            if name not in in_file and replace(other, name=bullet.name) == bullet
-        ]
-        name = twins[0] if twins else "a rule without a name"
-        in_file[name] = replace(bullet, name=name)
+    in_file = _by_name(there, by_events)
     for name in sorted(in_file.keys() | by_events.keys()):
         old = in_file.get(name)
         new = by_events.get(name)
@@ -122,3 +112,22 @@ def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
             after = getattr(new, value)
             if before != after:
                 yield RuleDriftJson(name, value, before, after)
+
+
+def _by_name(there: Loaded, by_events: Mapping[str, Bullet]) -> dict[str, Bullet]:
+    """Return the rules of a file by their names; one without a name has that of the same rule by
+    the events, if the file does not have it under its own name.
+    """
+    unnamed = [bullet for bullet in there.bullets if bullet.name in there.named_here]
+    in_file = {
+        bullet.name: bullet for bullet in there.bullets if bullet.name not in there.named_here
+    }
+    for bullet in unnamed:
+        twins = [
+            name
+            for name, other in by_events.items()
+            if name not in in_file and replace(other, name=bullet.name) == bullet
+        ]
+        name = twins[0] if twins else "a rule without a name"
+        in_file[name] = replace(bullet, name=name)
+    return in_file
