@@ -134,6 +134,14 @@ def test_a_shown_placebo_is_recorded_by_its_digest(agent: Agent, echoes: bool) -
     assert told["session_id"] == session
 
 
+def test_a_placebo_beside_rules_has_its_own_digest(agent: Agent) -> None:
+    agent.call("trial", "start", "--placebo", "--yes", "mis-001")
+    ended(agent, arms(agent)["placebo"][0])
+    (told,) = agent.events("advice.told")
+    assert told["data"]["digest"] in placebo_digests()
+    assert {*told["data"]["bullets"]} == ALL - {"mis-001"}
+
+
 @pytest.fixture
 def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Settle each outcome at once instead of after a day."""

@@ -426,6 +426,14 @@ def test_a_chosen_time_of_a_result_is_found(
     assert [finding.code for finding in trial_findings(ledger)] == ["trial"]
 
 
+def test_a_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
+    opened(ledger)
+    (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
+    chosen = ev.NewEvent(ev.TRIAL_OPENED, "c" * 32, {**trial.data, "key": KEY}, ev.HUMAN)
+    ledger.append([chosen], tx=ledger.draw())
+    assert [finding.position for finding in trial_findings(ledger)] == [2]
+
+
 def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(
     ledger: Ledger,
 ) -> None:
