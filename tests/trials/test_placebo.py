@@ -226,3 +226,11 @@ def test_a_plan_shows_the_sessions_of_a_placebo(agent: Agent) -> None:
     assert all(costs[30])
     assert costs[30][1] == pytest.approx(1.5 * costs[30][0], abs=1)
     assert f"30 points in {costs[30][1]:,} sessions" in agent.call("trial", "plan").err
+
+
+def test_the_placebo_is_half_of_its_comparison(agent: Agent) -> None:
+    agent.call("trial", "start", "--placebo", "--yes")
+    with agent.open_ledger() as ledger:
+        (trial,) = of_trials.trials(ledger)
+    assert trial.placebo_share == pytest.approx(0.5, abs=1e-5)
+    assert trial.withheld_share == pytest.approx(1 / 3, abs=1e-5)
