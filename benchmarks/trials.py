@@ -1,11 +1,16 @@
 """Simulated trials whose truth is known: `python -m benchmarks.trials [THOUSANDS] [--plot FILE]`,
-by default 1 of each.
+by default 1 of each; with `--placebo`, trials with a placebo arm.
 
 A year of four sessions a day, looked at every day. Three of ten sessions are hard and end worse
 (they are those that cite advice), the rate rises by 15 points over the year, and in one of ten
 nobody answers, which counts as good in either arm. Arms are drawn as the hook draws them. Prints
 for each true difference how often a trial says so or the opposite, in how many it held the truth at
 every look, and when half of them ended, beside the plan.
+
+Trials with a placebo arm have 400 sessions and the default shares. Advice adds its effect to that
+of any text (priming), which the placebo has as well. Prints for each pair how often advice against
+the placebo shows a difference that is not there, and in how many trials the interval held the truth
+at every look.
 """
 
 from __future__ import annotations
@@ -17,9 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.lessons import _COMMENT
-from reflector.trials.draw import MILLION, is_withheld
+from reflector.trials.draw import MILLION, PLACEBO_SHARE, is_placebo, is_withheld
 from reflector.trials.statistics import LEAST, Arm, difference_interval, ends, stands
 
+#: Pairs of effect and priming, and the sessions of a trial with a placebo arm.
+WITH_PLACEBO = ((0.0, 0.1), (0.1, 0.0), (0.2, 0.1))
+SESSIONS = 400
 DAYS, DAILY, SILENT, HARD, EFFECTS = 365, 4, 0.1, 0.3, (0.0, 0.1, -0.1, 0.2, -0.2)
 
 
@@ -58,6 +66,68 @@ def play(effect: float, ledgers: int, seed: int = 28) -> Played:
         ends_.append(end)
         ever += failed
     return Played(effect, ends_, missed, ever)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacebosPlayed:
+    """Trials with a placebo arm: of how many advice against the placebo ever showed a false
+    difference, how many held the truth at every look, and how many showed the true one.
+    """
+
+    ledgers: int
+    false_alarms: int
+    covered: int
+    found: int
+
+
+def play_placebos(effect: float, priming: float, ledgers: int, seed: int = 50) -> PlacebosPlayed:
+    """Play so many trials with a placebo arm, looked at every day."""
+    chance = random.Random(f"{seed} {effect} {priming}")
+    gains = {"told": effect + priming, "placebo": priming, "without": 0.0}
+    share = 0.5
+    placebo_share = PLACEBO_SHARE / MILLION
+    of_both = placebo_share / (placebo_share + (1 - placebo_share) * (1 - share))
+    false_alarms = covered = found = 0
+    for _ in range(ledgers):
+        key = f"pl1:{chance.getrandbits(256):064x}"
+        counts = {arm: [0, 0] for arm in gains}
+        is_false = is_missed = is_found = False
+        for number in range(1, SESSIONS + 1):
+            root = f"{chance.getrandbits(64):x}"
+            is_without = is_withheld(key, int(share * MILLION), root)
+            arm = "without" if is_without else "told"
+            if is_placebo(key, PLACEBO_SHARE, root):
+                arm = "placebo"
+            base = 0.4 + (-0.15 if chance.random() < HARD else 0.06)
+            counts[arm][0] += 1
+            counts[arm][1] += chance.random() < base + gains[arm]
+            told, placebo = (Arm(*counts[name]) for name in ("told", "placebo"))
+            if number % DAILY or told.sessions + placebo.sessions < LEAST:
+                continue
+            is_missed = is_missed or not stands(told, placebo, of_both, effect)
+            if not stands(told, placebo, of_both, 0.0):
+                low, _ = difference_interval(told, placebo, of_both)
+                says = 1 if low > 0 else -1
+                is_found = is_found or says * effect > 0
+                is_false = is_false or says * effect <= 0
+        false_alarms += is_false
+        covered += not is_missed
+        found += is_found
+    return PlacebosPlayed(ledgers, false_alarms, covered, found)
+
+
+def report_placebos(ledgers: int) -> list[str]:
+    """Return a row of a table for each pair of effect and priming."""
+    rows = [
+        "| advice adds | any text adds | false alarms | truth held at every look | says so |",
+        "|--:|--:|--:|--:|--:|",
+    ]
+    for effect, priming in WITH_PLACEBO:
+        played = play_placebos(effect, priming, ledgers)
+        counts = (played.false_alarms, played.covered, played.found)
+        shares = " | ".join(f"{count / ledgers:.1%}" for count in counts)
+        rows.append(f"| {100 * effect:+.0f} | {100 * priming:+.0f} | {shares} |")
+    return rows
 
 
 def report(played: Sequence[Played]) -> list[str]:
@@ -120,6 +190,9 @@ def whole(parts: Sequence[Played]) -> Played:
 
 if __name__ == "__main__":
     thousands = next((int(word) for word in sys.argv[1:] if word.isdigit()), 1)
+    if "--placebo" in sys.argv:
+        print("\n".join(report_placebos(1_000 * thousands)))
+        raise SystemExit
     trials = [
         whole([play(effect, 1_000, 28_000 + part) for part in range(thousands)])
         for effect in EFFECTS

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reflector.files import error_words, read_bounded, read_ours
 from reflector.locate import parse_toml, user_config, user_folder
 from reflector.refusal import Refusal
+
+if TYPE_CHECKING:
+    from reflector.playbook.evidence import FindingRates
 
 #: More than anybody writes by hand.
 _MOST_BYTES = 1 << 20
@@ -132,7 +135,8 @@ class Config:
     judgement_precision: int = 85
     #: how many of 100 verdicts of your model are right, by [how
     #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: only
-    #: `sure` counts
+    #: `sure` counts. Also how many of 100 helpful and harmful cases it finds,
+    #: `"helpful=36 harmful=73"`, which [corrects shares](counting.md#what-a-judge-misses)
     judge_measured: str = ""
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
     #: else it only keeps one from being helpful
@@ -213,10 +217,22 @@ class Config:
         """The words for how sure a model is with which a verdict counts: those that were measured
         to be right often enough, "sure" where none was measured.
         """
-        measured = dict(_MEASURED.findall(self.judge_measured)) or {"sure": "100"}
+        measured = _measured(self.judge_measured)
+        precisions = {word: measured[word] for word in _SURENESS if word in measured}
+        precisions = precisions or {"sure": 100}
         return frozenset(
-            word for word, right in measured.items() if int(right) >= self.judgement_precision
+            word for word, right in precisions.items() if right >= self.judgement_precision
         )
+
+    @property
+    def finding_rates(self) -> FindingRates | None:
+        """The measured finding rates of the judge, None if they were not measured."""
+        from reflector.playbook.evidence import FindingRates
+
+        measured = _measured(self.judge_measured)
+        if not measured.keys() >= {*_FOUND}:
+            return None
+        return FindingRates(measured["helpful"], measured["harmful"])
 
     def is_near(self, key: str) -> bool:
         """True for a setting that a flag or a REFLECTOR_* variable gave."""
@@ -459,7 +475,12 @@ _BOUNDS = {
     "prune_after": (0, _MOST),
 }
 _MOST_DIGITS = 1_000
-_MEASURED = re.compile(r"(?<!\S)(sure|likely|unsure)=(100|[1-9]?[0-9])(?!\S)", re.ASCII)
+#: The words of `judge_measured`: for how sure a judge is, and for the cases that it finds.
+_SURENESS = ("sure", "likely", "unsure")
+_FOUND = ("helpful", "harmful")
+_MEASURED = re.compile(
+    rf"(?<!\S)({'|'.join(_SURENESS + _FOUND)})=(100|[1-9]?[0-9])(?!\S)", re.ASCII
+)
 _CHOICES: dict[str, Iterable[str]] = {
     "judge_client": ("", "claude", "codex", "gemini", "copilot", "opencode", "pi"),
     "proposals": ("ask", "accept"),
@@ -485,13 +506,34 @@ def _check(key: str, value: Any, where: str) -> None:
     if key in ("readers", "judges"):
         for name in value:
             _check_extension(name, where)
-    if key == "judge_measured" and _MEASURED.sub("", value).strip():
-        meaning = "it is how many of 100 verdicts are right by how sure the judge is"
-        raise ConfigError(f"{where} is {value!r}; {meaning}, such as 'sure=95 likely=80'")
+    if key == "judge_measured" and (fault := _measured_fault(value)):
+        raise ConfigError(f"{where} is {value!r}; {fault}")
     if key == "playbook" and not _is_playbook_name(value):
         raise ConfigError(
             f"{where} is {value!r}; a playbook's name is 1 to 64 letters, digits, '-' and '_'"
         )
+
+
+def _measured(value: str) -> dict[str, int]:
+    return {word: int(number) for word, number in _MEASURED.findall(value)}
+
+
+def _measured_fault(value: str) -> str:
+    """Return the fault of a value of `judge_measured` with the way out; "" if it has none."""
+    measured = _measured(value)
+    found = [word for word in _FOUND if word in measured]
+    if _MEASURED.sub("", value).strip():
+        return (
+            "it is how many of 100 verdicts are right by how sure the judge is, such as 'sure=95 "
+            "likely=80', and how many of 100 cases it finds, such as 'helpful=36 harmful=73'"
+        )
+    if len(measured) < len(_MEASURED.findall(value)):
+        return "give each word once"
+    if len(found) == 1:
+        return "give both helpful and harmful, such as 'helpful=36 harmful=73', or neither"
+    if any(not measured[word] for word in found):
+        return "a judge that finds none of the cases cannot be corrected; use at least 1"
+    return ""
 
 
 def _is_playbook_name(name: str) -> bool:

@@ -30,10 +30,13 @@ LACKED = ("events-", ".ndjson")
 TOLD = "told.txt"
 #: The largest size of that file, in bytes.
 MAX_TOLD = 1 << 17
-#: There, while a trial runs: its key, share and end, and the bullets that are withheld.
+#: There, while a trial runs: its key, its share (with `+` that of a placebo), its end, and the
+#: bullets that are withheld.
 TRIAL = "trial.txt"
 #: There: the text that a session gets that goes without the trial's bullets.
 WITHOUT = "injection-without.txt"
+#: There: the text that a session gets that is shown the trial's placebo.
+PLACEBO = "injection-placebo.txt"
 #: There: the heads that were noted while a trial runs.
 TRIAL_HEADS = "trial-heads.txt"
 #: There: the text that every other session gets.

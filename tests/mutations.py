@@ -134,6 +134,7 @@ JUDGE = ("tests/cli/test_review.py",)
 DECIDED = ("tests/cli/test_proposals.py",)
 LAB = ("tests/cli/test_trajectories.py", "tests/cli/test_reflection.py")
 REPORTED = ("tests/cli/test_doctor.py",)
+PLACEBO = ("tests/trials/test_draw.py", "tests/trials/test_placebo.py")
 TRIALS = (
     "tests/trials/test_trials.py",
     "tests/trials/test_statistics.py",
@@ -200,6 +201,8 @@ OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statist
 
 HOSTED = ("tests/ledger/test_hosts.py",)
 LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
+FOUND_BY_CHECKS = ("tests/audit/test_checked.py",)
+JSON_ANSWERS = ("tests/cli/test_json.py",)
 VOTING = ("tests/audit/test_questions.py", "tests/playbook/test_evidence.py")
 HOSTS, ENGINES = of("ledger", "hosts engines")
 EVIDENCE_SHARE = "reflector/playbook/evidence.py"
@@ -214,6 +217,12 @@ MUTATIONS = [
     Mutation(USE_OF_RULES, "if is_plain and helpful", "if helpful", VOTING),
     Mutation(COUNTERS, "coalesce(session_id, reflection_id", "coalesce(reflection_id", VOTING),
     Mutation(EVIDENCE_SHARE, "if helpful else 0.0", "if True else 0.0", VOTING),
+    Mutation(EVIDENCE_SHARE, "self.helpful + self.undecided, self", "self.helpful, self", VOTING),
+    Mutation(EVIDENCE_SHARE, "share / self.helpful", "share * self.helpful", VOTING),
+    Mutation(EVIDENCE_SHARE, "return self.helpful / (self", "return self.harmful / (self", VOTING),
+    Mutation(CHECKED, "len(relevant) - len(helps), rates", "0, rates", FOUND_BY_CHECKS),
+    Mutation(DRIFT, "name not in in_file and replace", "replace", JSON_ANSWERS),
+    Mutation(DRIFT, "_COUNTERS if name in there.uncounted else ()", "()", JSON_ANSWERS),
     Mutation(PLAYBOOK_FILE, "lacks_rules and in_git(", "lacks_rules or in_git(", LEFT_BEHIND),
     Mutation(PLAYBOOK_FILE, "or self._read_by_question is not None:", "or False:", LEFT_BEHIND),
     Mutation(HTML, "quoted = quote(text, limit)", "quoted = text[:limit]", PAGE),
@@ -259,7 +268,18 @@ MUTATIONS = [
     Mutation(OUTCOME, "not _CORRECTS.isdisjoint(remark.signs)", "True", TRIALS),
     Mutation(OUTCOME, "if not self._answered or not text.strip()", "if not text.strip()", TRIALS),
     Mutation(OUTCOME, 'text = _NAME.sub(" ", message.text)', "text = message.text", TRIALS),
-    Mutation(DRAWN, "* MILLION < share << 64", "* MILLION > share << 64", TRIALS),
+    Mutation(DRAWN, 'root, b"") * MILLION <', 'root, b"") * MILLION >', PLACEBO),
+    Mutation(DRAWN, "_PLACEBO) * MILLION <", "_PLACEBO) * MILLION >", PLACEBO),
+    Mutation(DRAWN, 'b"placebo"', 'b""', PLACEBO),
+    Mutation(TRIAL, "(1 - placebo) * (1 - self.share)", "(1 - self.share)", PLACEBO),
+    Mutation(TRIAL, '!= "placebo" for root', '== "told" and False for root', PLACEBO),
+    Mutation(TRIAL, "if is_ours and (not is_timely or", "if is_ours and (", TRIALS),
+    Mutation(
+        TRIAL, "if not trial.origin and trial.data", "if not opened.meta and trial.data", TRIALS
+    ),
+    Mutation(TRIAL, "        at = at or datetime.now(UTC)\n", "", TRIALS),
+    Mutation(FAST, "if PLACEBO_HEADING.encode() in begin:", "if False:", PLACEBO),
+    Mutation(CITATIONS, "text[max(0, begin) :]", "text", PLACEBO),
     Mutation(TRIAL, "if not session.is_hooked or not", "if not", TRIALS),
     Mutation(
         TRIAL,

@@ -182,7 +182,7 @@ def _modules() -> dict[str, Any]:
         "drain": "reflector.sessions.drain",
         "machines": "reflector.sessions.machines",
         "overview": "reflector.sessions.overview",
-        "plan": "reflector.trials.trial",
+        "plan": "reflector.trials.plan",
         "status": "reflector.trials.trial",
         "event": "reflector.events.event",
         "reach": "reflector.hooks.reach",

@@ -114,3 +114,40 @@ def test_what_was_a_setting_once_is_read_past_and_named(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGEMENT_WEIGHTS": "own.json"}
     config = load_config(tmp_path, environ=environ)
     assert (config, config.layer("judgement_weights")) == (Config(), "environment")
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ("helpful=36", "give both helpful and harmful"),
+        ("harmful=36 sure=90", "give both helpful and harmful"),
+        ("helpful=0 harmful=50", "use at least 1"),
+        ("helpful=101 harmful=50", "how many of 100"),
+        ("helpful=0.4 harmful=0.8", "how many of 100"),
+        ("helpful=40 harmful=80 helpful=50", "give each word once"),
+        ("sure=90 sure=80", "give each word once"),
+        ("found=40", "'helpful=36 harmful=73'"),
+    ],
+)
+def test_a_wrong_measurement_is_refused(tmp_path: Path, value: str, fault: str) -> None:
+    environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGE_MEASURED": value}
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path, environ=environ)
+    assert fault in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "trusted", "rates"),
+    [
+        ("", {"sure"}, None),
+        ("sure=95 likely=90", {"sure", "likely"}, None),
+        ("helpful=36 harmful=73", {"sure"}, (36, 73)),
+        ("likely=90 helpful=100 harmful=1", {"likely"}, (100, 1)),
+    ],
+)
+def test_a_measurement_has_two_parts(
+    value: str, trusted: set[str], rates: tuple[int, int] | None
+) -> None:
+    config = Config(judge_measured=value)
+    assert (config.trusted, config.finding_rates) == (trusted, rates)

@@ -4,8 +4,9 @@ harmful, or not seen.
 Invariant: a session is counted once for a line, by the last finding about it. Nothing counts that
 rests on no quote, or whose window, reading or single answer was retracted. A question without an
 answer counts as asked and paid for, never as judged. A line is called followed, broken, helpful or
-harmful only with the evidence that `prune` asks for; "not seen" is a count, not a result. Intervals
-assume that the judge is right. `check`, `list` and the report use it.
+harmful only with the evidence that `prune` asks for: harmful not if help that the judge did not
+find could explain it. "Not seen" is a count, not a result. Intervals assume that the judge is
+right. `check`, `list` and the report use it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from reflector.events import event as ev
 from reflector.events.event import Event
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
-from reflector.playbook.evidence import HARMS, against, share_interval
+from reflector.playbook.evidence import HARMS, FindingRates, Votes
 from reflector.prices import spent_on
 from reflector.reflection.checking import MODE, NOTHING, is_sound_reading, readings
 from reflector.text.words import context_tokens
@@ -36,29 +37,39 @@ TOO_FEW = "too few to tell"
 class Answered:
     """How many sessions answered one question with yes and with no.
 
-    low, high  between which the true share of yes lies in nine of ten cases
+    share      of yes; of help corrected for what the judge misses, if that was measured, as are
+               `low` and `high`, the ends of its 90 % interval; null without an answer
     evidence   how much likelier these answers are than at even chances; a result from 50 on
     """
 
     yes: int
     no: int
+    share: float | None
     low: float
     high: float
     evidence: float
 
     @classmethod
-    def of(cls, answers: Collection[bool]) -> Answered:
-        """Return the counts of these answers, with their evidence."""
+    def of(
+        cls,
+        answers: Collection[bool],
+        undecided: int = 0,
+        rates: FindingRates | None = None,
+    ) -> Answered:
+        """Return the counts of these answers, with their evidence: of help and harm, with the
+        sessions that are undecided and the finding rates of the judge.
+        """
         yes = sum(answers)
-        no = len(answers) - yes
-        return cls(yes, no, *share_interval(yes, no), round(against(min(yes, no), max(yes, no)), 1))
+        votes = Votes(yes, len(answers) - yes, undecided, rates)
+        evidence = round(max(votes.help, votes.harm), 1)
+        return cls(yes, len(answers) - yes, votes.share, *votes.interval, evidence)
 
     def words(self, yes: str, no: str) -> str:
         """Return the result in words, "" if there are too few answers for one."""
-        if self.evidence < HARMS:
+        if self.share is None or self.evidence < HARMS:
             return ""
-        word = yes if self.yes > self.no else no
-        return f"{word} {max(self.yes, self.no)} of {self.yes + self.no}"
+        side = f"{yes} {self.yes}" if self.share > 0.5 else f"{no} {self.no}"
+        return f"{side} of {self.yes + self.no}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +110,7 @@ class Checked:
     alike     lines that say the same or the opposite
     sessions  that were judged; `requests` are all questions, which took these `tokens`; `cost` in
               USD is of those whose price is known, `unpriced` how many others there are
+    corrected  whether the shares of help are corrected for what the judge misses
     """
 
     lines: tuple[CheckedLine, ...]
@@ -108,13 +120,17 @@ class Checked:
     tokens: int = 0
     cost: str = "0"
     unpriced: int = 0
+    corrected: bool = False
 
 
 def checked_lines(
-    ledger: Ledger, past: Past | None = None, names: Collection[str] | None = None
+    ledger: Ledger,
+    past: Past | None = None,
+    names: Collection[str] | None = None,
+    rates: FindingRates | None = None,
 ) -> Checked:
     """Return the findings of checks about each live and watched bullet, or about those with these
-    names, as of now or of a moment.
+    names, as of now or of a moment; `rates` are those of the judge, if they were measured.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -136,13 +152,14 @@ def checked_lines(
     if names is not None:
         rows = [row for row in rows if row.name in names]
     return Checked(
-        tuple(_line(row, tally.lines[row.name]) for row in rows),
+        tuple(_line(row, tally.lines[row.name], rates) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
         tally.requests,
         tally.tokens,
         str(tally.cost),
         tally.unpriced,
+        corrected=rates is not None,
     )
 
 
@@ -226,7 +243,7 @@ def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(row: BulletRow, seen: _Seen) -> CheckedLine:
+def _line(row: BulletRow, seen: _Seen, rates: FindingRates | None) -> CheckedLine:
     """Return the findings about a line."""
     proven = [event for event in seen.findings if event.facts.get("disposition") not in NOTHING]
     relevant = {_session_of(event) for event in proven}
@@ -239,7 +256,7 @@ def _line(row: BulletRow, seen: _Seen) -> CheckedLine:
         if data.get("disposition") in ("checked", "counted"):
             helps[_session_of(event)] = data.get("tag") == "helpful"
     followed = Answered.of(follows.values())
-    helped = Answered.of(helps.values())
+    helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
     sessions = len(seen.asked | relevant)
     earlier = [event for event in seen.findings if event.position < seen.reworded]
     return CheckedLine(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reflector.audit.standing import verdicts_in
 from reflector.ledger.as_of import Past
 from reflector.ledger.usage import MARKS, TREND, usage_at
-from reflector.playbook.evidence import HARMS, against
+from reflector.playbook.evidence import HARMS, FindingRates, Votes
 
 if TYPE_CHECKING:
     from reflector.ledger.rows import BulletRow
@@ -89,38 +89,35 @@ def _trends_with_retractions(ledger: Ledger, past: Past, names: Collection[str])
     return trends
 
 
-class Observed(NamedTuple):
-    """The votes of sessions on a bullet: each session has one, which its verdicts share, so these
-    may be fractions.
-    """
+def observed(
+    rows: Iterable[BulletRow],
+    past: Past,
+    used: Mapping[str, Use],
+    *,
+    tally: Usage | None = None,
+    rates: FindingRates | None = None,
+) -> dict[str, Votes]:
+    """Return the votes on each bullet: each session has one, which its verdicts share. Every share,
+    order and removal comes from here. `past` was read after the rows, so it has each.
 
-    helpful: float = 0
-    harmful: float = 0
-
-    @property
-    def share(self) -> float | None:
-        """The share helpful; None without any verdict."""
-        total = self.helpful + self.harmful
-        return round(self.helpful / total, 6) if total else None
-
-
-def observed(rows: Iterable[BulletRow], past: Past, used: Mapping[str, Use]) -> dict[str, Observed]:
-    """Return the votes on each bullet. Every share, order and removal comes from here. `past` was
-    read after the rows, so it has each.
+    tally  has the sessions that cited a bullet, of which those without a vote are undecided
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    votes = {row.name: _votes_by_counters(row, past, used.get(row.name)) for row in rows}
-    mixed = [name for name, known in votes.items() if known is None]
-    counted = past.votes(mixed)
-    return {
-        name: Observed(*counted.get(name, (0, 0))) if known is None else known
-        for name, known in votes.items()
-    }
+    known = {row.name: _votes_by_counters(row, past, used.get(row.name)) for row in rows}
+    counted = past.votes([name for name, votes in known.items() if votes is None])
+    votes_by_name: dict[str, Votes] = {}
+    for name, plain in known.items():
+        helpful, harmful = plain or counted.get(name, (0, 0))
+        usage = tally.bullets.get(name) if tally is not None else None
+        cited = usage.cited if usage is not None else 0
+        undecided = max(0, cited - helpful - harmful)
+        votes_by_name[name] = Votes(helpful, harmful, undecided, rates)
+    return votes_by_name
 
 
-def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> Observed | None:
+def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> tuple[float, float] | None:
     """Return the votes on a bullet if each session gave it one verdict that counts, as most do: the
     counters without their baseline. None if the verdicts have to be read.
     """
@@ -130,7 +127,7 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> Observed
     decided = used.decided if used is not None else 0
     is_plain = not past.covered() and past.is_counted_from_its_beginning(row.name)
     if is_plain and helpful + harmful == decided:
-        return Observed(helpful, harmful)
+        return helpful, harmful
     return None
 
 
@@ -151,7 +148,12 @@ class Due:
 
 
 def due(
-    ledger: Ledger, *, after: int, pinned: Collection[str] = (), status: str = "live"
+    ledger: Ledger,
+    *,
+    after: int,
+    pinned: Collection[str] = (),
+    rates: FindingRates | None = None,
+    status: str = "live",
 ) -> list[Due]:
     """Return the bullets of a status that are to be removed, the most harmful first.
 
@@ -167,17 +169,18 @@ def due(
     tally = usage_at(ledger)
     rows = ledger.rows()
     past = Past(ledger)
-    verdicts = observed(rows, past, use(ledger, past, tally=tally))
+    used = use(ledger, past, tally=tally)
+    votes_by_name = observed(rows, past, used, tally=tally, rates=rates)
     bullets_due: list[Due] = []
     for row in rows:
         if row.status != status:
             continue
         usage = tally.bullets[row.name]
-        counts = verdicts[row.name]
+        votes = votes_by_name[row.name]
         is_unused = 0 < after <= usage.told and not usage.cited
         reason = ""
-        if against(*counts) >= HARMS:
-            reason = f"harmful {counts.harmful:g}, helpful {counts.helpful:g}, too often for chance"
+        if votes.harm >= HARMS:
+            reason = f"harmful {votes.harmful:g}, helpful {votes.helpful:g}, too often for chance"
         elif is_unused and row.helpful <= row.harmful:
             reason = f"told in {usage.told} sessions, cited in none"
         if reason and row.name not in pinned:

@@ -141,7 +141,8 @@ def _findings(project: Project, lines: Sequence[Line]) -> _Findings:
     """
     with open_or_empty(project) as ledger:
         watched = watching(ledger, lines, first=project.first_number).lines
-        checked = checked_lines(ledger, names=watched)
+        rates = project.config.finding_rates
+        checked = checked_lines(ledger, names=watched, rates=rates)
         troubles = [trouble for _, trouble in unanswered(ledger)]
     by_line = {watched[line.name]: line for line in checked.lines}
     attempts = project.config.max_attempts

@@ -43,6 +43,7 @@ from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
+from reflector.playbook.evidence import CORRECTED
 from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project
 from reflector.sessions import checks
@@ -311,6 +312,8 @@ def _print_spent(checked: Checked) -> None:
     sessions = f"{counted(checked.sessions, 'session')} judged"
     questions = counted(checked.requests, "question")
     note(f"{sessions}, {questions}, {checked.tokens:,} tokens{price}. {_INTERVAL_NOTE}")
+    if checked.corrected:
+        note(f"The interval of `helped` is {CORRECTED}.")
     if dropped := sum(line.dropped for line in checked.lines):
         note(f"{counted(dropped, 'answer')} dropped: the quote is not in the session.")
 

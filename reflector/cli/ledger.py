@@ -5,7 +5,7 @@ copy, grants).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -131,12 +131,21 @@ _CAUSES = {
 }
 
 
+def _rule_lines(different: DriftJson) -> Iterator[str]:
+    """Yield a line for each value that differs: the rule, the value there and by the events."""
+    for rule in different.rules:
+        values = [
+            "none" if value is None else repr(value) for value in (rule.there, rule.by_events)
+        ]
+        yield f"{different.of}: {rule.name} {rule.value}: {values[0]}, by the events {values[1]}"
+
+
 def _print_drift(place: Place, drift: Sequence[DriftJson], *, as_json: bool) -> None:
     if as_json:
         print_json(RebuiltJson([*drift], None))
         return
     for different in drift:
-        click.echo(safe("\n".join(different.diff)))
+        click.echo(safe("\n".join([*_rule_lines(different), *different.diff])))
     for different in drift:
         note(_CAUSES[different.cause].format(place.command("rebuild")))
 
@@ -406,7 +415,7 @@ def _go_on(place: Place) -> None:
         withheld = safe(", ".join(trial.data["bullets"])) or "the playbook"
         stop = place.command("trial stop")
         note(
-            f"The ledger's trial goes on here: {trial.share:.0%} of sessions go without "
+            f"The ledger's trial goes on here: {trial.withheld_share:.0%} of sessions go without "
             f"{withheld}; `{stop}` ends it."
         )
 

@@ -17,11 +17,11 @@ from reflector.cli.output import counted, note, shaped, short_time, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
-from reflector.playbook.evidence import share_interval, share_words
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked
-    from reflector.audit.citations import Observed, Use
+    from reflector.audit.citations import Use
+    from reflector.playbook.evidence import Votes
     from reflector.playbook.ranking import Standing
 
 
@@ -37,6 +37,7 @@ class ListedJson(BulletRow):
     judged         votes of sessions: each has one, which its verdicts share
     share          the helpful share of the votes, null without any; `low` and `high` are the ends
                    of its 90 % interval
+    corrected      whether these are corrected for what the judge misses (`judge_measured`)
     checked        what `reflector check` found, in words; null where nobody was asked about it
     place          the file and line of a rule that stays in your file; null for one of the playbook
     """
@@ -47,6 +48,7 @@ class ListedJson(BulletRow):
     share: float | None
     low: float
     high: float
+    corrected: bool
     told: bool | None
     told_sessions: int | None
     demoted: str | None
@@ -64,7 +66,7 @@ class Uses(NamedTuple):
     used: Mapping[str, Use]
     told: set[str] | None
     standing: Standing
-    shown: Mapping[str, Observed]
+    shown: Mapping[str, Votes]
     found: Checked | None
     checked: Mapping[str, str]
     places: Mapping[str, str]
@@ -90,29 +92,31 @@ class Uses(NamedTuple):
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines
 
-            found = checked_lines(asked.ledger, asked.then)
+            rates = project.config.finding_rates
+            found = checked_lines(asked.ledger, asked.then, rates=rates)
         results = (
             {one.name: one.result for one in found.lines if one.sessions}
             if found is not None
             else {}
         )
-        votes = observed(rows, past, used)
+        votes = observed(rows, past, used, rates=project.config.finding_rates)
         in_files = places(asked.ledger, project.root, rows)
         return cls(rows, used, told, standing, votes, found, results, in_files)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
         used, shown = self.used.get(row.name), self.shown[row.name]
-        low, high = share_interval(*shown) if with_interval else (0.0, 1.0)
+        low, high = shown.interval if with_interval else (0.0, 1.0)
         return shaped(
             ListedJson,
             row,
             used=used.sessions if used else 0,
             last_used=(used.last or None) if used else None,
-            judged=round(sum(shown), 6),
+            judged=round(shown.total, 6),
             share=shown.share,
             low=low,
             high=high,
+            corrected=shown.rates is not None,
             told=None if self.told is None or row.status == "watched" else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
@@ -126,10 +130,9 @@ class Uses(NamedTuple):
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
-def worth(votes: Observed) -> str:
+def worth(votes: Votes) -> str:
     """Return the share of sessions that a rule helped, for a line of its own; "" without a vote."""
-    words = share_words(*votes)
-    return f"helped in {words}" if words else ""
+    return f"helped in {votes.words}" if votes.words else ""
 
 
 #: How `list` may be ordered.

@@ -230,7 +230,9 @@ def blame(asked: Question, name: str) -> None:
     elif row.end:
         click.echo(safe(f"It was {row.end}."))
     past = asked.then or Past(asked.ledger)
-    votes = observed([row], past, use(asked.ledger, past, row.name))
+    used = use(asked.ledger, past, row.name)
+    rates = asked.place.project().config.finding_rates
+    votes = observed([row], past, used, rates=rates)
     if share := worth(votes[row.name]):
         click.echo(share)
     if steps:

@@ -541,8 +541,16 @@ def find(place: Place, dry_run: bool, as_json: bool) -> None:
     config = place.project().config
     with place.reading() as ledger:
         pairs = duplicates(ledger.bullets(), proposing.kept_pairs(ledger))
-        removals = due(ledger, after=config.prune_after, pinned=config.pinned)
-        harming = {one.name for one in due(ledger, after=0, status="watched")}
+        removals = due(
+            ledger,
+            after=config.prune_after,
+            pinned=config.pinned,
+            rates=config.finding_rates,
+        )
+        harming = {
+            removal.name
+            for removal in due(ledger, after=0, status="watched", rates=config.finding_rates)
+        }
         in_files = [row for row in ledger.rows() if row.name in harming]
         places_by_name = places(ledger, place.folder(), in_files)
     pruned = Pruned()

@@ -31,8 +31,10 @@ from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.mirrors import mirrors
-from reflector.playbook_files.watching import exempt
+from reflector.playbook_files.watching import exempt, file_of_watched
 from reflector.trials.outcome import OUTCOMES
+from reflector.trials.plan import Plan, plan
+from reflector.trials.statistics import Arm
 from reflector.trials.tasks import (
     Run,
     Task,
@@ -46,11 +48,9 @@ from reflector.trials.tasks import (
 )
 from reflector.trials.trial import (
     ELSEWHERE,
-    Plan,
     TrialStatus,
     keep_note,
     noted,
-    plan,
     standing,
     start,
     stop,
@@ -97,12 +97,15 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     show_default=True,
     help="What a good session is.",
 )
+@click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
 @yes_option
 @click.pass_obj
-def start_(place: Place, names: tuple[str, ...], outcome: str, yes: bool) -> None:
+def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
     """Start a trial: half of your next sessions go without the playbook, or without the rules NAME.
 
-    Pinned rules, and rules that the agent reads in another file, are never withheld.
+    With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
+    length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
+    never withheld.
     """
     project = place.project()
     with place.reading() as ledger:
@@ -111,7 +114,7 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, yes: bool) -> Non
         kept = sorted({*project.config.pinned, *read})
         _refuse_useless(place, ledger, bullets, kept, read)
         planned = plan(ledger, bullets=bullets, outcome=outcome)
-    _print_plan(planned)
+    _print_plan(planned, placebo=placebo)
     if planned.is_long:
         agreed("Start it anyway?", "such a trial takes more than half a year here", yes=yes)
     with place.changing() as ledger:
@@ -122,15 +125,19 @@ def start_(place: Place, names: tuple[str, ...], outcome: str, yes: bool) -> Non
             exempt=kept,
             share=planned.share,
             outcome=outcome,
+            placebo=placebo,
         )
         keep_note(project, ledger, opens=True)
     for name, path in read.items():
         note(f"{name} is shown in every session, because {path} contains it")
-    withheld = ", ".join(bullets) or "the playbook"
-    click.echo(
-        f"From now on {planned.share:.0%} of sessions go without {safe(withheld)}; see "
-        f"`{place.command('trial status')}`"
-    )
+    withheld = safe(", ".join(bullets)) or "the playbook"
+    arms = f"{planned.share:.0%} of sessions go without {withheld}"
+    if placebo:
+        arms = (
+            f"a third of your sessions goes without {withheld}, and another third is shown neutral "
+            "lines instead"
+        )
+    click.echo(f"From now on {arms}; see `{place.command('trial status')}`")
 
 
 def _refuse_useless(
@@ -138,13 +145,21 @@ def _refuse_useless(
 ) -> None:
     """Raise UsageError for a trial that could withhold nothing, or not the rules it names."""
     mirrored = [mirror.name for mirror in mirrors(ledger, place.project())]
-    if mirrored and not bullets:
+    if mirrored:
         end = place.command("mirror --off", mirrored[0])
         raise click.UsageError(
             f"{', '.join(mirrored)} contains the whole playbook, and the agent reads it: end the "
-            f"mirror with `{end}`, or name a rule"
+            f"mirror with `{end}`. Move rules of a file into the playbook with "
+            f"`{place.command('adopt --move')}`"
         )
+    watched = file_of_watched(ledger)
     for name in bullets:
+        if name in watched:
+            move = place.command("adopt --move", watched[name])
+            raise click.UsageError(
+                f"{name} is in {safe(watched[name])}, which the agent reads, so it cannot be "
+                f"withheld; move it into the playbook with `{move}`"
+            )
         if name in kept:
             where = f"is also in {read[name]}" if name in read else "is pinned"
             raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove it there")
@@ -277,7 +292,7 @@ def _checked(place: Place, ledger: Ledger, names: tuple[str, ...]) -> list[str]:
     return [find_own_bullet(place, ledger, name).name for name in dict.fromkeys(names)]
 
 
-def _print_plan(found: Plan) -> None:
+def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     if not found.sessions:
         note(
             "No session is recorded yet, so the length of a trial is unknown; begin with "
@@ -294,13 +309,28 @@ def _print_plan(found: Plan) -> None:
         half = f"half of such trials end in {length.weeks} weeks, 9 of 10 {late}"
         ends = "not in a year" if length.weeks is None else half
         click.echo(f"  {length.points:2} points: {ends}")
+    costs = [
+        f"{length.points} points in {length.with_placebo:,} sessions, not {length.sessions:,}"
+        for length in found.lengths
+        if length.with_placebo and length.sessions
+    ]
+    if costs:
+        needed = "The placebo arm" if placebo else "A placebo arm (trial start --placebo)"
+        note(f"{needed} takes half as long again: half of the trials find {', '.join(costs)}.")
     if found.lengths[-1].weeks is None:
         note("That takes too many sessions; `reflector trial run` compares on tasks instead.")
 
 
 def _print_status(found: TrialStatus, heads: Sequence[tuple[str, str]] = ()) -> None:
     rows = [("shows", found.sentence)]
-    for name, arm in (("told", found.told), ("without", found.without)):
+    arms: dict[str, Arm] = {"told": found.told, "without": found.without}
+    if found.placebo is not None:
+        rows = [
+            ("shows", f"against nothing: {found.sentence}"),
+            ("", f"against the placebo: {found.placebo.sentence}"),
+        ]
+        arms["placebo"] = found.placebo.arm
+    for name, arm in arms.items():
         rate = f"{arm.rate:.0%} {found.outcome}" if arm.rate is not None else "none yet"
         rows.append((name, f"{counted(arm.sessions, 'session')}, {rate}"))
     rows.append(

@@ -260,6 +260,9 @@ TYPES = (
             "exempt": f.needed(f.NAMES),
             # Of a million sessions, how many go without.
             "share": f.needed(f.NUMBER),
+            # Of a million sessions, how many are shown a placebo, and the SHA-256 of its whole
+            # text; the share above is of the others.
+            "placebo": f.within({"share": f.NUMBER, "digest": f.WORD}),
             "outcome": f.needed(f.WORD),
             "stop": f.needed(f.OBJECT),
             "until": f.needed(f.WORD),
@@ -278,6 +281,10 @@ TYPES = (
             "without": f.needed(_ARM),
             "difference": f.WORD,
             "interval": f.within({"low": f.WORD, "high": f.WORD}),
+            # The placebo arm and the comparison with it.
+            "placebo": f.OBJECT,
+            # The time of the result: a session is settled a day after its first window.
+            "at": f.WORD,
             # SHA-256 over the sessions that were compared, their arms and their outcomes.
             "sessions": f.needed(f.WORD),
         },

@@ -178,8 +178,7 @@ def injection(project: str, payload: dict[str, object]) -> tuple[bytes, bytes, b
     else:
         return b"", b"", b"", b""
     trial = handover.read_own(keeper, handover.TRIAL, MAX_INJECTION)
-    is_withheld = trial and goes_without(keeper, payload, trial)
-    name = handover.WITHOUT if is_withheld else handover.INJECTION
+    name = text_of_trial(keeper, payload, trial) if trial else handover.INJECTION
     content = handover.read_own(keeper, name, MAX_INJECTION)
     try:
         if is_strange(keeper):
@@ -225,45 +224,62 @@ def kept_text(project: str, content: bytes) -> bytes:
     raise ValueError(f"the ledger here is not known to be yours; run `reflector{place} {command}`")
 
 
-def goes_without(keeper: str, payload: dict[str, object], trial: bytes) -> bool:
-    """Return whether the trial that runs withholds advice from a session.
+def text_of_trial(keeper: str, payload: dict[str, object], trial: bytes) -> str:
+    """Return the file with the text that a session is shown while a trial runs.
 
     A fork begins with what its original was told, and its start does not name it: nothing is told
     again. Later starts of a fork go by the beginning of its transcript.
     """
     session = handover.words(payload, "session_id")
     try:
-        key, share, until, *names = trial.decode().split()
+        key, shares, until, *names = trial.decode().split()
+        share, _, placebo_share = shares.partition("+")
         if time_ns() > int(until) or not session:
-            return False
+            return handover.INJECTION
         forks = handover.read_own(keeper, handover.FORKS, 2 * handover.MAX_TOLD)
         note = session.encode() + b"\n"
         if payload.get("source") == "fork":
             folder = handover.open_own(keeper)
             attempt(append_note, folder, handover.FORKS, note, forks, handover.MAX_TOLD)
-            return True
+            return handover.WITHOUT
         if note in forks:
-            shown = names_shown_in(handover.words(payload, "transcript_path"))
-            if names[0] != "*":
-                return shown.isdisjoint(names)
-            text = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
-            return shown.issubset(text.split(b"\n", 3)[2].decode().split(" "))
-        from reflector.trials.draw import is_withheld
+            begin = files.read_file(handover.words(payload, "transcript_path"), 1 << 16)
+            return text_of_fork(keeper, names, begin, may_be_placebo=bool(placebo_share))
+        from reflector.trials.draw import is_placebo, is_withheld
 
-        return is_withheld(key, int(share), session)
+        if placebo_share and is_placebo(key, int(placebo_share), session):
+            return handover.PLACEBO
+        return handover.WITHOUT if is_withheld(key, int(share), session) else handover.INJECTION
     except (OSError, ValueError, IndexError, ImportError):
-        return False
+        return handover.INJECTION
 
 
 #: What follows the name of a bullet that is shown, with its counters or without any.
 _AFTER_NAME = (b"] helpful=", b"] :: ")
 
 
-def names_shown_in(transcript: str) -> set[str]:
-    """Return the bullets that the beginning of a transcript shows. Raises OSError."""
-    begin = files.read_file(transcript, 1 << 16)
+def names_shown_in(begin: bytes) -> "set[str]":
+    """Return the bullets that the beginning of a transcript shows."""
     parts = [part for mark in _AFTER_NAME for part in begin.split(mark)[:-1]]
     return {part.rpartition(b"[")[2].decode("ascii", "replace") for part in parts}
+
+
+def text_of_fork(keeper: str, names: "list[str]", begin: bytes, *, may_be_placebo: bool) -> str:
+    """Return the file with the text that a fork's original was shown, by the beginning of its
+    transcript.
+    """
+    if may_be_placebo:
+        from reflector.transcripts.citations import PLACEBO_HEADING
+
+        if PLACEBO_HEADING.encode() in begin:
+            return handover.PLACEBO
+    shown = names_shown_in(begin)
+    if names[0] == "*":
+        text = handover.read_own(keeper, handover.WITHOUT, MAX_INJECTION)
+        is_without = shown.issubset(text.split(b"\n", 3)[2].decode().split(" "))
+    else:
+        is_without = shown.isdisjoint(names)
+    return handover.WITHOUT if is_without else handover.INJECTION
 
 
 def start_form(

@@ -4,13 +4,15 @@ Invariant: nothing looks surer than it is. The interval is Jeffreys' 90 % interv
 Beta(helpful + ½, harmful + ½) distribution, with its ends set to 0 and 1 without a helpful or a
 harmful vote, so it always holds the share itself: Brown, Cai, DasGupta, "Interval Estimation for a
 Binomial Proportion" (Statistical Science, 2001). Below `FEWEST` votes no percentage is shown. Votes
-may be fractions.
+may be fractions. A judge that finds help less often than harm makes good advice look bad, so
+nothing is called harmful that such a judge could explain.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import exp, lgamma, log, log1p
+from typing import NamedTuple
 
 #: The probability of a share on either side of an interval.
 _TAIL = 0.05
@@ -18,6 +20,8 @@ _TAIL = 0.05
 #: harms. By Ville's inequality a bullet at even chances ever comes to that in one of fifty cases at
 #: most, however often one looks.
 HARMS = 50.0
+#: The label of a share that is not the plain share of the votes.
+CORRECTED = "corrected for what the judge misses"
 #: The fewest votes of which a percentage is shown.
 FEWEST = 5
 #: The digits of a share, and the steps that find more of them.
@@ -25,6 +29,91 @@ _DIGITS = 6
 _BISECTIONS = 40
 #: Stands for 0 in a divisor (Lentz's method).
 _TINY = 1e-300
+
+
+class FindingRates(NamedTuple):
+    """How many of 100 sessions that a rule helped, and of 100 that it harmed, a judge finds."""
+
+    helpful: int
+    harmful: int
+
+    @property
+    def even(self) -> float:
+        """The share of helpful votes that a rule gets which helps as often as it harms."""
+        return self.helpful / (self.helpful + self.harmful)
+
+    def corrected(self, share: float) -> float:
+        """Return the share of sessions that were helped, from the share of votes."""
+        helped = share / self.helpful
+        harmed = (1 - share) / self.harmful
+        return round(helped / (helped + harmed), _DIGITS)
+
+
+class Votes(NamedTuple):
+    """The votes of sessions on a rule, which may be fractions.
+
+    undecided  sessions that used the rule and have no vote
+    rates      of the judge, if they were measured
+    """
+
+    helpful: float = 0
+    harmful: float = 0
+    undecided: float = 0
+    rates: FindingRates | None = None
+
+    @property
+    def total(self) -> float:
+        return self.helpful + self.harmful
+
+    @property
+    def share(self) -> float | None:
+        """The share of sessions that were helped; None without a vote."""
+        if not self.total:
+            return None
+        return self._corrected(round(self.helpful / self.total, _DIGITS))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 90 % interval of that share."""
+        low, high = share_interval(self.helpful, self.harmful)
+        return self._corrected(low), self._corrected(high)
+
+    @property
+    def harm(self) -> float:
+        """How many times likelier the votes are than those on a rule that helps as often as it
+        harms; 0 if they do not show harm.
+
+        Without measured rates each undecided session counts as helped: a lower finding rate of help
+        explains no more.
+        """
+        if self.rates is None:
+            return against(self.helpful + self.undecided, self.harmful)
+        return against(self.helpful, self.harmful, self.rates.even)
+
+    @property
+    def help(self) -> float:
+        """The same of votes that show help; undecided sessions do not count."""
+        even = 0.5 if self.rates is None else self.rates.even
+        return against(self.harmful, self.helpful, 1 - even)
+
+    @property
+    def words(self) -> str:
+        """The share with its interval; no percentage of fewer than `FEWEST` votes, and "" of
+        none.
+        """
+        share = self.share
+        if share is None:
+            return ""
+        if self.total < FEWEST:
+            noun = "session" if self.total == 1 else "sessions"
+            return f"{self.helpful:.3g} of {self.total:.3g} {noun}, too few to tell"
+        low, high = self.interval
+        corrected = f", {CORRECTED}" if self.rates else ""
+        interval = f"90% interval: {low:.0%} to {high:.0%}"
+        return f"{share:.0%} of {self.total:.3g} sessions ({interval}{corrected})"
+
+    def _corrected(self, share: float) -> float:
+        return share if self.rates is None else self.rates.corrected(share)
 
 
 @lru_cache(maxsize=4096)
@@ -35,32 +124,16 @@ def share_interval(helpful: float, harmful: float) -> tuple[float, float]:
     return low, high
 
 
-def share_words(helpful: float, harmful: float) -> str:
-    """Return the share of yes with its 90 % interval in words; no percentage of fewer than
-    `FEWEST` votes, and "" of none.
+def against(helpful: float, harmful: float, even: float = 0.5) -> float:
+    """Return how many times likelier votes are if any share may be the true one than if `even` is;
+    0 if they do not show a share below it.
     """
-    votes = helpful + harmful
-    if not votes:
-        return ""
-    if votes < FEWEST:
-        noun = "session" if votes == 1 else "sessions"
-        return f"{helpful:.3g} of {votes:.3g} {noun}, too few to tell"
-    low, high = share_interval(helpful, harmful)
-    share = helpful / votes
-    return f"{share:.0%} of {votes:.3g} sessions (90% interval: {low:.0%} to {high:.0%})"
-
-
-def against(helpful: float, harmful: float) -> float:
-    """Return how many times likelier verdicts are where any share may be the true one than at even
-    chances.
-
-    0 if they do not say that the bullet harms more often than it helps.
-    """
-    if harmful <= helpful:
-        return 0.0
     total = helpful + harmful
+    if helpful >= even * total:
+        return 0.0
     at_any_share = lgamma(helpful + 1) + lgamma(harmful + 1) - lgamma(total + 2)
-    return exp(min(700.0, at_any_share + total * log(2)))
+    at_even = helpful * log(even) + harmful * log(1 - even)
+    return exp(min(700.0, at_any_share - at_even))
 
 
 def _quantile(probability: float, a: float, b: float) -> float:

@@ -1,14 +1,20 @@
-"""Differences between the events, and the tables and playbook.json that are made of them."""
+"""Differences between the events, and the tables and playbook.json that are made of them.
+
+Invariant: of playbook.json the content is compared, not the bytes: an indent, a final newline, the
+order of rules and a rule whose name is only in the ledger are no difference.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from typing import Literal
 
 from reflector.events.registry import fold
 from reflector.files import read_ours
-from reflector.playbook.document import MAX_BYTES, load
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.document import MAX_BYTES, Loaded, load
 from reflector.playbook_files.admission import PlaybookRefused
 from reflector.playbook_files.playbook_json import (
     dump_for,
@@ -22,11 +28,31 @@ from reflector.project import Project
 Cause = Literal["tables", "left", "edited"]
 
 
+#: The values of a rule, and those that a file may lack.
+_COUNTERS = ("helpful", "harmful")
+_VALUES = ("section", "text", *_COUNTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDriftJson:
+    """A value of a rule that differs: `there`, and as it is by the events; the value "rule" is its
+    text if one of the two lacks the rule.
+    """
+
+    name: str
+    value: str
+    there: str | int | None
+    by_events: str | int | None
+
+
 @dataclass(frozen=True, slots=True)
 class DriftJson:
-    """A thing that differs from the events, and the lines of the difference."""
+    """A thing that differs from the events: the values of its rules, else the lines of the
+    difference.
+    """
 
     of: str
+    rules: list[RuleDriftJson]
     diff: list[str]
     cause: Cause = field(repr=False)
 
@@ -50,8 +76,14 @@ def drift_of(project: Project) -> list[DriftJson]:
         due = dump_for(project, bullets, updated_at).decode()
         if text == due or not (text or playbook.entries):
             return []
+        there = load(text)
+        rules: list[RuleDriftJson] = []
+        if not there.problems:
+            rules = [*_differing_rules(there, load(due))]
+            if cause != "tables" and not rules:
+                return []
         lines = unified_diff(text.splitlines(), due.splitlines(), of, "the events", lineterm="")
-        return [DriftJson(of, [*lines], cause)]
+        return [DriftJson(of, rules, [] if rules else [*lines], cause)]
 
     drift = differing("the ledger's tables", tables, playbook.updated_at, "tables")
     if kind == "foreign":
@@ -61,3 +93,41 @@ def drift_of(project: Project) -> list[DriftJson]:
     written_at = load(raw).last_updated or playbook.updated_at
     cause: Cause = "left" if kind in ("missing", "written") else "edited"
     return drift + differing(str(path), raw.decode("utf-8", "replace"), written_at, cause)
+
+
+def _differing_rules(there: Loaded, due: Loaded) -> Iterator[RuleDriftJson]:
+    """Yield the values that differ between a file and the one that is due."""
+    by_events = {bullet.name: bullet for bullet in due.bullets}
+    in_file = _by_name(there, by_events)
+    for name in sorted(in_file.keys() | by_events.keys()):
+        old = in_file.get(name)
+        new = by_events.get(name)
+        if old is None or new is None:
+            there_text = old.text if old is not None else None
+            yield RuleDriftJson(name, "rule", there_text, new.text if new is not None else None)
+            continue
+        skipped = _COUNTERS if name in there.uncounted else ()
+        for value in (value for value in _VALUES if value not in skipped):
+            before = getattr(old, value)
+            after = getattr(new, value)
+            if before != after:
+                yield RuleDriftJson(name, value, before, after)
+
+
+def _by_name(there: Loaded, by_events: Mapping[str, Bullet]) -> dict[str, Bullet]:
+    """Return the rules of a file by their names; one without a name has that of the same rule by
+    the events, if the file does not have it under its own name.
+    """
+    unnamed = [bullet for bullet in there.bullets if bullet.name in there.named_here]
+    in_file = {
+        bullet.name: bullet for bullet in there.bullets if bullet.name not in there.named_here
+    }
+    for bullet in unnamed:
+        twins = [
+            name
+            for name, other in by_events.items()
+            if name not in in_file and replace(other, name=bullet.name) == bullet
+        ]
+        name = twins[0] if twins else "a rule without a name"
+        in_file[name] = replace(bullet, name=name)
+    return in_file

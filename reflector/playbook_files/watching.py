@@ -508,6 +508,12 @@ def files_of(ledger: Ledger) -> dict[str, str]:
     return {str(data["name"]): str(data.get("origin")) for data in watched}
 
 
+def file_of_watched(ledger: Ledger) -> dict[str, str]:
+    """Return the file of each bullet that is watched now."""
+    files = _files(ledger)
+    return {row.name: files.get(row.name, "") for row in _watched(ledger.rows())}
+
+
 def _like(line: Line, row: BulletRow) -> float:
     """Return the share of words in order that a line and a bullet have in common."""
     words_before = terms(same_words(row.text))

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.audit.blame import Step
+from reflector.audit.citations import observed, use
 from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, Week, ledger_stats, weeks
@@ -166,7 +167,14 @@ def page_of(
     since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
     first, _ = span_of(ledger, f"{since}..{then.position}")
     used = usage_at(ledger, past.position if past is not None else None)
-    rules = rules_of(listed, used, checked)
+    votes = observed(
+        then.rows(),
+        then,
+        use(ledger, past, tally=used),
+        tally=used,
+        rates=project.config.finding_rates,
+    )
+    rules = rules_of(listed, used, votes, checked)
     checks = _checks(checked)
     context = _context(rules, checks, project)
     contested = [rule for rule in rules if rule.is_contested]
@@ -256,7 +264,8 @@ def _context(rules: Sequence[Rule], checks: Checks | None, project: Project) -> 
 def _useful(checks: Checks | None) -> Iterator[str]:
     """Yield the names of the rules that checks found followed or helpful."""
     for line in checks.asked if checks is not None else ():
-        if any(of.yes > of.no and of.evidence >= HARMS for of in (line.followed, line.helped)):
+        answers = (line.followed, line.helped)
+        if any((of.share or 0) > 0.5 and of.evidence >= HARMS for of in answers):
             yield line.name
 
 

@@ -15,7 +15,7 @@ from reflector.audit.blame import Step, blame_bullets
 from reflector.audit.checked import TOO_FEW
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
-from reflector.playbook.evidence import HARMS, against
+from reflector.playbook.evidence import HARMS, Votes
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Rule:
     """A live rule.
 
     row     as `list --json` has it
+    votes   of sessions on it
     cited   in how many sessions it was cited
     check   what a check found of it, in words; "" if it was never checked
     steps   of its counters as `blame` has them, oldest first; none of a rule that is not shown
@@ -58,6 +59,7 @@ class Rule:
     """
 
     row: Any
+    votes: Votes
     cited: int
     check: str
     steps: Sequence[Step] = ()
@@ -76,7 +78,7 @@ class Rule:
     @property
     def helped(self) -> float:
         """Its helpful votes, of `row.judged`."""
-        return float(self.row.judged * (self.row.share or 0))
+        return self.votes.helpful
 
     @property
     def has_few_votes(self) -> bool:
@@ -101,7 +103,7 @@ class Rule:
     @property
     def is_harming(self) -> bool:
         """Whether it harms too often for chance, as `prune` reads it."""
-        return against(self.helped, self.row.judged - self.helped) >= HARMS
+        return self.votes.harm >= HARMS
 
     @property
     def is_ban(self) -> bool:
@@ -131,12 +133,22 @@ class Rule:
         return self.tokens * (self.row.told_sessions or 0)
 
 
-def rules_of(listed: Sequence[Any], used: Usage, checked: Checked | None) -> list[Rule]:
+def rules_of(
+    listed: Sequence[Any],
+    used: Usage,
+    votes: Mapping[str, Votes],
+    checked: Checked | None,
+) -> list[Rule]:
     """Return the rules in the order of these rows, without their steps and texts."""
     lines = checked.lines if checked is not None else ()
     found = {line.name: check_words(line) for line in lines if line.sessions}
     return [
-        Rule(row=row, cited=used.bullets[row.name].cited, check=found.get(row.name, ""))
+        Rule(
+            row=row,
+            votes=votes[row.name],
+            cited=used.bullets[row.name].cited,
+            check=found.get(row.name, ""),
+        )
         for row in listed
     ]
 

@@ -38,6 +38,7 @@ from reflector.playbook.names import SECTIONS, USER_FIRST
 from reflector.playbook.ranking import Standing, choose
 from reflector.text.secrets import quote
 from reflector.transcripts.citations import Telling, telling_of
+from reflector.trials.placebo import placebo_text
 
 if TYPE_CHECKING:
     from reflector.config import Config
@@ -232,7 +233,7 @@ def write_injection(
 ) -> bytes:
     """Render the project's and the user's playbook.json to the place where the hook looks for it;
     return the bytes of the file `name`: injection.txt or, while a trial runs, the file for the
-    sessions that go without.
+    sessions that go without or that are shown the placebo.
 
     Entries that are not bullets, or do not have a name yet that could be cited, are passed over:
     the import shows why. If the user's playbook cannot be opened, the project's is shown alone. If
@@ -271,15 +272,27 @@ def write_injection(
     whole = render_injection(bullets, form, files, troubles, standing)
     line = _start_line(whole, troubles)
     texts = {handover.INJECTION: whole}
-    if trial := _names_of_trial(folder):
+    if trial := _trial_note(folder):
         line += " · a trial runs" if line else ""
         own_names = {bullet.name for bullet in [*own.bullets, *lessons]}
-        shown = [bullet for bullet in bullets if not _is_withheld(bullet, trial, own_names)]
-        texts[handover.WITHOUT] = render_injection(shown, form, files, troubles, standing)
+        shown = [bullet for bullet in bullets if not _is_withheld(bullet, trial.names, own_names)]
+        without = render_injection(shown, form, files, troubles, standing)
+        texts[handover.WITHOUT] = without
+        if trial.has_placebo:
+            placebo = placebo_text(len(whole.text) - len(without.text))
+            form = f"{form.rstrip()}\n\n{placebo}"
+            with_placebo = render_injection(shown, form, files, troubles, standing)
+            texts[handover.PLACEBO] = with_placebo if shown else _alone(placebo, with_placebo)
     contents = {file: _content(stamp, line, rendered) for file, rendered in texts.items()}
     for file, content in contents.items():
         _store(os.fspath(project), content, file)
     return contents.get(name, contents[handover.INJECTION])
+
+
+def _alone(placebo: str, notes: Injection) -> Injection:
+    """Return a placebo without any bullet, behind the notes."""
+    text = f"{notes.text}\n{placebo}\n".lstrip("\n")
+    return Injection(text, _as_json(text), 0, 0)
 
 
 def _content(stamp: bytes, line: str, rendered: Injection) -> bytes:
@@ -333,12 +346,18 @@ def _start_line(rendered: Injection, troubles: Sequence[Trouble]) -> str:
     return f"playbook: {' '.join(reasons.split())}; see `reflector doctor`"
 
 
-def _names_of_trial(folder: Path) -> set[str]:
-    """Return the names that the trial which runs withholds: "*" for all, "-" before an exempt one;
-    none without a trial.
-    """
+class _TrialNote(NamedTuple):
+    """What a trial that runs withholds: names, "*" for all, "-" before an exempt one."""
+
+    names: set[str]
+    has_placebo: bool
+
+
+def _trial_note(folder: Path) -> _TrialNote | None:
+    """Return what the note of a trial says; None without a trial."""
     note = handover.read_own(os.fspath(folder), handover.TRIAL, handover.MAX_TOLD)
-    return set(note.decode("utf-8", "replace").split()[3:])
+    words = note.decode("utf-8", "replace").split()
+    return _TrialNote(set(words[3:]), "+" in words[1]) if words[3:] else None
 
 
 def _is_withheld(bullet: Bullet, names: set[str], own_names: set[str]) -> bool:

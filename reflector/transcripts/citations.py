@@ -198,12 +198,16 @@ def _is_link_target(line: str) -> bool:
     return (is_address or is_file) and is_title
 
 
+#: Begins the placebo of a trial, which is the last part of a text.
+PLACEBO_HEADING = "## GENERAL NOTES AND FACTS"
+
+
 class Telling(NamedTuple):
     """The bullets and lessons that one text showed.
 
     bullets  names
     lessons  the first 8 digits of their ids
-    digest   SHA-256 of the text in hex
+    digest   SHA-256 in hex: of the text, or of the placebo in it
     seed     of the draw that chose the bullets, "" if none was omitted
     """
 
@@ -215,14 +219,20 @@ class Telling(NamedTuple):
 
 def telling_of(text: str) -> Telling | None:
     """Return the bullets and lessons that a text of our hook showed; None for another text."""
-    has_marks = any(mark in text for mark in ("] helpful=", "] :: ", "[lesson "))
-    if len(text) > _MAX_TELLING or not has_marks:
+    marks = ("] helpful=", "] :: ", "[lesson ", PLACEBO_HEADING)
+    if len(text) > _MAX_TELLING or not any(mark in text for mark in marks):
         return None
     text = text.replace("\r\n", "\n").strip()
     bullets = tuple(dict.fromkeys(_BULLET.findall(text)))
     lessons = tuple(dict.fromkeys(_LESSON.findall(text)))
-    if not bullets and not lessons:
+    begin = text.find(PLACEBO_HEADING)
+    if not bullets and not lessons and begin < 0:
         return None
     seed = _SEED.search(text)
-    digest = sha256(text.encode("utf-8", "replace")).hexdigest()
+    digest = digest_of_text(text[max(0, begin) :])
     return Telling(bullets, lessons, digest, seed[1] if seed else "")
+
+
+def digest_of_text(text: str) -> str:
+    """Return the SHA-256 of a text that was shown."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()

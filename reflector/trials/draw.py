@@ -1,13 +1,19 @@
-"""Which sessions go without the playbook while a trial runs: a draw that anybody can repeat.
+"""Which text a session is shown while a trial runs: a draw that anybody can repeat.
 
-Invariant: a session's arm follows from the trial's key, its share and the id of the session in
+Invariant: a session's arm follows from the trial's key, its shares and the id of the session in
 which the conversation began, from nothing else. The key is the chain of the event before the
-trial's opening, so nobody could choose it together with the ids of sessions to come. The hook calls
+trial's opening, so nobody could choose it together with the ids of sessions to come. The placebo
+arm has a draw of its own, so a trial without one has the arms that it always had. The hook calls
 this: it imports one module, and that when it is called.
 """
 
 #: What a trial's share is counted in.
 MILLION = 1_000_000
+#: The share of sessions in the placebo arm: with half of the others in each arm, a third is in
+#: each of the three.
+PLACEBO_SHARE = 333_333
+#: Separates the second draw from the first (BLAKE2b's `person`).
+_PLACEBO = b"placebo"
 
 
 def is_withheld(key: str, share: int, root: str) -> bool:
@@ -19,8 +25,19 @@ def is_withheld(key: str, share: int, root: str) -> bool:
 
     Raises ValueError for a key that is not one.
     """
+    return _drawn(key, root, b"") * MILLION < share << 64
+
+
+def is_placebo(key: str, share: int, root: str) -> bool:
+    """Return whether a session is shown the placebo; arguments and errors as above."""
+    return _drawn(key, root, _PLACEBO) * MILLION < share << 64
+
+
+def _drawn(key: str, root: str, person: bytes) -> int:
+    """Return the number below 2⁶⁴ that a session draws."""
     from _blake2 import blake2b  # what hashlib would wrap, at a tenth of its import
 
     secret = bytes.fromhex(key.rpartition(":")[2])
-    drawn = blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8, key=secret).digest()
-    return int.from_bytes(drawn, "big") * MILLION < share << 64
+    text = root.encode("utf-8", "surrogatepass")
+    drawn = blake2b(text, digest_size=8, key=secret, person=person).digest()
+    return int.from_bytes(drawn, "big")

@@ -1,19 +1,21 @@
-"""A trial: its plan, its opening and closing, the sessions of each arm, and its state.
+"""A trial: its opening and closing, the sessions of each arm, and its state.
 
 Invariant: a session is one conversation, whatever resumes, forks or compacts it, and its outcome is
 settled a day after its first window was recorded. Which sessions a trial compares depends on what
 was known before each began: that it began after the opening, and that a hook of ours reported it.
 Every session that was drawn counts in its arm, whatever it was really told. The answer follows from
-the ledger up to a position, whose last event says how late it is.
+the ledger up to a position and a time: now, that of the last event of an earlier moment, or that of
+the closing.
+
+A placebo arm is drawn first, by a draw of its own, and the others are drawn as in a trial without
+one, so each comparison is one of two arms of known shares. Its sessions are in neither other arm.
 
 The key of a trial is the chain of the event before its opening, taken while nobody else appends.
 The hook withholds by a note in the person's own folder, which says what the ledger's trial says,
 and is not there without one. A trial decides only where it was opened: a command of the person
 makes the note, and no import does. So a trial compares the sessions of the ledger in which it was
 opened, wherever a merge took them. A ledger that `ledger_url` names is one place for all who use
-it. A plan is measured on trials that are simulated with this project's own figures and decided as
-`trial status` decides, so half of the real ones end by what it calls the half, if the difference is
-the true one.
+it.
 """
 
 from __future__ import annotations
@@ -32,18 +34,27 @@ from reflector.events import event as ev
 from reflector.events.event import HUMAN, Event, NewEvent, first_origin, identity, time_of
 from reflector.events.folds import fold_ledger
 from reflector.files import write_durably
-from reflector.handover import MAX_TOLD, TRIAL, TRIAL_HEADS, WITHOUT, open_own, read_own
-from reflector.ledger.append import append, prepare, utc_now
+from reflector.handover import (
+    MAX_TOLD,
+    PLACEBO,
+    TRIAL,
+    TRIAL_HEADS,
+    WITHOUT,
+    open_own,
+    read_own,
+)
+from reflector.ledger.append import append, later_than, prepare, utc_now
 from reflector.ledger.canonical import CHAIN, genesis
 from reflector.ledger.reader import Reader
 from reflector.ledger.rows import Anchor
 from reflector.ledger.store import Ledger
 from reflector.locate import own_folder
 from reflector.mistakes import Finding, Mistake
-from reflector.reflection.window import own_messages, window_names
+from reflector.reflection.window import own_messages
 from reflector.transcripts.reading import UnknownTranscript
-from reflector.trials.draw import MILLION, is_withheld
+from reflector.trials.draw import MILLION, PLACEBO_SHARE, is_placebo, is_withheld
 from reflector.trials.outcome import OUTCOMES, joined_facts, outcome_event, read_outcome
+from reflector.trials.placebo import bundled_digest, placebo_digests
 from reflector.trials.statistics import (
     ALPHA,
     LEAST,
@@ -79,13 +90,12 @@ _STOP = {**_STOP_OF_ALL, "sessions": "of-this-ledger"}
 #: What a person reads of a trial that is open elsewhere.
 ELSEWHERE = "open elsewhere; it withholds nothing here"
 
-#: The differences that a plan speaks of, in points.
-POINTS = (5, 10, 20, 30)
-#: Beyond so many sessions nothing is simulated: a year of 100 a week.
-_MOST = 5_200
-_WEEKS = 52
-#: The sessions that a plan looks at, the last ones.
-_LAST = 200
+#: The arms, each with its mark in the digest of the sessions.
+ArmName = Literal["told", "without", "placebo"]
+_ARMS: Final[Mapping[ArmName, str]] = {"told": "0", "without": "1", "placebo": "2"}
+
+#: A year; nothing is said of what takes longer.
+WEEKS = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +141,39 @@ class Trial:
         return time_of(self.data["until"]) or datetime.max.replace(tzinfo=UTC)
 
     @property
+    def closed_at(self) -> datetime | None:
+        """The time of its result; None of an open one, and of one that an earlier version closed,
+        which took the time of the last event before.
+        """
+        return time_of(self.closed.facts.get("at")) if self.closed is not None else None
+
+    @property
     def share(self) -> float:
+        """The share of sessions that go without, of those that are not shown the placebo."""
         return float(self.data["share"]) / MILLION
+
+    @property
+    def placebo_draw(self) -> int:
+        """Of a million sessions, how many are shown the placebo; 0 without a placebo arm."""
+        return int((self.data.get("placebo") or {}).get("share", 0))
+
+    @property
+    def withheld_share(self) -> float:
+        """The share of all sessions that go without."""
+        return self.share * (1 - self.placebo_draw / MILLION)
+
+    @property
+    def placebo_share(self) -> float:
+        """The share of sessions that are shown the placebo, of those in its arm or told."""
+        placebo = self.placebo_draw / MILLION
+        return placebo / (placebo + (1 - placebo) * (1 - self.share))
+
+    def arm_of(self, root: str) -> ArmName:
+        """Return the arm that a session drew."""
+        key = self.data["key"]
+        if self.placebo_draw and is_placebo(key, self.placebo_draw, root):
+            return "placebo"
+        return "without" if is_withheld(key, self.data["share"], root) else "told"
 
     @property
     def origin(self) -> str:
@@ -151,13 +192,26 @@ class Trial:
         data = self.data
         if not CHAIN.fullmatch(str(data.get("key"))):
             return False
-        return data.get("outcome") in OUTCOMES and 0 < data.get("share", 0) < MILLION
+        shares = (data.get("share", 0), self.placebo_draw or 1)
+        return data.get("outcome") in OUTCOMES and all(0 < share < MILLION for share in shares)
 
     def compares_session(self, session: Ended) -> bool:
         """Whether a session counts in one of the arms when its outcome is settled."""
         if not session.is_hooked or not self.compares(session.origin):
             return False
         return self.began <= session.began < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstPlacebo:
+    """The placebo arm, and what the trial shows against it, as for the sessions without."""
+
+    arm: Arm
+    difference: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +235,7 @@ class TrialStatus:
     sentence     the same in words
     sessions_sha256  over the sessions that count, each with its arm and whether it ended well
     weeks        in which half of such trials would end from here on; null where more than a year
+    placebo      the comparison with the placebo; null without a placebo arm
     """
 
     id: str
@@ -202,6 +257,7 @@ class TrialStatus:
     sentence: str
     weeks: int | None
     sessions_sha256: str
+    placebo: AgainstPlacebo | None = None
 
 
 def sessions(ledger: Reader, upto: int | None = None, more: Iterable[Event] = ()) -> list[Ended]:
@@ -285,12 +341,11 @@ def elsewhere(ledger: Reader, root: Path | None, after: int = 0) -> list[Trial]:
 
 
 class Compared(NamedTuple):
-    """The sessions of a trial: both arms, the number of sessions of less than a day, and the digest
+    """The sessions of a trial: its arms, the number of sessions of less than a day, and the digest
     over all that count.
     """
 
-    told: Arm
-    without: Arm
+    arms: Mapping[ArmName, Arm]
     unsettled: int
     digest: str
 
@@ -298,22 +353,62 @@ class Compared(NamedTuple):
 def _compared(ledger: Reader, trial: Trial, upto: int, now: datetime) -> Compared:
     """Return a trial's sessions up to a position, as they are at a time."""
     lines: list[str] = []
-    counts = {True: [0, 0], False: [0, 0]}
+    counts: dict[ArmName, list[int]] = {name: [0, 0] for name in _ARMS}
     unsettled = 0
-    data = trial.data
+    is_good_session = OUTCOMES[trial.data["outcome"]]
     for session in sessions(ledger, upto):
         if not trial.compares_session(session):
             continue
         if session.first + SETTLES > now:
             unsettled += 1
             continue
-        withheld = is_withheld(data["key"], data["share"], session.root)
-        is_good = OUTCOMES[data["outcome"]](session.facts)
-        counts[withheld][0] += 1
-        counts[withheld][1] += is_good
-        lines.append(f"{session.root}\t{withheld:d}\t{is_good:d}\n")
+        arm = trial.arm_of(session.root)
+        is_good = is_good_session(session.facts)
+        counts[arm][0] += 1
+        counts[arm][1] += is_good
+        lines.append(f"{session.root}\t{_ARMS[arm]}\t{is_good:d}\n")
     digest = sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
-    return Compared(Arm(*counts[False]), Arm(*counts[True]), unsettled, digest)
+    arms = {name: Arm(*arm_counts) for name, arm_counts in counts.items()}
+    return Compared(arms, unsettled, digest)
+
+
+class _Comparison(NamedTuple):
+    """The told arm against another one; the ends are there before they are shown."""
+
+    difference: float | None
+    low: float
+    high: float
+    verdict: Verdict
+
+    @property
+    def shown(self) -> tuple[float | None, float | None, float | None]:
+        """The difference and the ends, rounded; no ends while it is early."""
+        is_early = self.verdict == "early"
+        ends_shown = (None, None) if is_early else (self.low, self.high)
+        return _rounded(self.difference), _rounded(ends_shown[0]), _rounded(ends_shown[1])
+
+
+def _comparison(told: Arm, other: Arm, share: float) -> _Comparison:
+    low, high = difference_interval(told, other, share)
+    difference = None
+    if told.rate is not None and other.rate is not None:
+        difference = told.rate - other.rate
+    return _Comparison(difference, low, high, trial_verdict(told, other, low, high))
+
+
+def _against_placebo(trial: Trial, told: Arm, placebo: Arm) -> AgainstPlacebo | None:
+    if not trial.placebo_draw:
+        return None
+    found = _comparison(told, placebo, trial.placebo_share)
+    difference, low, high = found.shown
+    sentence = _sentence(
+        found.verdict,
+        told.sessions + placebo.sessions,
+        found.difference or 0.0,
+        found.low,
+        found.high,
+    )
+    return AgainstPlacebo(placebo, difference, low, high, found.verdict, sentence)
 
 
 class Missing(NamedTuple):
@@ -360,46 +455,59 @@ def standing(
     return replace(status, state="elsewhere") if status.state == "open" else status
 
 
-def trial_status(ledger: Reader, trial: Trial, upto: int | None = None) -> TrialStatus:
+def trial_status(
+    ledger: Reader, trial: Trial, upto: int | None = None, at: datetime | None = None
+) -> TrialStatus:
     """Return the state of a trial, at a position or now; of a closed one as it was when it was
     closed.
+
+    at  the time instead of now
     """
     if trial.closed is not None:
         upto = trial.closed.position - 1
+        at = trial.closed_at
     elif upto is None:
         upto = ledger.head().position
+        at = at or datetime.now(UTC)
     last = ledger.at([upto])
-    now = (time_of(last[0].recorded_at) if last else None) or trial.began
-    told, without, unsettled, digest = _compared(ledger, trial, upto, now)
-    low, high = difference_interval(told, without, trial.share)
-    verdict = trial_verdict(told, without, low, high)
-    difference = None
-    if told.rate is not None and without.rate is not None:
-        difference = told.rate - without.rate
+    now = at or (time_of(last[0].recorded_at) if last else None) or trial.began
+    compared = _compared(ledger, trial, upto, now)
+    told = compared.arms["told"]
+    without = compared.arms["without"]
+    found = _comparison(told, without, trial.share)
+    difference, low, high = found.shown
     weeks = None
-    if verdict == "undecided":
-        weeks = _weeks(told, without, trial, now, difference or 0.0)
-    n = told.sessions + without.sessions
+    if found.verdict == "undecided":
+        weeks = _weeks(told, without, trial, now, found.difference or 0.0)
+    sentence = _sentence(
+        found.verdict,
+        told.sessions + without.sessions,
+        found.difference or 0.0,
+        found.low,
+        found.high,
+        _length_words(weeks),
+    )
     return TrialStatus(
         id=trial.opened.event_id,
         state=_state(trial, now),
         bullets=[*trial.data["bullets"]],
         exempt=[*trial.data["exempt"]],
-        share=trial.share,
+        share=trial.withheld_share,
         outcome=trial.data["outcome"],
         opened_at=trial.opened.recorded_at,
         until=trial.data["until"],
         told=told,
         without=without,
-        unsettled=unsettled,
+        unsettled=compared.unsettled,
         unknown=_unknown(ledger, trial, upto),
-        difference=_rounded(difference),
-        low=_rounded(None if verdict == "early" else low),
-        high=_rounded(None if verdict == "early" else high),
-        verdict=verdict,
-        sentence=_sentence(verdict, n, difference or 0.0, low, high, weeks),
+        difference=difference,
+        low=low,
+        high=high,
+        verdict=found.verdict,
+        sentence=sentence,
         weeks=weeks,
-        sessions_sha256=digest,
+        sessions_sha256=compared.digest,
+        placebo=_against_placebo(trial, told, compared.arms["placebo"]),
     )
 
 
@@ -414,8 +522,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _sentence(
-    verdict: Verdict, n: int, difference: float, low: float, high: float, weeks: int | None
+    verdict: Verdict, n: int, difference: float, low: float, high: float, more: str = ""
 ) -> str:
+    """Return a comparison in words; `more` follows one that is not decided."""
     low = round(100 * low)
     high = round(100 * high)
     if verdict == "early":
@@ -425,10 +534,14 @@ def _sentence(
         return f"{verdict} by {round(100 * abs(difference))} points, {least} to {most}"
     if verdict == "no-difference":
         return f"no difference of more than {max(-low, high)} points either way"
+    return f"not decided, {low:+d} to {high:+d} points{more}"
+
+
+def _length_words(weeks: int | None) -> str:
     rest = "would not end within a year"
     if weeks:
         rest = f"end in about {weeks} more week{'s' if weeks != 1 else ''}"
-    return f"not decided, {low:+d} to {high:+d} points; half of such trials {rest}"
+    return f"; half of such trials {rest}"
 
 
 def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: float) -> int | None:
@@ -437,7 +550,7 @@ def _weeks(told: Arm, without: Arm, trial: Trial, now: datetime, difference: flo
     """
     n = told.sessions + without.sessions
     weekly = n / max(1.0, (min(now, trial.until) - trial.began).days / 7)
-    most = n + ceil(weekly * _WEEKS)
+    most = n + ceil(weekly * WEEKS)
     lengths = ends(difference, told.rate or 0.0, trial.share, most, 200, begun=(told, without))
     half = lengths[len(lengths) // 2]
     return None if half > most else max(1, ceil((half - n) / weekly))
@@ -456,116 +569,6 @@ def _unknown(ledger: Reader, trial: Trial, upto: int) -> int:
     return len(told - {event.session_id for event in outcomes if event.facts.get("root")})
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
-    """How long trials take where the sessions that use what is withheld differ by so many points:
-    half of them end after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where
-    that is more than a year.
-    """
-
-    points: int
-    sessions: int | None
-    weeks: int | None
-    late: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a trial here can find out, and when.
-
-    sessions  that were looked at, `weekly` so many a week
-    rate      of them that ended well, and `known` the share of which anything is known
-    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth
-              of it in all
-    """
-
-    sessions: int
-    weekly: float
-    rate: float
-    known: float
-    used: float
-    share: float
-    outcome: str
-    lengths: list[Length]
-
-    @property
-    def is_long(self) -> bool:
-        """Whether half of the trials take more than half a year even where the difference is 20
-        points.
-        """
-        (weeks,) = (length.weeks for length in self.lengths if length.points == 20)
-        return weeks is None or weeks > _WEEKS // 2
-
-
-def plan(
-    ledger: Reader,
-    *,
-    bullets: Sequence[str] = (),
-    share: float = 0.5,
-    outcome: str = "correction-free",
-) -> Plan:
-    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none
-    for all of them.
-
-    Sessions that an earlier version recorded are read from their transcripts, where these are still
-    there. Raises LedgerError.
-    """
-    missing = missing_outcomes(ledger, _LAST)
-    more = (replace(window, data=dict(new.data)) for window, new in missing)
-    last = sessions(ledger, more=more)[-_LAST:]
-    n = len(last)
-    days = (last[-1].began - last[0].began) / timedelta(days=1) if last else 0.0
-    weekly = n / max(days / 7, 1.0)
-    facts = [session.facts for session in last]
-    rate = sum(map(OUTCOMES[outcome], facts)) / n if last else 0.5
-    known = sum(map(_is_known, facts)) / n if last else 0.0
-    used = _used(ledger, last, bullets) if bullets else 1.0
-    most = min(_MOST, ceil(weekly * _WEEKS))
-    return Plan(
-        sessions=n,
-        weekly=round(weekly, 1),
-        rate=round(rate, 3),
-        known=round(known, 3),
-        used=round(used, 3),
-        share=share,
-        outcome=outcome,
-        lengths=[_length(points, used, rate, share, most, weekly) for points in POINTS],
-    )
-
-
-def _is_known(facts: Mapping[str, Any]) -> bool:
-    """Return whether anything but the length of a session is known."""
-    names = ("words", "refusals", "interruptions", "tests", "build")
-    return any(facts.get(name) for name in names)
-
-
-def _length(
-    points: int, used: float, rate: float, share: float, most: int, weekly: float
-) -> Length:
-    if not most:
-        return Length(points, None, None, None)
-    lengths = ends(points / 100 * used, rate, share, most)
-    half = lengths[len(lengths) // 2]
-    late = lengths[len(lengths) * 9 // 10]
-
-    def weeks(count: int) -> int | None:
-        return max(1, ceil(count / weekly)) if count <= most else None
-
-    return Length(points, half if half <= most else None, weeks(half), weeks(late))
-
-
-def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
-    """Return the share of the last sessions that cite one of these bullets."""
-    roots = {session.root for session in last}
-    names = set(bullets)
-    citing = {
-        event.session_id
-        for event in ledger.events(types=(ev.SESSION_RECORDED,))
-        if not names.isdisjoint(window_names(event, "cited"))
-    }
-    return len(citing & roots) / len(roots) if roots else 0.0
-
-
 def start(
     ledger: Ledger,
     root: Path | None = None,
@@ -574,9 +577,11 @@ def start(
     exempt: Sequence[str],
     share: float,
     outcome: str,
+    placebo: bool = False,
 ) -> None:
     """Open a trial. `bullets` are withheld, all where there are none, but never the `exempt` ones;
-    `root` is that of `running`. Raises Mistake while one runs, LedgerError.
+    `root` is that of `running`; a third of the sessions gets a `placebo`. Raises Mistake while one
+    runs, LedgerError.
     """
     if running(ledger, root) is not None:
         raise Mistake(
@@ -590,6 +595,8 @@ def start(
         "stop": _STOP,
         "until": (datetime.now(UTC) + _LONGEST).isoformat(timespec="seconds"),
     }
+    if placebo:
+        data["placebo"] = {"share": PLACEBO_SHARE, "digest": bundled_digest()}
     with ledger.writing() as writing:
         key = writing.chain
         event = NewEvent(
@@ -612,10 +619,12 @@ def stop(ledger: Ledger, root: Path | None = None) -> TrialStatus:
     if trial is None:
         raise Mistake("no trial runs; `reflector trial plan` shows how long one would take")
     with ledger.writing() as writing:
-        status = trial_status(ledger, trial)
+        now = later_than(ledger.head().recorded_at)
+        status = trial_status(ledger, trial, at=time_of(now))
         opened = trial.opened.event_id
         event_id = identity(ev.TRIAL_CLOSED, opened)
-        event = NewEvent(ev.TRIAL_CLOSED, event_id, result_of(status), HUMAN, target_id=opened)
+        result = result_of(status) | {"at": now}
+        event = NewEvent(ev.TRIAL_CLOSED, event_id, result, HUMAN, target_id=opened)
         append(writing, [prepare(event, tx=ledger.draw())])
     return replace(status, state="closed")
 
@@ -629,14 +638,22 @@ def result_of(status: TrialStatus) -> dict[str, Any]:
     def decimal(number: float | None) -> str | None:
         return None if number is None else f"{number:.4f}"
 
-    return {
-        "verdict": status.verdict,
+    def comparison(of: TrialStatus | AgainstPlacebo) -> dict[str, Any]:
+        return {
+            "verdict": of.verdict,
+            "difference": decimal(of.difference),
+            "interval": {"low": decimal(of.low), "high": decimal(of.high)},
+        }
+
+    result = {
+        **comparison(status),
         "told": arm(status.told),
         "without": arm(status.without),
-        "difference": decimal(status.difference),
-        "interval": {"low": decimal(status.low), "high": decimal(status.high)},
         "sessions": status.sessions_sha256,
     }
+    if status.placebo is not None:
+        result["placebo"] = arm(status.placebo.arm) | comparison(status.placebo)
+    return result
 
 
 def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
@@ -652,13 +669,16 @@ def keep_note(project: Project, ledger: Reader, *, opens: bool = False) -> None:
     place = trial_place(project)
     trial = running(ledger, place) or (running(ledger) if opens else None)
     if trial is None:
-        for name in (TRIAL, WITHOUT):  # the text may hold what is erased later
+        for name in (TRIAL, WITHOUT, PLACEBO):  # the text may hold what is erased later
             Path(own_folder(os.fspath(root)), name).unlink(missing_ok=True)
         return
     data = trial.data
     until = int(trial.until.timestamp() * 1_000_000_000)
     names = [*(data["bullets"] or ["*"]), *(f"-{name}" for name in data["exempt"])]
-    note = " ".join([data["key"], str(data["share"]), str(until), *names]).encode() + b"\n"
+    shares = str(data["share"])
+    if trial.placebo_draw:
+        shares += f"+{trial.placebo_draw}"
+    note = " ".join([data["key"], shares, str(until), *names]).encode() + b"\n"
     if read_own(os.fspath(root), TRIAL, len(note) + 1) != note:
         write_durably(open_own(os.fspath(root)), note, TRIAL)
     now = utc_now()
@@ -687,18 +707,28 @@ def trial_findings(ledger: Reader) -> list[Finding]:
     for trial in trials(ledger):
         opened = trial.opened
         closed = trial.closed
-        if not opened.meta and trial.data["key"] != _key_before(ledger, opened):
+        if not trial.origin and trial.data["key"] != _key_before(ledger, opened):
             message = (
                 "the trial's key is not the chain of the event before it, so its draw may have "
                 "been chosen"
             )
             remedy = "do not rely on this trial; open another"
             findings.append(Finding("trial", opened.position, message, remedy))
-        if closed is None or closed.meta or closed.data is None:
+        if closed is None or closed.data is None or first_origin(closed.meta):
             continue
+        if stray := _stray_placebos(ledger, trial, closed.position):
+            message = (
+                f"{stray} sessions were shown the placebo without having drawn it, so the texts of "
+                "this trial were exchanged"
+            )
+            remedy = "do not rely on this trial; open another"
+            findings.append(Finding("trial", closed.position, message, remedy))
         # a later version may decide otherwise
         is_ours = trial.data["stop"] in (_STOP, _STOP_OF_ALL)
-        if is_ours and dict(closed.data) != result_of(trial_status(ledger, trial)):
+        result = dict(closed.data)
+        at = result.pop("at", closed.recorded_at)
+        is_timely = _recorded_before(ledger, closed) <= at <= closed.recorded_at
+        if is_ours and (not is_timely or result != result_of(trial_status(ledger, trial))):
             message = (
                 "the trial's result does not follow from the key, the sessions and their "
                 "outcomes before it"
@@ -706,6 +736,30 @@ def trial_findings(ledger: Reader) -> list[Finding]:
             remedy = "see `reflector trial status` for the true one"
             findings.append(Finding("trial", closed.position, message, remedy))
     return findings
+
+
+def _recorded_before(ledger: Reader, event: Event) -> str:
+    """Return when the event before this one was recorded."""
+    return str(ledger.at([event.position - 1])[0].recorded_at)
+
+
+def _stray_placebos(ledger: Reader, trial: Trial, upto: int) -> int:
+    """Return how many sessions were shown a placebo of this version in another arm."""
+    placebo = trial.data.get("placebo") or {}
+    if placebo.get("digest") != bundled_digest():
+        return 0  # the digests of another version's text are not known
+    root_of = {
+        event.session_id: event.facts.get("root")
+        for event in ledger.events(types=(ev.SESSION_OUTCOME,), upto=upto)
+    }
+    tellings = ledger.events(types=(ev.ADVICE_TOLD,), after=trial.opened.position, upto=upto)
+    roots = {
+        root_of.get(event.session_id)
+        for event in tellings
+        if event.facts.get("digest") in placebo_digests()
+        and trial.compares(first_origin(event.meta))
+    }
+    return sum(root is not None and trial.arm_of(root) != "placebo" for root in roots)
 
 
 def _key_before(ledger: Reader, opened: Event) -> str:

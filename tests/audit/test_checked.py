@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from reflector.audit.checked import Answered, checked_lines
+from reflector.audit.checked import TOO_FEW, Answered, checked_lines
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
-from reflector.playbook.evidence import HARMS, against
+from reflector.playbook.evidence import HARMS, FindingRates, against
 from tests.ledger.events import (
     about,
     added,
@@ -57,6 +57,31 @@ def test_a_line_that_is_broken_nine_times_of_ten_is_found_in_nine_projects_of_te
         for _ in range(projects)
     )
     assert found >= 0.9 * projects
+
+
+@pytest.mark.slow
+def test_most_followed_lines_get_a_result() -> None:
+    """Of 30 lines that are followed nine times of ten, in 30 sessions; a tenth is undecided."""
+    drawn = random.Random(46)
+    results = 0
+    for _ in range(30 * 100):
+        answers = [drawn.random() < 0.9 for _ in range(30) if drawn.random() < 0.9]
+        results += bool(Answered.of(answers, 30 - len(answers)).words("followed", "not followed"))
+    assert results >= 0.6 * 30 * 100
+
+
+def test_undecided_sessions_excuse_a_harmful_line() -> None:
+    answers = [False] * 14 + [True]
+    assert Answered.of(answers, 15).words("helped", "harmful") == ""
+    rates = FindingRates(helpful=36, harmful=73)
+    assert Answered.of([False] * 20, 15, rates).words("helped", "harmful") == "harmful 20 of 20"
+
+
+def test_corrected_help_is_the_side_of_the_result() -> None:
+    rates = FindingRates(helpful=10, harmful=90)
+    answers = [True] * 20 + [False] * 30
+    assert Answered.of(answers).words("helped", "harmful") == ""
+    assert Answered.of(answers, 0, rates).words("helped", "harmful") == "helped 20 of 50"
 
 
 def test_a_result_names_the_side_that_most_sessions_are_on_and_needs_the_evidence_of_prune() -> (
@@ -161,3 +186,16 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
     ledger.append([redacted(first.event_id)])
     ledger.rebuild()
     assert shown() == before
+
+
+@pytest.mark.parametrize(("undecided", "result"), [(0, "harmful 10 of 10"), (5, TOO_FEW)])
+def test_undecided_sessions_of_a_line_excuse_it(
+    ledger: Ledger, undecided: int, result: str
+) -> None:
+    ledger.append([added("pat-001")])
+    for number in range(10 + undecided):
+        seen = window(number, f"s{number}")
+        answer = ("checked", "harmful") if number < 10 else ("neutral", "neutral")
+        ledger.append([seen, *reading(seen, ("pat-001", *answer, None))])
+    (line,) = checked_lines(ledger, names=["pat-001"]).lines
+    assert line.result == result

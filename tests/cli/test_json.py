@@ -3,6 +3,7 @@ compares them. What `list` finds and sorts, an export of a moment, and the first
 upgrade.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -124,13 +125,66 @@ def test_rebuild(agent: Agent) -> None:
     agent.playbook.write_text(edited)
     (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
     assert drift["of"] == str(agent.playbook)
-    told = agent.call("rebuild", "--check", code=1).out.splitlines()
-    assert {'-        "helpful": 4,', '+        "helpful": 3,'} <= {*told}
+    shown = agent.call("rebuild", "--check", code=1).out.splitlines()
+    assert shown == [f"{agent.playbook}: pat-002 helpful: 4, by the events 3"]
     assert agent.playbook.read_text() == edited
     agent.call("list")  # records the edit
     assert agent.json("rebuild", "--check")["drift"] == []
     agent.playbook.write_text("{")
     assert Path(agent.json("rebuild")["kept"]).read_text() == "{"
+
+
+@pytest.mark.parametrize("edit", ["unnamed", "indent", "newline"])
+def test_rebuild_check_compares_content(agent: Agent, edit: str) -> None:
+    agent.call("drain")
+    text = agent.playbook.read_text()
+    if edit == "unnamed":
+        document = json.loads(text)
+        document["sections"]["PATTERNS & APPROACHES"].append({"text": "Read the log first."})
+        text = json.dumps(document, indent=2) + "\n"
+    elif edit == "indent":
+        text = json.dumps(json.loads(text), indent=4)
+    else:
+        text = text.removesuffix("\n")
+    agent.playbook.write_text(text)
+    agent.call("list")  # records the edit
+    agent.playbook.write_text(text)
+    assert agent.json("rebuild", "--check", code=0)["drift"] == []
+
+
+def test_rebuild_check_names_a_copy_without_a_name(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    rules = document["sections"]["PATTERNS & APPROACHES"]
+    rules.append({key: value for key, value in rules[0].items() if key != "name"})
+    agent.playbook.write_text(json.dumps(document))
+    (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
+    assert [rule["name"] for rule in drift["rules"]] == ["a rule without a name"]
+
+
+def test_rebuild_check_passes_over_missing_counters(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    for rule in document["sections"]["PATTERNS & APPROACHES"]:
+        del rule["helpful"], rule["harmful"]
+    agent.playbook.write_text(json.dumps(document))
+    assert agent.json("rebuild", "--check")["drift"] == []
+
+
+def test_rebuild_check_names_missing_rules(agent: Agent) -> None:
+    agent.call("drain")
+    document = json.loads(agent.playbook.read_text())
+    (first, *_) = removed = document["sections"]["PATTERNS & APPROACHES"]
+    document["sections"]["PATTERNS & APPROACHES"] = []
+    agent.playbook.write_text(json.dumps(document))
+    (drift,) = agent.json("rebuild", "--check", code=1)["drift"]
+    assert drift["rules"][0] == {
+        "name": first["name"],
+        "value": "rule",
+        "there": None,
+        "by_events": first["text"],
+    }
+    assert len(drift["rules"]) == len(removed)
 
 
 def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:

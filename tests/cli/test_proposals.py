@@ -141,7 +141,9 @@ def test_unused_rule_is_due_and_demoted(agent: Agent) -> None:
     assert "demoted: shown 20 times since it last helped" in agent.call("show", "pat-001").out
     (one,) = [one for one in agent.json("list") if one["name"] == "mis-001"]
     assert (one["told_sessions"], one["demoted"]) == (20, "shown 20 times and never helped")
-    assert due(agent) == ["pat-002", "mis-001"]
+    assert due(agent) == ["mis-001"]
+    agent.environ["REFLECTOR_JUDGE_MEASURED"] = "helpful=50 harmful=50"
+    assert due(agent) == ["pat-002", "mis-001"]  # its 20 undecided sessions excuse it no more
     agent.call("config", "set", "pinned", "mis-001")
     assert due(agent) == ["pat-002"]
 
@@ -243,3 +245,24 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
 def test_only_the_rules_of_a_merge_are_kept_apart(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
     assert "it has no rules to keep apart" in agent.call("review", "keep", add.id, code=1).err
+
+
+def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:
+    sessions = [Session(f"s-{number}") for number in range(10)]
+    for number, session in enumerate(sessions):
+        session.cites("pat-001", "helpful" if number < 5 else "harmful")
+    agent.call("ingest", *(one.write(agent.home / f"{one.id}.jsonl") for one in sessions))
+    counters = agent.counters()
+    plain = agent.json("show", "pat-001")
+    agent.environ["REFLECTOR_JUDGE_MEASURED"] = "helpful=36 harmful=73"
+    measured = agent.json("show", "pat-001")
+    assert agent.counters() == counters
+    assert (plain["corrected"], measured["corrected"]) == (False, True)
+    assert measured["share"] == pytest.approx(
+        plain["share"] / 36 * 73 / (plain["share"] / 36 * 73 + 1 - plain["share"]), abs=1e-5
+    )
+    assert measured["judged"] == plain["judged"] >= 5
+    for command in ("show", "blame"):
+        assert "corrected for what the judge misses)" in agent.call(command, "pat-001").out
+    agent.call("report", "--out", agent.home / "r.html")
+    assert "corrected for what the judge misses" in (agent.home / "r.html").read_text()

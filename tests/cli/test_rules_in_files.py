@@ -102,15 +102,13 @@ def test_rule_shown_without_counters_was_shown(named: Agent) -> None:
     telling = telling_of(text)
     assert telling is not None
     assert telling.bullets == ("oth-001", "oth-002")
-    transcript = named.project.parent / "s-1.jsonl"
-    transcript.write_text(text)
-    assert names_shown_in(str(transcript)) == {"oth-001", "oth-002"}
+    assert names_shown_in(text.encode()) == {"oth-001", "oth-002"}
     assert named.json("status")["told"]["bullets"] == 2
 
 
 def test_two_machines_have_one_row_a_rule(named: Agent, tmp_path: Path) -> None:
     other = Agent.bare(tmp_path / "other")
-    (other.project / "CLAUDE.md").write_text(f"- One more rule here.\n\n{TEXT}")
+    (other.project / "CLAUDE.md").write_text(f"- Keep each function short.\n\n{TEXT}")
     other.call("adopt", other.project / "CLAUDE.md")
     export = tmp_path / "ledger.ndjson"
     export.write_text(named.call("export", "--format", "ndjson").out)

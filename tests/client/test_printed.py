@@ -5,10 +5,12 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reflector.trials.draw import is_withheld
+from reflector.transcripts.citations import PLACEBO_HEADING
+from reflector.trials.draw import is_placebo, is_withheld
 from tests.client.apis import ADVICE, FIX, FIXED, ON, calls, says, step
 from tests.client.client import Client
 
@@ -125,23 +127,35 @@ def test_the_plugin_prints_the_playbook_and_counts_once_also_beside_hooks(
     plugged.check(("SessionEnd", "pat-001"), helpful=1)
 
 
-def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: Client) -> None:
-    client.agent.run("trial", "start", "--yes")
+def arm_of(data: dict[str, Any], session: str) -> str:
+    """Return the arm that a trial of this opening draws for a session."""
+    placebo = data.get("placebo")
+    if placebo is not None and is_placebo(data["key"], placebo["share"], session):
+        return "placebo"
+    return "without" if is_withheld(data["key"], data["share"], session) else "told"
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("options", [[], ["--placebo"]])
+def test_all_parts_of_a_session_have_one_arm(client: Client, options: list[str]) -> None:
+    """Its start, resume, fork, compaction and subagent; all requests of each arm are looked at."""
+    client.agent.run("trial", "start", "--yes", *options)
     (opened,) = client.agent.events("trial.opened")
+    arms = {"told", "without", *(["placebo"] if options else [])}
     *before, last = FIXED
     client.api.when(FIX, *before[:2], step(*before[2].blocks, tokens=199_000), last)
     client.api.when(
         "create a detailed summary",
         step(says("<summary>The total is right. Add the tax.</summary>")),
     )
-    seen = set()
-    for _ in range(12):  # until a session of each arm was there
+    seen: set[str] = set()
+    for _ in range(20):  # until a session of each arm was there
         sent = len(client.api.asked)
         first = client.prints(FIX)  # and its compaction
-        withheld = is_withheld(opened["data"]["key"], opened["data"]["share"], first.session_id)
-        if withheld in seen:
+        arm = arm_of(opened["data"], first.session_id)
+        if arm in seen:
             continue
-        seen.add(withheld)
+        seen.add(arm)
         client.prints(ON, "--resume", first.session_id)
         client.prints(ON, "--fork-session", "--resume", first.session_id)
         agent = calls("Task", description="Look", prompt=WATCH, subagent_type="general-purpose")
@@ -153,10 +167,11 @@ def test_a_session_its_resume_fork_compaction_and_subagent_have_one_arm(client: 
         bodies = [json.dumps(one) for one in client.api.asked[sent:]]
         asked = [body for body in bodies if FIX in body or ON in body or WATCH in body]
         assert asked
-        assert {"] helpful=" in body for body in asked} == {not withheld}
-        if len(seen) == 2:
+        assert {"] helpful=" in body for body in asked} == {arm == "told"}
+        assert {PLACEBO_HEADING in body for body in asked} == {arm == "placebo"}
+        if seen == arms:
             break
-    assert seen == {True, False}
+    assert seen == arms
     sources = {payload["source"] for payload in client.payloads("SessionStart")}
     assert sources == {"startup", "resume", "fork", "compact"}
     assert client.payloads("SubagentStart")

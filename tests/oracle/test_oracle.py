@@ -98,7 +98,8 @@ class Asked:
         # The use of a bullet follows from its tags, which `show` and `citations` are asked for, and
         # from what was told.
         beside = (
-            "used last_used told told_sessions demoted judged share low high not_followed checked"
+            "used last_used told told_sessions demoted judged share low high corrected"
+            " not_followed checked"
         ).split()
         assert [
             {k: v for k, v in of.items() if k not in beside}

@@ -8,6 +8,7 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
+from reflector.playbook.evidence import Votes
 from reflector.report.rules import Rule
 from reflector.trials.trial import start, stop
 from tests.ledger.events import about, added, reflected, window
@@ -179,5 +180,5 @@ def test_rule_marks_a_check() -> None:
     for key in ("helpful", "harmful", "not_followed", "low", "high"):
         setattr(row, key, 0)
     row.demoted = None
-    (mark,) = Rule(row=row, cited=0, check="followed 3 of 4, too few to tell").marks
+    (mark,) = Rule(row=row, votes=Votes(), cited=0, check="followed 3 of 4, too few to tell").marks
     assert mark == ("check: followed 3 of 4, too few to tell", "plain")

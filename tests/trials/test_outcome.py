@@ -1,17 +1,21 @@
 """What came of a session: the facts of its records, the same with and without a playbook."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.message import Message, ToolResult
+from reflector.transcripts.reading import read_messages
 from reflector.trials.outcome import OUTCOMES, Outcome, joined_facts, read_outcome
+from reflector.trials.placebo import placebo_text
 from tests.judges.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
 from tests.road.sessions import Session
 
@@ -185,3 +189,48 @@ def test_a_fork_is_of_the_session_that_it_was_forked_from(
         ledger, Source(session.user("Thanks, perfect!").write(tmp_path / "1.jsonl"), "SessionEnd")
     )
     assert {id: data["root"] for id, data in outcomes(ledger)} == {"s-1": "s-1", "s-2": root}
+
+
+ADVICE = """This project keeps a playbook.
+
+[pat-001] helpful=4 harmful=0 :: No, that is wrong, never do it. Undo it, the tests fail.
+"""
+CITATIONS = st.sampled_from(
+    ["", "[pat-001]", "[pat-001, mis-002]", "[pat-001 wrong: no, undo it]", "[lesson 8caa5bfa]"]
+)
+TALK = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["Fix it.", "No, that is wrong, undo it.", "No.", "Thanks!", "Das ist nicht richtig."]
+        ),
+        st.sampled_from(["It is fixed.", "Shall I push it?", "I ran the tests. Is it right?"]),
+        st.sampled_from(["3 passed in 1s", "2 failed in 1s", ""]),
+        CITATIONS,
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(TALK, st.sampled_from(["", ADVICE, placebo_text(900)]))
+def test_shown_text_and_citations_change_no_outcome(
+    talk: list[tuple[str, str, str, str, bool]], shown: str
+) -> None:
+    """Pairs of transcripts that differ in nothing else."""
+
+    def outcome(*, is_shown: bool) -> Outcome:
+        session = Session("s-1")
+        if is_shown:
+            session.starts(shown)
+        for asked, answer, result, citation, is_first in talk:
+            words = [answer, citation][:: -1 if is_first else 1] if is_shown else [answer]
+            session.user(asked).agent(" ".join(filter(None, words)))
+            if result:
+                session.runs("pytest", result, is_error="failed" in result)
+        with TemporaryDirectory() as folder:
+            path = session.write(Path(folder) / "s-1.jsonl")
+            found = read_outcome(read_messages(path))
+        return replace(found, began=None, ended=None)
+
+    assert outcome(is_shown=True) == outcome(is_shown=False)

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
+from benchmarks.trials import WITH_PLACEBO, play_placebos
 from reflector.trials import statistics
 from reflector.trials.statistics import Arm, difference_interval, ends, log_wealth, trial_verdict
 
@@ -142,3 +143,13 @@ def test_simulated_trials_are_right_as_often_as_they_say() -> None:
         assert sum(end < 0 for end in found.ends) <= 2
         assert all(end > 0 for end in found.ends) == (effect > 0)
         assert len(report([found])) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("effect", "priming"), WITH_PLACEBO)
+def test_advice_is_told_from_any_text(effect: float, priming: float) -> None:
+    """docs/value.md has the figures of 10,000 ledgers a row."""
+    played = play_placebos(effect, priming, 300)
+    assert played.false_alarms <= 0.055 * played.ledgers
+    assert played.covered >= 0.945 * played.ledgers

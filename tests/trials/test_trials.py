@@ -30,10 +30,10 @@ from reflector.sessions.intake import Source, take_in
 from reflector.trials import trial as of_sessions
 from reflector.trials.draw import is_withheld
 from reflector.trials.outcome import Outcome, outcome_event
+from reflector.trials.plan import plan
 from reflector.trials.tasks import Run, pairs, perform, sign_test, tasks_in
 from reflector.trials.trial import (
     missing_outcomes,
-    plan,
     sessions as sessions_of,
     standing,
     start,
@@ -403,6 +403,35 @@ def test_an_outcome_is_settled_after_a_day(ledger: Ledger, settle: Callable[[], 
         1,
         1,
     )
+
+
+def test_the_clock_of_a_trial_is_now(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = opened(ledger)
+    ledger.append(ended(1, began=began))
+    monkeypatch.setattr(of_sessions, "SETTLES", timedelta(microseconds=1))
+    head = ledger.head().position
+    assert [standing(ledger, upto=upto).unsettled for upto in (None, head)] == [0, 1]
+    assert stop(ledger).unsettled == 0
+    assert standing(ledger).unsettled == 0
+    assert trial_findings(ledger) == []
+
+
+@pytest.mark.parametrize("day", ["2020-01-01", "2990-01-01"])
+def test_a_chosen_time_of_a_result_is_found(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
+    opened(ledger)
+    monkeypatch.setattr(of_sessions, "later_than", lambda _: f"{day}T00:00:00.000000Z")
+    stop(ledger)
+    assert [finding.code for finding in trial_findings(ledger)] == ["trial"]
+
+
+def test_a_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
+    opened(ledger)
+    (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
+    chosen = ev.NewEvent(ev.TRIAL_OPENED, "c" * 32, {**trial.data, "key": KEY}, ev.HUMAN)
+    ledger.append([chosen], tx=ledger.draw())
+    assert [finding.position for finding in trial_findings(ledger)] == [2]
 
 
 def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(

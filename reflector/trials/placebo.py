@@ -1,0 +1,47 @@
+"""The placebo of a trial: neutral lines in the place of advice.
+
+Invariant: a placebo has the form and the length of the advice, and no name that an agent could
+cite. It is the first lines of one bundled text, so whoever has this version can tell each of its
+digests.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+
+from reflector.resources import resource_dir
+from reflector.transcripts.citations import PLACEBO_HEADING, digest_of_text
+
+
+@cache
+def _lines() -> tuple[str, ...]:
+    text = (resource_dir("prompts") / "placebo.txt").read_text("utf-8")
+    return tuple(f"- {line}" for line in text.splitlines())
+
+
+def placebo_text(length: int) -> str:
+    """Return the placebo that is nearest to a length in characters without being longer, and one
+    line at least.
+    """
+    chosen = [PLACEBO_HEADING]
+    room = length - len(PLACEBO_HEADING)
+    for line in _lines():
+        room -= len(line) + 1
+        if room < 0 and len(chosen) > 1:
+            break
+        chosen.append(line)
+    return "\n".join(chosen)
+
+
+def bundled_digest() -> str:
+    """Return the SHA-256 of the whole bundled text."""
+    return sha256("\n".join(_lines()).encode()).hexdigest()
+
+
+@cache
+def placebo_digests() -> frozenset[str]:
+    """Return the digest of each placebo of this version."""
+    lines = _lines()
+    texts = ("\n".join((PLACEBO_HEADING, *lines[:count])) for count in range(1, len(lines) + 1))
+    return frozenset(map(digest_of_text, texts))

@@ -1,0 +1,144 @@
+"""The plan of a trial: how long it would take here.
+
+Invariant: a plan is measured on trials that are simulated with this project's own figures and
+decided as `trial status` decides, so half of the real ones end by what it calls the half, if the
+difference is the true one. It starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from reflector.events import event as ev
+from reflector.reflection.window import window_names
+from reflector.trials.draw import MILLION, PLACEBO_SHARE
+from reflector.trials.outcome import OUTCOMES
+from reflector.trials.statistics import ends
+from reflector.trials.trial import WEEKS, Ended, missing_outcomes, sessions
+
+if TYPE_CHECKING:
+    from reflector.ledger.reader import Reader
+
+#: The differences that a plan speaks of, in points.
+POINTS = (5, 10, 20, 30)
+#: Beyond so many sessions nothing is simulated: a year of 100 a week.
+_MOST = 5_200
+#: The sessions that a plan looks at, the last ones.
+_LAST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long trials take where the sessions that use what is withheld differ by so many points:
+    half of them end after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where
+    that is more than a year. With a placebo arm half end after `with_placebo` sessions.
+    """
+
+    points: int
+    sessions: int | None
+    weeks: int | None
+    late: int | None
+    with_placebo: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a trial here can find out, and when.
+
+    sessions  that were looked at, `weekly` so many a week
+    rate      of them that ended well, and `known` the share of which anything is known
+    used      the share of sessions that use what is withheld: a difference in one of ten is a tenth
+              of it in all
+    """
+
+    sessions: int
+    weekly: float
+    rate: float
+    known: float
+    used: float
+    share: float
+    outcome: str
+    lengths: list[Length]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether half of the trials take more than half a year even where the difference is 20
+        points.
+        """
+        (weeks,) = (length.weeks for length in self.lengths if length.points == 20)
+        return weeks is None or weeks > WEEKS // 2
+
+
+def plan(
+    ledger: Reader,
+    *,
+    bullets: Sequence[str] = (),
+    share: float = 0.5,
+    outcome: str = "correction-free",
+) -> Plan:
+    """Return how long a trial would take in a ledger's project; `bullets` of it are withheld, none
+    for all of them.
+
+    Sessions that an earlier version recorded are read from their transcripts, where these are still
+    there. Raises LedgerError.
+    """
+    missing = missing_outcomes(ledger, _LAST)
+    more = (replace(window, data=dict(new.data)) for window, new in missing)
+    last = sessions(ledger, more=more)[-_LAST:]
+    n = len(last)
+    days = (last[-1].began - last[0].began) / timedelta(days=1) if last else 0.0
+    weekly = n / max(days / 7, 1.0)
+    facts = [session.facts for session in last]
+    rate = sum(map(OUTCOMES[outcome], facts)) / n if last else 0.5
+    known = sum(map(_is_known, facts)) / n if last else 0.0
+    used = _used(ledger, last, bullets) if bullets else 1.0
+    most = min(_MOST, ceil(weekly * WEEKS))
+    return Plan(
+        sessions=n,
+        weekly=round(weekly, 1),
+        rate=round(rate, 3),
+        known=round(known, 3),
+        used=round(used, 3),
+        share=share,
+        outcome=outcome,
+        lengths=[_length(points, used, rate, share, most, weekly) for points in POINTS],
+    )
+
+
+def _is_known(facts: Mapping[str, Any]) -> bool:
+    """Return whether anything but the length of a session is known."""
+    names = ("words", "refusals", "interruptions", "tests", "build")
+    return any(facts.get(name) for name in names)
+
+
+def _length(
+    points: int, used: float, rate: float, share: float, most: int, weekly: float
+) -> Length:
+    if not most:
+        return Length(points, None, None, None)
+    lengths = ends(points / 100 * used, rate, share, most)
+    half = lengths[len(lengths) // 2]
+    late = lengths[len(lengths) * 9 // 10]
+
+    def weeks(count: int) -> int | None:
+        return max(1, ceil(count / weekly)) if count <= most else None
+
+    half_sessions = half if half <= most else None
+    with_placebo = ceil(half / (1 - PLACEBO_SHARE / MILLION)) if half <= most else None
+    return Length(points, half_sessions, weeks(half), weeks(late), with_placebo)
+
+
+def _used(ledger: Reader, last: Sequence[Ended], bullets: Sequence[str]) -> float:
+    """Return the share of the last sessions that cite one of these bullets."""
+    roots = {session.root for session in last}
+    names = set(bullets)
+    citing = {
+        event.session_id
+        for event in ledger.events(types=(ev.SESSION_RECORDED,))
+        if not names.isdisjoint(window_names(event, "cited"))
+    }
+    return len(citing & roots) / len(roots) if roots else 0.0
