@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
@@ -198,7 +198,8 @@ class _Column:
 
     def __post_init__(self) -> None:
         self.width = max(map(_width, [self.name, *self.cells]))
-        self.is_number = any(self.cells) and all(map(_NUMBER.fullmatch, filter(None, self.cells)))
+        numbers = [cell for cell in self.cells if cell.strip("-")]
+        self.is_number = bool(numbers) and all(map(_NUMBER.fullmatch, numbers))
 
     def with_short_times(self) -> _Column:
         """Return the column with times of this year without it, and others without the hour."""
@@ -344,6 +345,18 @@ def short_time(stamp: str) -> str:
         return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError):  # of a forged ledger
         return stamp[:16].replace("T", " ")
+
+
+def day_words(stamp: str) -> str:
+    """Return the day of an ISO time, in this machine's zone: `today`, `25 Nov`, `25 Nov 2025`."""
+    try:
+        day = datetime.fromisoformat(stamp).astimezone().date()
+    except (ValueError, OverflowError):  # of a forged ledger
+        return stamp[:10]
+    today = datetime.now().astimezone().date()
+    words = {today: "today", today - timedelta(days=1): "yesterday"}
+    year = "" if day.year == today.year else f" {day.year}"
+    return words.get(day, f"{day:%-d %b}{year}")
 
 
 def short_id(value: str | None) -> str:

@@ -5,7 +5,7 @@ Invariant: a bullet is described the same wherever it is shown, now or at a mome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.options import SECTION, Question, question
-from reflector.cli.output import counted, note, shaped, short_time, table
+from reflector.cli.output import counted, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import share_interval, share_words
 
 if TYPE_CHECKING:
-    from reflector.audit.checked import Checked
-    from reflector.audit.citations import Observed, Use
+    from reflector.audit.checked import Checked, CheckedLine
+    from reflector.audit.citations import Observed
+    from reflector.ledger.usage import Usage
     from reflector.playbook.ranking import Standing
 
 
@@ -29,28 +30,45 @@ if TYPE_CHECKING:
 class ListedJson(BulletRow):
     """A bullet of `list`, with what came of it.
 
-    used           sessions that cited it and were judged, `last_used` when the last one was
+    cited          sessions whose agent cited it, `last_cited` when the latest of them was
+    judged         sessions with a verdict on it, neutral ones included
+    helped         votes of sessions that it helped, `harmed` of those that it harmed: each session
+                   has one vote, which its verdicts share
+    neither        sessions with neutral verdicts alone
+    undecided      sessions that cited it and have no verdict on it
+    followed       sessions that followed it, `broken` those that did not: where a judge could tell
+    share          the helpful share of the votes, null without any; `low` and `high` are the ends
+                   of its 90 % interval
     told           whether a session that starts now is told it; null for a moment
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
-    not_followed   how many judgements say that the agent did not follow it
-    judged         votes of sessions: each has one, which its verdicts share
-    share          the helpful share of the votes, null without any; `low` and `high` are the ends
-                   of its 90 % interval
     checked        what `reflector check` found, in words; null where nobody was asked about it
     """
 
-    used: int
-    last_used: str | None
-    judged: float
+    cited: int
+    judged: int
+    helped: float
+    harmed: float
+    neither: int
+    undecided: int
+    followed: int
+    broken: int
+    last_cited: str | None
     share: float | None
     low: float
     high: float
     told: bool | None
     told_sessions: int | None
     demoted: str | None
-    not_followed: int
     checked: str | None
+
+    @property
+    def votes(self) -> str:
+        """Its votes and the sessions without one, in words."""
+        return (
+            f"helped {self.helped:.3g}, harmed {self.harmed:.3g}, "
+            f"neither {self.neither}, undecided {self.undecided}"
+        )
 
 
 class Uses(NamedTuple):
@@ -59,60 +77,63 @@ class Uses(NamedTuple):
     """
 
     rows: list[BulletRow]
-    used: Mapping[str, Use]
+    usage: Usage
     told: set[str] | None
     standing: Standing
     shown: Mapping[str, Observed]
     found: Checked | None
-    checked: Mapping[str, str]
+    checked: Mapping[str, CheckedLine]
 
     @classmethod
-    def of(cls, asked: Question, name: str | None = None) -> Uses:
-        """Return what is known of all bullets, or of one, now or then."""
+    def of(cls, asked: Question) -> Uses:
+        """Return what is known of all bullets, now or then."""
         from reflector.audit.citations import observed, use
         from reflector.ledger.as_of import Past
-        from reflector.ledger.usage import usage_at
         from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
-        tally = usage_at(asked.ledger, asked.upto)
         rows = asked.playbook.rows()
         past = asked.then or Past(asked.ledger)
-        used = use(asked.ledger, past, name, tally)
+        usage = use(asked.ledger, past)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
-        standing = ranks(tally, project.config)
+        standing = ranks(usage, project.config)
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines
 
             found = checked_lines(asked.ledger, asked.then)
-        results = (
-            {one.name: one.result for one in found.lines if one.sessions}
-            if found is not None
-            else {}
-        )
-        votes = observed(rows, past, used)
-        return cls(rows, used, told, standing, votes, found, results)
+        lines = found.lines if found is not None else ()
+        checked = {line.name: line for line in lines if line.sessions}
+        votes = observed(rows, past, usage.bullets)
+        return cls(rows, usage, told, standing, votes, found, checked)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
-        used, shown = self.used.get(row.name), self.shown[row.name]
-        low, high = share_interval(*shown) if with_interval else (0.0, 1.0)
+        used = self.usage.bullets[row.name]
+        votes = self.shown[row.name]
+        checked = self.checked.get(row.name)
+        answers = checked.followed if checked is not None else None
+        low, high = share_interval(*votes) if with_interval else (0.0, 1.0)
         return shaped(
             ListedJson,
             row,
-            used=used.sessions if used else 0,
-            last_used=(used.last or None) if used else None,
-            judged=round(sum(shown), 6),
-            share=shown.share,
+            cited=used.cited,
+            judged=used.judged,
+            helped=votes.helpful,
+            harmed=votes.harmful,
+            neither=used.neither,
+            undecided=used.undecided,
+            followed=answers.yes if answers is not None else used.followed,
+            broken=answers.no if answers is not None else used.broken,
+            last_cited=used.last_cited or None,
+            share=votes.share,
             low=low,
             high=high,
             told=None if self.told is None else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
-            not_followed=used.broken if used else 0,
-            checked=self.checked.get(row.name),
+            checked=checked.result if checked is not None else None,
         )
 
     def demoted(self, row: BulletRow) -> str | None:
@@ -120,21 +141,32 @@ class Uses(NamedTuple):
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
-def worth(votes: Observed) -> str:
-    """Return the share of sessions that a rule helped, for a line of its own; "" without a vote."""
-    words = share_words(*votes)
-    return f"helped in {words}" if words else ""
+def worth(listed: ListedJson) -> Iterator[str]:
+    """Yield what came of a rule, in lines: its sessions, its share, its counters."""
+    last = f", last {day_words(listed.last_cited)}" if listed.last_cited else ""
+    if listed.cited or listed.judged:
+        words = f"{listed.votes[0].upper()}{listed.votes[1:]}."
+        yield f"{words} Cited in {counted(listed.cited, 'session')}{last}."
+    if words := share_words(listed.helped, listed.harmed):
+        yield f"Helped in {words}."
+    if answers := listed.followed + listed.broken:
+        yield f"Followed in {listed.followed} of {counted(answers, 'session')}."
+    if (listed.helpful, listed.harmful) != (listed.helped, listed.harmed):
+        yield (
+            f"Counters in playbook.json: {listed.helpful}/{listed.harmful}. They count verdicts, "
+            "and the numbers that the rule began with."
+        )
 
 
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
     "name": lambda one: one.name,
-    "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
-    "used": lambda one: (-one.used, best_first(one.bullet)),
+    "harmed": lambda one: (-one.harmed, best_first(one.bullet)),
+    "cited": lambda one: (-one.cited, best_first(one.bullet)),
     # A time as the ledger writes it, as a number: the latest first.
-    "recent": lambda one: (
-        -int("0" + "".join(filter(str.isdecimal, one.last_used or ""))),
+    "last-cited": lambda one: (
+        -int("0" + "".join(filter(str.isdecimal, one.last_cited or ""))),
         one.position,
     ),
 }
@@ -144,7 +176,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="Only this section.")
 @click.option(
-    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not used for DAYS days."
+    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not cited for DAYS days."
 )
 @click.option("--sort", type=click.Choice(list(ORDERS)), help="Sort order (default: best).")
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
@@ -167,10 +199,10 @@ def list_(
 
     WORDS select the rules that contain one of them, best match first.
 
-    `used`: sessions that cited the rule and were judged. `trend`: the last eight verdicts, `+`
-    helpful, `-` harmful, `.` neither. `not followed`: judgements that the agent did otherwise.
-    `told`: shown to new sessions; appears only if some rules are not. `demoted`: sessions that saw
-    the rule since it last helped; appears once that has moved it down the list.
+    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one each. FOLLOWED:
+    sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
+    playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
+    `demoted`, the sessions that saw a rule since it last helped.
     """
     uses = Uses.of(asked)
     query = " ".join(words)
@@ -179,15 +211,15 @@ def list_(
     listed = every if removed else [row for row in every if row.status == "live"]
     with_interval = asked.as_json or order == "best"
     known = [uses.json(row, with_interval=with_interval) for row in listed]
-    unused_since = _days_before(asked, stale) if stale is not None else None
-    rows = _selected(known, section, unused_since, query)
+    uncited_since = _days_before(asked, stale) if stale is not None else None
+    rows = _selected(known, section, uncited_since, query)
     if order is not None:
         rows.sort(key=ORDERS[order])
     rows = rows[:most]
     if asked.answers(rows):
         return
     if rows:
-        _print_list(rows, uses, dated=sort == "recent" or stale is not None)
+        _print_list(asked, rows, uses, recounts=counting is not None)
     else:
         note(_why_empty(asked, known))
 
@@ -202,14 +234,14 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
 
 
 def _selected(
-    rows: Sequence[ListedJson], section: str | None, unused_since: str | None, query: str
+    rows: Sequence[ListedJson], section: str | None, uncited_since: str | None, query: str
 ) -> list[ListedJson]:
-    """Return the rules of a section that no session used since a time and that contain words of a
+    """Return the rules of a section that no session cited since a time and that contain words of a
     query, which puts the best match first.
     """
     chosen = [row for row in rows if section in (None, row.section)]
-    if unused_since is not None:
-        chosen = [row for row in chosen if (row.last_used or "") < unused_since]
+    if uncited_since is not None:
+        chosen = [row for row in chosen if (row.last_cited or "") < uncited_since]
     if not query:
         return chosen
     from reflector.embed.lessons.recall import bullets_about
@@ -244,33 +276,54 @@ class _Column(NamedTuple):
     always: bool = False
 
 
-def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Column]:
-    """Return the columns of `list`: with `dated` the last use, else the trend."""
+#: The cell of a number that no session has.
+_NONE = "-"
+
+
+def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[_Column]:
+    """Return the columns of `list`."""
     is_part = any(row.told is False for row in rows if row.status == "live")
-    used, idle = uses.used, uses.standing.idle
-    last_used = _Column("last used", lambda row: short_time(row.last_used) if row.last_used else "")
-    trend = _Column("trend", lambda row: used[row.name].trend if row.name in used else "")
+    idle = uses.standing.idle
+
+    def vote(row: ListedJson, votes: float) -> str:
+        return f"{votes:.3g}" if row.judged or votes else _NONE
+
+    def counters(row: ListedJson) -> str:
+        differs = (row.helpful, row.harmful) != (row.helped, row.harmed)
+        return f"{row.helpful}/{row.harmful}" if differs or recounts else ""
+
+    def followed(row: ListedJson) -> str:
+        answers = row.followed + row.broken
+        return f"{row.followed} of {answers}" if answers else ""
+
     return [
         _Column("name", lambda row: row.name),
-        _Column("helpful", lambda row: row.helpful, always=True),
-        _Column("harmful", lambda row: row.harmful, always=True),
-        _Column("used", lambda row: row.used),
-        last_used if dated else trend,
-        _Column("not followed", lambda row: row.not_followed or ""),
-        _Column("told", lambda row: "yes" if is_part and row.told else ""),
+        _Column("cited", lambda row: row.cited or _NONE, always=True),
+        _Column("helped", lambda row: vote(row, row.helped), always=True),
+        _Column("harmed", lambda row: vote(row, row.harmed), always=True),
+        _Column("undecided", lambda row: row.undecided or ""),
+        _Column("followed", followed),
+        _Column("last cited", lambda row: day_words(row.last_cited) if row.last_cited else ""),
+        _Column("counters", counters),
+        _Column("shown", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
         _Column(
-            "text", lambda row: row.text if row.status == "live" else f"({row.status}) {row.text}"
+            "rule", lambda row: row.text if row.status == "live" else f"({row.status}) {row.text}"
         ),
     ]
 
 
-def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
+def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> None:
     cells = {
-        column.title: [column.cell(row) for row in rows]
-        for column in _columns(rows, uses, dated=dated)
+        column.title.upper(): [column.cell(row) for row in rows]
+        for column in _columns(rows, uses, recounts=recounts)
         if column.always or any(map(column.cell, rows))
     }
-    extra = ("checked", "trend", "used")
+    extra = ("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED")
     table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)
+    cited = sum(row.cited > 0 for row in rows)
+    undecided = sum(row.undecided for row in rows)
+    totals = f"{counted(len(rows), 'rule')}, {cited} cited."
+    review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
+    note(f"{totals}{review}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from reflector.audit.blame import Step, blame_bullet as steps_of
-from reflector.audit.citations import observed, use
+from reflector.audit.citations import recent
 from reflector.audit.dates import period_of
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
@@ -62,8 +62,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownJson(ListedJson):
-    """A bullet as `list` has it, and every event about it."""
+    """A bullet as `list` has it, and every event about it.
 
+    recent  the votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither
+    """
+
+    recent: str
     events: list[Event]
 
 
@@ -97,17 +101,19 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-    uses = Uses.of(asked, row.name)
+    uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
-    if asked.answers(shaped(ShownJson, uses.json(row), events=events)):
+    listed = uses.json(row)
+    steps = steps_of(asked.ledger, row.name, asked.then)
+    votes = recent(steps, asked.then or Past(asked.ledger))
+    if asked.answers(shaped(ShownJson, listed, recent=votes, events=events)):
         return
     demoted = uses.demoted(row)
     click.echo(safe(row.bullet.line))
-    checked = f"checked: {found}" if (found := uses.checked.get(row.name)) else ""
+    checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
-    if share := worth(uses.shown[row.name]):
-        click.echo(share)
+    _print_worth(listed, votes)
     click.echo()
     covered = (asked.then or Past(asked.ledger)).covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
@@ -118,6 +124,13 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
     event_table(events, what, without="actor")
     note(f"Why the counts are what they are: {asked.place.command('blame', row.name)}")
+
+
+def _print_worth(listed: ListedJson, votes: str) -> None:
+    for line in worth(listed):
+        click.echo(line)
+    if votes:
+        click.echo(f"Recent sessions, oldest first: {votes}")
 
 
 def _show_event(asked: Question, event: Event) -> None:
@@ -224,10 +237,8 @@ def blame(asked: Question, name: str) -> None:
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
-    past = asked.then or Past(asked.ledger)
-    votes = observed([row], past, use(asked.ledger, past, row.name))
-    if share := worth(votes[row.name]):
-        click.echo(share)
+    votes = recent(steps, asked.then or Past(asked.ledger))
+    _print_worth(Uses.of(asked).json(row), votes)
     if steps:
         click.echo()
     is_alone = all(step.name == row.name for step in steps)
