@@ -51,6 +51,9 @@ _LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 #: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
 
+#: The cell of a number that nothing has.
+NONE = "-"
+
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -198,8 +201,10 @@ class _Column:
 
     def __post_init__(self) -> None:
         self.width = max(map(_width, [self.name, *self.cells]))
-        numbers = [cell for cell in self.cells if cell.strip("-")]
-        self.is_number = bool(numbers) and all(map(_NUMBER.fullmatch, numbers))
+        filled = [cell for cell in self.cells if cell]
+        self.is_number = bool(filled) and all(
+            cell == NONE or _NUMBER.fullmatch(cell) for cell in filled
+        )
 
     def with_short_times(self) -> _Column:
         """Return the column with times of this year without it, and others without the hour."""
@@ -332,6 +337,13 @@ def print_facts(
         for line in _broken(shown, room, words=False) if room >= _LAST else [shown]:
             click.echo(f"{'' if begun else ' ' * indent}{name:<{width}} {line}".rstrip())
             name, begun = "", False
+
+
+def prose(text: str) -> None:
+    """Print a sentence, on a terminal in lines that fit."""
+    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    for line in _broken(text, room) if room else [text]:
+        click.echo(safe(line))
 
 
 def note(text: str) -> None:

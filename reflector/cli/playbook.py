@@ -5,6 +5,7 @@ Invariant: a bullet is described the same wherever it is shown, now or at a mome
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.options import SECTION, Question, question
-from reflector.cli.output import counted, day_words, note, shaped, table
+from reflector.cli.output import NONE, counted, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
-from reflector.playbook.evidence import share_interval, share_words
+from reflector.playbook.evidence import FEWEST, share_interval, share_words
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, CheckedLine
@@ -63,12 +64,15 @@ class ListedJson(BulletRow):
     checked: str | None
 
     @property
+    def has_other_counters(self) -> bool:
+        return (self.helpful, self.harmful) != (self.helped, self.harmed)
+
+    @property
     def votes(self) -> str:
-        """Its votes and the sessions without one, in words."""
-        return (
-            f"helped {self.helped:.3g}, harmed {self.harmed:.3g}, "
-            f"neither {self.neither}, undecided {self.undecided}"
-        )
+        """Its votes that it helped, that it harmed, and the sessions without one."""
+        words = f"{self.helped:.3g}, harmed {self.harmed:.3g}"
+        rest = ((self.neither, "neither"), (self.undecided, "undecided"))
+        return words + "".join(f", {number} {word}" for number, word in rest if number)
 
 
 class Uses(NamedTuple):
@@ -141,23 +145,22 @@ class Uses(NamedTuple):
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
-def worth(listed: ListedJson) -> Iterator[str]:
-    """Yield what came of a rule, in lines: its sessions, its share, its counters."""
+def worth(listed: ListedJson, votes: str) -> Iterator[str]:
+    """Yield what came of a rule, in lines; `votes` are those of its recent sessions."""
+    number = listed.helped + listed.harmed
+    yield f"Helped {listed.votes}{': too few to tell' if 0 < number < FEWEST else ''}."
+    if number >= FEWEST:
+        yield f"Helped in {share_words(listed.helped, listed.harmed)}."
     last = f", last {day_words(listed.last_cited)}" if listed.last_cited else ""
-    if listed.cited or listed.judged:
-        words = f"{listed.votes[0].upper()}{listed.votes[1:]}."
-        yield f"{words} Cited in {counted(listed.cited, 'session')}{last}."
-    if words := share_words(listed.helped, listed.harmed):
-        yield f"Helped in {words}."
+    marks = f" Recent votes, oldest first: {votes}" if votes else ""
+    yield f"Cited in {counted(listed.cited, 'session')}{last}.{marks}"
     if answers := listed.followed + listed.broken:
         yield f"Followed in {listed.followed} of {counted(answers, 'session')}."
-    if (listed.helpful, listed.harmful) != (listed.helped, listed.harmed):
-        yield (
-            f"Counters in playbook.json: {listed.helpful}/{listed.harmful}. They count verdicts, "
-            "and the numbers that the rule began with."
-        )
+    if listed.has_other_counters:
+        yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
+_COUNTERS = "playbook.json, helpful/harmful, with repeats and earlier numbers"
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
@@ -276,21 +279,16 @@ class _Column(NamedTuple):
     always: bool = False
 
 
-#: The cell of a number that no session has.
-_NONE = "-"
-
-
 def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[_Column]:
     """Return the columns of `list`."""
     is_part = any(row.told is False for row in rows if row.status == "live")
     idle = uses.standing.idle
 
     def vote(row: ListedJson, votes: float) -> str:
-        return f"{votes:.3g}" if row.judged or votes else _NONE
+        return f"{votes:.3g}" if row.judged or votes else NONE
 
     def counters(row: ListedJson) -> str:
-        differs = (row.helpful, row.harmful) != (row.helped, row.harmed)
-        return f"{row.helpful}/{row.harmful}" if differs or recounts else ""
+        return f"{row.helpful}/{row.harmful}" if row.has_other_counters or recounts else ""
 
     def followed(row: ListedJson) -> str:
         answers = row.followed + row.broken
@@ -298,7 +296,7 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[
 
     return [
         _Column("name", lambda row: row.name),
-        _Column("cited", lambda row: row.cited or _NONE, always=True),
+        _Column("cited", lambda row: row.cited or NONE, always=True),
         _Column("helped", lambda row: vote(row, row.helped), always=True),
         _Column("harmed", lambda row: vote(row, row.harmed), always=True),
         _Column("undecided", lambda row: row.undecided or ""),
@@ -322,8 +320,14 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
     }
     extra = ("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED")
     table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)
+    if sys.stdout.isatty():
+        _print_totals(asked, rows, has_counters="COUNTERS" in cells)
+
+
+def _print_totals(asked: Question, rows: Sequence[ListedJson], *, has_counters: bool) -> None:
+    if has_counters:
+        note(f"COUNTERS: {_COUNTERS}")
     cited = sum(row.cited > 0 for row in rows)
     undecided = sum(row.undecided for row in rows)
-    totals = f"{counted(len(rows), 'rule')}, {cited} cited."
     review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
-    note(f"{totals}{review}")
+    note(f"{counted(len(rows), 'rule')}, {cited} cited.{review}")

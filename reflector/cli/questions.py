@@ -38,6 +38,7 @@ from reflector.cli.output import (
     json_of,
     note,
     print_facts,
+    prose,
     safe,
     shaped,
     short_id,
@@ -109,11 +110,12 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
     if asked.answers(shaped(ShownJson, listed, recent=votes, events=events)):
         return
     demoted = uses.demoted(row)
-    click.echo(safe(row.bullet.line))
+    click.echo(safe(f"{row.name}  {row.text}"))
     checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], row.end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
-    _print_worth(listed, votes)
+    for line in worth(listed, votes):
+        prose(line)
     click.echo()
     covered = (asked.then or Past(asked.ledger)).covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
@@ -124,13 +126,6 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
 
     event_table(events, what, without="actor")
     note(f"Why the counts are what they are: {asked.place.command('blame', row.name)}")
-
-
-def _print_worth(listed: ListedJson, votes: str) -> None:
-    for line in worth(listed):
-        click.echo(line)
-    if votes:
-        click.echo(f"Recent sessions, oldest first: {votes}")
 
 
 def _show_event(asked: Question, event: Event) -> None:
@@ -231,14 +226,15 @@ def blame(asked: Question, name: str) -> None:
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
         return
-    click.echo(safe(row.bullet.line))
+    click.echo(safe(f"{row.name}  {row.text}"))
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
     elif row.end:
         click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
     votes = recent(steps, asked.then or Past(asked.ledger))
-    _print_worth(Uses.of(asked).json(row), votes)
+    for line in worth(Uses.of(asked).json(row), votes):
+        prose(line)
     if steps:
         click.echo()
     is_alone = all(step.name == row.name for step in steps)

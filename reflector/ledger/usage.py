@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from reflector.events.event import (
     BULLET_MERGED,
     BULLET_REMOVED,
+    SESSION_RECORDED,
     as_written,
 )
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
@@ -57,11 +58,17 @@ _WRITE_ROW = (
     " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
     " position = excluded.position, state = excluded.state"
 )
-#: What the event of a verdict has, by its canonical JSON: neutral, followed, broken.
-_FACTS = ('%"disposition":"neutral"%', '%"followed":"yes"%', '%"followed":"no"%')
+#: What the event of a tag has, by its canonical JSON: that it is neutral, that it does not count
+#: because the bullet was not followed, and whether it was.
+_FACTS = (
+    '%"disposition":"neutral"%',
+    '%"disposition":"not_followed"%',
+    '%"followed":"yes"%',
+    '%"followed":"no"%',
+)
 _TAGS = (
-    "SELECT tag.position, name, tag, tag.session_id, data LIKE ?, data LIKE ?, data LIKE ?"
-    " FROM {tags} WHERE playbook_id = ? AND "
+    "SELECT tag.position, name, tag, tag.session_id, data LIKE ?, data LIKE ?, data LIKE ?,"
+    " data LIKE ? FROM {tags} WHERE playbook_id = ? AND "
 )
 _OF_PAGE = _TAGS.format(tags="tag JOIN event USING (playbook_id, position)") + (
     "position > ? AND position <= ? ORDER BY position"
@@ -93,8 +100,8 @@ class Used:
     judged      sessions with a verdict on it, neutral included
     decided     sessions with a helpful or harmful verdict on it
     undecided   sessions that cited it and have no verdict on it
-    followed    sessions with a verdict that it was followed, and none that it was broken
-    broken      sessions with a verdict that it was broken
+    followed    sessions whose judge found that it was followed, and never that it was not
+    broken      sessions whose judge found that it was not followed
     last_cited  when the latest window that cites it was, as the ledger writes time
     helped      the position of its last helpful verdict, retracted or not
     told_then   sessions that had been told it by that position
@@ -178,42 +185,47 @@ class _FirstDeeds(dict[_Deed, int]):
             if session is not None:  # else it told a task of an embedder
                 self.add("told", telling.facts.get("bullets", ()), session, telling.position)
 
-    def add_verdicts(self, verdicts: Iterable[_Verdict]) -> None:
-        for verdict in verdicts:
-            if verdict.session_id is None or not (verdict.sign or verdict.is_neutral):
+    def add_tags(self, tags: Iterable[_Tag]) -> None:
+        for tag in tags:
+            if tag.session_id is None:
                 continue
+            is_verdict = tag.sign or tag.is_neutral
+            is_answer = is_verdict or tag.is_refused
             verbs = {
-                "judged": True,
-                "decided": verdict.sign,
-                "followed": verdict.is_followed,
-                "broken": verdict.is_broken,
+                "judged": is_verdict,
+                "decided": tag.sign,
+                "followed": is_answer and tag.is_followed,
+                "broken": is_answer and tag.is_broken,
             }
             for verb in filter(verbs.get, verbs):
-                self.add(verb, (verdict.name,), verdict.session_id, verdict.position)
+                self.add(verb, (tag.name,), tag.session_id, tag.position)
 
 
-class _Verdict(NamedTuple):
-    """A tag on a bullet: 1, -1 or 0, and the facts of its event; 0 that is not neutral is none."""
+class _Tag(NamedTuple):
+    """A tag on a bullet, 1, -1 or 0, and the facts of its event."""
 
     position: int
     name: str
     sign: int
     session_id: str | None
     is_neutral: bool
+    is_refused: bool
     is_followed: bool
     is_broken: bool
 
 
-def _verdicts(sql: Statements, query: str, *values: object) -> list[_Verdict]:
+def _tags(sql: Statements, query: str, *values: object) -> list[_Tag]:
     """Return the tags of a query."""
     rows = sql.execute(query, *_FACTS, sql.id, *values).fetchall()
-    return [*map(_Verdict._make, rows)]
+    return [*map(_Tag._make, rows)]
 
 
 def _cited(window: Event) -> list[str]:
     """Return the names that a window cites, or that an earlier one left to it."""
-    names = (window.facts.get(key) or () for key in ("cited", "carried"))
-    return [] if window.fault else [*chain(*names)]
+    if window.fault:
+        return []
+    keys = ("cited", "carried") if window.type == SESSION_RECORDED else ("cited",)
+    return [*chain(*(window.facts.get(key) or () for key in keys))]
 
 
 def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
@@ -252,14 +264,14 @@ def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _He
     """Add the events after one position and up to another to the usage up to the first."""
     events = between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
-    verdicts = _verdicts(sql, _OF_PAGE, after, upto)
+    tags = _tags(sql, _OF_PAGE, after, upto)
     usage.texts += len(tellings)
-    helped = _add_helpful(verdicts, usage, heirs)
+    helped = _add_helpful(tags, usage, heirs)
     windows = [*between(sql, WINDOW_TYPES, after, upto)]
     deeds = _FirstDeeds(heirs)
     deeds.add_windows(windows)
     deeds.add_tellings(tellings)
-    deeds.add_verdicts(verdicts)
+    deeds.add_tags(tags)
     earlier = _deeds_of(sql, heirs, deeds.sessions, after)
     for bullet in helped:
         usage.bullets[bullet].told_then = usage.bullets[bullet].told
@@ -282,13 +294,13 @@ def _note_last(usage: Usage, windows: Iterable[Event], heirs: _Heirs) -> None:
                 used.last_cited = max(used.last_cited, time)
 
 
-def _add_helpful(verdicts: Iterable[_Verdict], usage: Usage, heirs: _Heirs) -> set[str]:
+def _add_helpful(tags: Iterable[_Tag], usage: Usage, heirs: _Heirs) -> set[str]:
     """Note the last helpful verdicts; return the bullets that have one."""
     helped: set[str] = set()
-    for verdict in verdicts:
-        if verdict.sign > 0:
-            for bullet in (verdict.name, *heirs.get(verdict.name, ())):
-                usage.bullets[bullet].helped = verdict.position
+    for tag in tags:
+        if tag.sign > 0:
+            for bullet in (tag.name, *heirs.get(tag.name, ())):
+                usage.bullets[bullet].helped = tag.position
                 helped.add(bullet)
     return helped
 
@@ -312,7 +324,7 @@ def _deeds_of(
     deeds.add_tellings(events(TELLING_TYPES, "session_id"))
     # A telling without a session is known by its window.
     deeds.add_tellings(events(TELLING_TYPES, "target_id", " AND session_id IS NULL"))
-    deeds.add_verdicts(_verdicts(sql, _OF_SESSIONS, sessions, upto))
+    deeds.add_tags(_tags(sql, _OF_SESSIONS, sessions, upto))
     return deeds
 
 
@@ -330,9 +342,9 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
     for window in events_where(sql, _WINDOWS_OF_SESSIONS, sessions, past.position):
         before.add_windows([window])
         after.add_windows([window] * (window.position not in without))
-    for verdict in _verdicts(sql, _OF_SESSIONS, sessions, past.position):
-        before.add_verdicts([verdict])
-        after.add_verdicts([verdict] * (verdict.position not in without))
+    for tag in _tags(sql, _OF_SESSIONS, sessions, past.position):
+        before.add_tags([tag])
+        after.add_tags([tag] * (tag.position not in without))
     _replace(usage, before, after)
     lost = Usage()
     _note_last(lost, retracted, heirs)
@@ -343,7 +355,7 @@ def take_back(sql: Statements, usage: Usage, past: Past) -> None:
 
 def _find_last(sql: Statements, usage: Usage, name: str, past: Past) -> None:
     """Find when a bullet was cited last, by the windows that count."""
-    names = past.family(name)
+    names = past.family(name) if name in past.entries else {name: 0}
     cites = " OR ".join(["data LIKE ?"] * len(names))
     where = f"{of_types(WINDOW_TYPES)} AND position <= ? AND ({cites})"
     windows = events_where(sql, where, past.position, *(f'%"{name}"%' for name in names))

@@ -38,7 +38,9 @@ class UsageFold:
         for event in self._events:
             facts = event.facts
             if event.type in _WINDOWS and event.position not in self._without:
-                cited = [*facts.get("cited", ()), *facts.get("carried", ())]
+                is_session = event.type == ev.SESSION_RECORDED
+                carried = facts.get("carried", ()) if is_session else ()
+                cited = [*facts.get("cited", ()), *carried]
                 for name in self._counted_for(cited):
                     used = usage.bullets[name]
                     used.last_cited = max(used.last_cited, as_written(event.occurred_at))
@@ -60,6 +62,7 @@ class UsageFold:
 
     def _judge(self, event: Event, usage: Usage, sessions: dict[tuple[str, str], set[str]]) -> None:
         given, sign = counted_verdict(event.facts) or (storable(event.facts.get("name")), 0)
+        disposition = event.facts.get("disposition")
         followed = {"yes": "followed", "no": "broken"}.get(str(event.facts.get("followed")))
         for name in self._counted_for([given]):
             used = usage.bullets[name]
@@ -68,13 +71,15 @@ class UsageFold:
                 used.told_then = len(sessions["told", name])
             if event.session_id is None or event.position in self._without:
                 continue
-            if not (sign or event.facts.get("disposition") == "neutral"):
+            if not (sign or disposition in ("neutral", "not_followed")):
+                continue
+            if followed:
+                sessions[followed, name].add(event.session_id)
+            if disposition == "not_followed":
                 continue
             sessions["judged", name].add(event.session_id)
             if sign:
                 sessions["decided", name].add(event.session_id)
-            if followed:
-                sessions[followed, name].add(event.session_id)
 
     def _counted_for(self, names: Iterable[str]) -> list[str]:
         """Return these bullets and those that have their evidence besides."""
