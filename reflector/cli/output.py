@@ -147,8 +147,9 @@ def table(
     whole: bool = False,
     below: str = "",
     empty: str = "",
-) -> None:
-    """Print a table, or without rows the note `empty`, if it is not "".
+) -> list[str]:
+    """Print a table, or without rows the note `empty`, if it is not ""; return the names of the
+    columns that were left out.
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
     column), so what identifies a row stays whole. If that does not fit, times are shortened, and
@@ -159,7 +160,7 @@ def table(
     """
     if not rows and empty:
         note(empty)
-        return
+        return []
     columns_of = [
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
@@ -188,6 +189,7 @@ def table(
             click.echo(f"  {line}")
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
+    return omitted
 
 
 @dataclass(slots=True)

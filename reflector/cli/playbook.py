@@ -319,15 +319,13 @@ def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, reco
         if column.always or any(map(column.cell, rows))
     }
     extra = ("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED")
-    table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)
-    if sys.stdout.isatty():
-        _print_totals(asked, rows, has_counters="COUNTERS" in cells)
-
-
-def _print_totals(asked: Question, rows: Sequence[ListedJson], *, has_counters: bool) -> None:
-    if has_counters:
+    omitted = table(tuple(cells), list(zip(*cells.values(), strict=True)), extra=extra, whole=True)
+    if not sys.stdout.isatty():
+        return
+    if "COUNTERS" in cells.keys() - omitted:
         note(f"COUNTERS: {_COUNTERS}")
     cited = sum(row.cited > 0 for row in rows)
     undecided = sum(row.undecided for row in rows)
     review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
-    note(f"{counted(len(rows), 'rule')}, {cited} cited.{review}")
+    total = counted(sum(row.status == "live" for row in uses.rows), "rule")
+    note(f"{len(rows)} of {total} listed, {cited} cited.{review}")

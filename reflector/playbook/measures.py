@@ -34,7 +34,11 @@ MEASURES: Final = (
         "share.",
     ),
     Measure("harmed", "votes", "Votes of sessions that the rule harmed, counted as `helped`."),
-    Measure("neither", "sessions", "Sessions with neutral verdicts alone."),
+    Measure(
+        "neither",
+        "sessions",
+        "Sessions with neutral verdicts alone; in `stats`, verdicts that are neither.",
+    ),
     Measure("undecided", "sessions", "Sessions that cited the rule and have no verdict on it."),
     Measure(
         "followed",

@@ -3,6 +3,7 @@ compares them. What `list` finds and sorts, an export of a moment, and the first
 upgrade.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -166,6 +167,12 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
     assert " ".join(header.split()) == columns
     (line,) = [line for line in rows if line.startswith("pat-001")]
     assert line.split()[1:5] == ["3", "1", "0", "1"]
+
+
+def test_few_verdicts_have_no_percentage(lived_in: Agent) -> None:
+    stats = lived_in.call("stats").out
+    assert "helpful %" in stats
+    assert not re.search(r"\d%", stats)
 
 
 def test_an_upgrade_is_said_once(agent: Agent) -> None:
