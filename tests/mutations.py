@@ -209,7 +209,7 @@ MUTATIONS = [
     Mutation(USE_OF_RULES, "signs[-_RECENT:]", "signs[:_RECENT]", VOTING),
     Mutation(USE_OF_RULES, "session = step.session_id or ", "session = ", VOTING),
     Mutation(USAGE, "tag.sign or tag.is_neutral", "True", VOTING),
-    Mutation(USAGE, "is_verdict or tag.is_refused", "is_verdict", EVIDENCE),
+    Mutation(USAGE, "is_verdict or tag.is_refused", "is_verdict", VOTING),
     Mutation(USAGE, 'and ("judged", bullet, session) not in deeds', "", VOTING),
     Mutation(USAGE, "if past.is_active(window.event_id) and", "if", VOTING),
     Mutation(USAGE, '("cited", "carried") if window', '("cited",) if window', VOTING),

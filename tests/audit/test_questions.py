@@ -126,6 +126,22 @@ def test_session_follows_or_breaks_a_rule_once(
     assert (used(ledger).followed, used(ledger).broken) == counts
 
 
+def test_refused_verdict_breaks_and_decides_nothing(ledger: Ledger) -> None:
+    seen = session(1, "s1", cited=["pat-001"])
+    ledger.append([added("pat-001"), seen])
+    ledger.append(reflected("r1", seen, ("pat-001", "helpful", "not_followed")))
+    counts = used(ledger)
+    assert (counts.broken, counts.judged, counts.undecided) == (1, 0, 1)
+
+
+def test_session_before_a_recount_does_not_vote_for_a_later_one(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    judge_windows(ledger, "before", "helpful")
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", helpful=0, harmful=0)])
+    judge_windows(ledger, "later", "helpful", "helpful")
+    assert votes(ledger) == (1, 0)
+
+
 def test_twelve_windows_of_a_bad_session_are_one_mark(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     for number in range(6):
