@@ -22,6 +22,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS
 from reflector.ledger.store import Ledger
+from reflector.playbook.measures import MEASURES
 from reflector.transcripts.building import Kept, Load
 from reflector.transcripts.readers import built_in_readers
 from tests import schemas
@@ -162,7 +163,24 @@ def _agents() -> Iterator[str]:
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     agents = DOCS / "agents.md"
-    return {**schemas.written(), SURFACE: surface(), agents: _with_readers(agents.read_text())}
+    counting = DOCS / "counting.md"
+    pages = {agents: _with_readers(agents.read_text()), counting: _with_words(counting.read_text())}
+    return {**schemas.written(), SURFACE: surface(), **pages}
+
+
+def _with_words(page: str) -> str:
+    """Return the page of counting with a row for each word."""
+    rows = ["| word | counts | meaning |", "|---|---|---|"]
+    rows += [f"| {one.word} | {one.kind} | {one.meaning} |" for one in MEASURES]
+    return _between("words", page, rows)
+
+
+def _between(name: str, page: str, rows: Iterable[str]) -> str:
+    """Return the page with these rows between its marks of a name."""
+    begin = f"<!-- {name}: written by `make docs` -->\n\n"
+    end = f"\n<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    return "".join([before, begin, *(f"{row}\n" for row in rows), end, rest.partition(end)[2]])
 
 
 def _with_readers(page: str) -> str:
@@ -180,13 +198,7 @@ def _with_readers(page: str) -> str:
             f"| {reader.name} | {loads.version} | {_loads_words(loads.project)} | "
             f"`{own}`: {_loads_words(loads.user)} | {imports} |"
         )
-    return _with_rows(_with_rows(page, "readers", kept), "loads", loaded)
-
-
-def _with_rows(page: str, name: str, rows: list[str]) -> str:
-    begin, end = f"<!-- {name}: written by `make docs` -->\n\n", f"\n<!-- end of {name} -->"
-    before, _, rest = page.partition(begin)
-    return "".join([before, begin, *(f"{row}\n" for row in rows), end, rest.partition(end)[2]])
+    return _between("loads", _between("readers", page, kept), loaded)
 
 
 def _loads_words(loads: Iterable[Load]) -> str:

@@ -35,6 +35,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 #: A line that stands for any number of lines, none included.
 LEFT_OUT = "…"
+#: A day as `list` shows it.
+_DAY = r"\d{1,2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
 #: What this process cannot print for a shell, the status line too: it writes past `sys.stdout`.
 _WITH_A_SHELL = re.compile(r"[|<>]|^(?!reflector )|statusline")
 
@@ -155,7 +157,9 @@ class Reader:
             line,
         )
         line = re.sub(r"\b\d+ kB\b", "SIZE", line)
+        line = re.sub(r"LAST CITED +", "LAST CITED  ", line)
         line = re.sub(r"^\d+( \w{3}( \d{4})?)? to \d+ \w{3}( \d{4})?:", "DAYS:", line)
+        line = re.sub(rf"\b({_DAY}|yesterday|today)\b *", "DAY  ", line)
         line = re.sub(r"\b\d+:pl1:[0-9a-f]{64}\b", "HEAD", line)
         return re.sub(r"\b\d+\.\d+\.\d+ \(", "VERSION (", line)
 
@@ -433,7 +437,7 @@ def test_the_demo_fits_a_screen_of_80_columns(
 ) -> None:
     assert run(["demo", str(tmp_path / "demo")]) == 0
     demo = capsys.readouterr().out
-    assert "[pat-002] helpful=1 harmful=2" in demo
+    assert "pat-002       1       0       1  2 Nov            1/2  Mock" in demo
     assert [
         line for line in demo.splitlines() if len(line) > 80 and "Look around" not in line
     ] == []

@@ -1,106 +1,71 @@
-"""The use of a bullet, the verdicts of sessions on it, and when it is to be removed.
+"""The use of a bullet, the votes of sessions on it, and when it is to be removed.
 
 Invariant: sessions are counted, not windows, so a session that is compacted five times was shown a
-bullet once. `list`, `history` and `prune` use it.
+bullet once. Evidence that was taken back does not count. `list`, `show`, `blame`, the report,
+`history` and `prune` use it; `reflector.playbook.measures` defines the words.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from reflector.audit.standing import verdicts_in
 from reflector.ledger.as_of import Past
-from reflector.ledger.usage import MARKS, TREND, usage_at
+from reflector.ledger.usage import take_back, usage_at
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
 
 if TYPE_CHECKING:
+    from reflector.audit.blame import Step
     from reflector.ledger.rows import BulletRow
     from reflector.ledger.store import Ledger
-    from reflector.ledger.usage import Usage
+    from reflector.ledger.usage import Usage, Used
+
+#: How many sessions `recent` has, and the mark of one: even, for the bullet, against it.
+_RECENT = 8
+_MARKS = ".+-"
+_SIGNS = {"helpful": 1, "harmful": -1}
 
 
-class Use(NamedTuple):
-    """How a bullet was used, as far as it was judged.
-
-    sessions  that gave it a verdict, neutral ones included; `decided` those that called it helpful
-              or harmful
-    last      when the latest of these sessions was, ISO 8601 in UTC
-    trend     the last eight verdicts that no retraction covers, oldest first: `+` helpful, `-`
-              harmful, `.` neither
-    broken    how many judgements say that it was not followed
-    """
-
-    sessions: int
-    decided: int
-    last: str
-    trend: str
-    broken: int
-
-
-def use(
-    ledger: Ledger, past: Past | None = None, name: str | None = None, tally: Usage | None = None
-) -> dict[str, Use]:
-    """Return the use of each bullet that was ever judged, or of one, by its name; `tally` is
-    `usage_at` of the same moment, if it is known.
+def use(ledger: Ledger, then: Past) -> Usage:
+    """Return the use of each bullet at a moment, without evidence that was taken back.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    tally = tally or usage_at(ledger, past.position if past is not None else None)
-    usages = {bullet: usage for bullet, usage in tally.bullets.items() if name in (None, bullet)}
-    judged = {bullet: usage for bullet, usage in usages.items() if usage.trend}
-    trends = _trends_with_retractions(ledger, past or Past(ledger), judged)
-    return {
-        bullet: Use(
-            usage.judged,
-            usage.decided,
-            usage.last,
-            trends.get(bullet, usage.trend),
-            usage.broken,
-        )
-        for bullet, usage in judged.items()
-    }
+    usage = usage_at(ledger, None if then.is_now else then.position)
+    if then.retracted:
+        with ledger.asking() as sql:
+            take_back(sql, usage, then)
+    return usage
 
 
-def _trends_with_retractions(ledger: Ledger, past: Past, names: Collection[str]) -> dict[str, str]:
-    """Return the trend of each of these bullets that a retraction took a verdict from."""
-    covered = past.covered()
-    if not covered:
-        return {}
-    query = "SELECT DISTINCT name FROM tag WHERE playbook_id = ? AND position IN ?"
-    trends: dict[str, str] = {}
-    with ledger.asking() as sql:
-        for (name,) in sql.run(query, covered).fetchall():
-            trends |= {bullet: "" for bullet in (name, *past.heirs(name)) if bullet in names}
-        members = {
-            bullet
-            for bullet in past.entries
-            if not trends.keys().isdisjoint((bullet, *past.heirs(bullet)))
-        }
-        verdicts = verdicts_in(sql, past.position, members)
-    for verdict in verdicts:
-        if verdict.position in covered:
-            continue
-        for bullet in (verdict.name, *past.heirs(verdict.name)):
-            if bullet in trends:
-                trends[bullet] = (trends[bullet] + MARKS[verdict.tag])[-TREND:]
-    return trends
+def recent(steps: Iterable[Step], past: Past) -> str:
+    """Return the votes of the last eight sessions in the steps of a bullet, oldest first: `+` if a
+    session's verdicts are more often helpful, `-` if harmful, `.` for neither.
+    """
+    balances: dict[str, int] = defaultdict(int)
+    for step in steps:
+        is_vote = step.disposition in ("counted", "double", "neutral")
+        if is_vote and step.position not in past.covered():
+            session = step.session_id or step.reflection_id or str(step.position)
+            balances[session] += _SIGNS.get(step.tag or "", 0)
+    signs = [(balance > 0) - (balance < 0) for balance in balances.values()]
+    return "".join(_MARKS[sign] for sign in signs[-_RECENT:])
 
 
 def observed(
     rows: Iterable[BulletRow],
     past: Past,
-    used: Mapping[str, Use],
+    used: Mapping[str, Used],
     *,
-    tally: Usage | None = None,
     rates: FindingRates | None = None,
 ) -> dict[str, Votes]:
     """Return the votes on each bullet: each session has one, which its verdicts share. Every share,
     order and removal comes from here. `past` was read after the rows, so it has each.
 
-    tally  has the sessions that cited a bullet, of which those without a vote are undecided
+    rates  of the judge, if they were measured
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -110,14 +75,14 @@ def observed(
     votes_by_name: dict[str, Votes] = {}
     for name, plain in known.items():
         helpful, harmful = plain or counted.get(name, (0, 0))
-        usage = tally.bullets.get(name) if tally is not None else None
+        usage = used.get(name)
         cited = usage.cited if usage is not None else 0
         undecided = max(0, cited - helpful - harmful)
         votes_by_name[name] = Votes(helpful, harmful, undecided, rates)
     return votes_by_name
 
 
-def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> tuple[float, float] | None:
+def _votes_by_counters(row: BulletRow, past: Past, used: Used | None) -> tuple[float, float] | None:
     """Return the votes on a bullet if each session gave it one verdict that counts, as most do: the
     counters without their baseline. None if the verdicts have to be read.
     """
@@ -125,8 +90,7 @@ def _votes_by_counters(row: BulletRow, past: Past, used: Use | None) -> tuple[fl
     helpful = row.helpful - start_helpful
     harmful = row.harmful - start_harmful
     decided = used.decided if used is not None else 0
-    is_plain = not past.covered() and past.is_counted_from_its_beginning(row.name)
-    if is_plain and helpful + harmful == decided:
+    if past.is_counted_from_its_beginning(row.name) and helpful + harmful == decided:
         return helpful, harmful
     return None
 
@@ -166,11 +130,10 @@ def due(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    tally = usage_at(ledger)
     rows = ledger.rows()
     past = Past(ledger)
-    used = use(ledger, past, tally=tally)
-    votes_by_name = observed(rows, past, used, tally=tally, rates=rates)
+    tally = use(ledger, past)
+    votes_by_name = observed(rows, past, tally.bullets, rates=rates)
     bullets_due: list[Due] = []
     for row in rows:
         if row.status != status:

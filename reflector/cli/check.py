@@ -43,7 +43,7 @@ from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
 from reflector.judges.registry import described, judge_settings
-from reflector.playbook.evidence import CORRECTED
+from reflector.playbook.evidence import CORRECTED, FEWEST
 from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project
 from reflector.sessions import checks
@@ -302,7 +302,8 @@ def _cells(row: LineJson) -> tuple[object, ...]:
 def _range(answered: Answered) -> str:
     """Return the share of yes, with its interval."""
     number = answered.yes + answered.no
-    return f"{answered.yes}/{number} ({answered.low:.0%} to {answered.high:.0%})" if number else ""
+    interval = f" ({answered.low:.0%} to {answered.high:.0%})" if number >= FEWEST else ""
+    return f"{answered.yes} of {number}{interval}" if number else ""
 
 
 def _print_spent(checked: Checked) -> None:

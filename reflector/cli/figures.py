@@ -28,6 +28,7 @@ from reflector.ledger.answers import Group
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
+from reflector.playbook.evidence import FEWEST
 from reflector.playbook.names import SECTIONS
 from reflector.sessions.overview import MonthJson, month_of
 
@@ -63,7 +64,7 @@ class StatsJson:
     unpriced: int
     helpful: int
     harmful: int
-    undecided: int
+    neither: int
     helpful_rate: float | None
     by_model: list[dict[str, Any]]
     by_template: list[dict[str, Any]]
@@ -167,7 +168,7 @@ def _print_stats(found: Stats) -> None:
     for kind, groups in found.groups.items():
         if not groups:
             continue
-        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "undecided", "helpful %")
+        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "neither", "helpful %")
         rows = [
             (
                 group.key,
@@ -176,13 +177,20 @@ def _print_stats(found: Stats) -> None:
                 f"{group.cost:.4f}",
                 group.helpful,
                 group.harmful,
-                group.undecided,
-                "" if group.helpful_rate is None else f"{group.helpful_rate:.0%}",
+                group.neither,
+                _rate(group),
             )
             for group in (groups[-_DAYS:] if kind == "day" else groups)
         ]
         click.echo()
-        table(columns, rows, extra=("helpful %", "undecided", "USD"))
+        table(columns, rows, extra=("helpful %", "neither", "USD"))
+
+
+def _rate(group: Group) -> str:
+    """Return the share of helpful verdicts; "" of too few for a percentage."""
+    rate = group.helpful_rate
+    has_few = group.helpful + group.harmful < FEWEST
+    return "" if rate is None or has_few else f"{rate:.0%}"
 
 
 @click.command()

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
@@ -50,6 +50,9 @@ _LEFT_OUT = r"^{}-(?=\d\d-\d\d \d\d:\d\d$)|(?<=^\d\d\d\d-\d\d-\d\d) \d\d:\d\d$"
 
 #: A number as tables have them: 7, -1.50, 12,000, 40%, and two counters, 7/2.
 _NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?%?(/\d+)?", re.ASCII)
+
+#: The cell of a number that nothing has.
+NONE = "-"
 
 #: What ends or overwrites a line besides a line feed.
 _BREAKS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -144,8 +147,9 @@ def table(
     whole: bool = False,
     below: str = "",
     empty: str = "",
-) -> None:
-    """Print a table, or without rows the note `empty`, if it is not "".
+) -> list[str]:
+    """Print a table, or without rows the note `empty`, if it is not ""; return the names of the
+    columns that were left out.
 
     In a pipe each column takes all it needs. On a terminal only `prose` is cut (default: the last
     column), so what identifies a row stays whole. If that does not fit, times are shortened, and
@@ -157,7 +161,7 @@ def table(
     """
     if not rows and empty:
         note(empty)
-        return
+        return []
     columns_of = [
         _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
         for at, name in enumerate(columns)
@@ -185,6 +189,7 @@ def table(
             click.echo(line)
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
+    return omitted
 
 
 def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
@@ -211,7 +216,10 @@ class _Column:
 
     def __post_init__(self) -> None:
         self.width = max(map(_width, [self.name, *self.cells]))
-        self.is_number = any(self.cells) and all(map(_NUMBER.fullmatch, filter(None, self.cells)))
+        filled = [cell for cell in self.cells if cell]
+        self.is_number = bool(filled) and all(
+            cell == NONE or _NUMBER.fullmatch(cell) for cell in filled
+        )
 
     def with_short_times(self) -> _Column:
         """Return the column with times of this year without it, and others without the hour."""
@@ -346,6 +354,13 @@ def print_facts(
             name, begun = "", False
 
 
+def prose(text: str) -> None:
+    """Print a sentence, on a terminal in lines that fit."""
+    room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
+    for line in _broken(text, room) if room else [text]:
+        click.echo(safe(line))
+
+
 def note(text: str) -> None:
     """A line for the person, beside the output, on stderr."""
     click.echo(safe(text), err=True)
@@ -357,6 +372,18 @@ def short_time(stamp: str) -> str:
         return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError):  # of a forged ledger
         return stamp[:16].replace("T", " ")
+
+
+def day_words(stamp: str) -> str:
+    """Return the day of an ISO time, in this machine's zone: `today`, `25 Nov`, `25 Nov 2025`."""
+    try:
+        day = datetime.fromisoformat(stamp).astimezone().date()
+    except (ValueError, OverflowError):  # of a forged ledger
+        return stamp[:10]
+    today = datetime.now().astimezone().date()
+    words = {today: "today", today - timedelta(days=1): "yesterday"}
+    year = "" if day.year == today.year else f" {day.year}"
+    return words.get(day, f"{day:%-d %b}{year}")
 
 
 def short_id(value: str | None) -> str:

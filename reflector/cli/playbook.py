@@ -5,7 +5,8 @@ Invariant: a bullet is described the same wherever it is shown, now or at a mome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from reflector.cli.options import SECTION, Question, question
-from reflector.cli.output import counted, note, shaped, short_time, table
+from reflector.cli.output import NONE, counted, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
 from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
+from reflector.playbook.evidence import FEWEST
 
 if TYPE_CHECKING:
-    from reflector.audit.checked import Checked
-    from reflector.audit.citations import Use
+    from reflector.audit.checked import Checked, CheckedLine
+    from reflector.ledger.usage import Usage
     from reflector.playbook.evidence import Votes
     from reflector.playbook.ranking import Standing
 
@@ -29,22 +31,31 @@ if TYPE_CHECKING:
 class ListedJson(BulletRow):
     """A bullet of `list`, with what came of it.
 
-    used           sessions that cited it and were judged, `last_used` when the last one was
+    cited          sessions whose agent cited it, `last_cited` when the latest of them was
+    judged         sessions with a verdict on it, neutral ones included
+    helped         votes of sessions that it helped, `harmed` of those that it harmed: each session
+                   has one vote, which its verdicts share
+    neither        sessions with neutral verdicts alone
+    undecided      sessions that cited it and have no verdict on it
+    followed       sessions that followed it, `broken` those that did not: where a judge could tell
+    share          the helpful share of the votes, null without any; `low` and `high` are the ends
+                   of its 90 % interval
     told           whether a session that starts now is told it; null for a moment
     told_sessions  sessions that were told it; null where none is recorded
     demoted        why it gives way to others; null where it does not
-    not_followed   how many judgements say that the agent did not follow it
-    judged         votes of sessions: each has one, which its verdicts share
-    share          the helpful share of the votes, null without any; `low` and `high` are the ends
-                   of its 90 % interval
-    corrected      whether these are corrected for what the judge misses (`judge_measured`)
     checked        what `reflector check` found, in words; null where nobody was asked about it
     place          the file and line of a rule that stays in your file; null for one of the playbook
     """
 
-    used: int
-    last_used: str | None
-    judged: float
+    cited: int
+    judged: int
+    helped: float
+    harmed: float
+    neither: int
+    undecided: int
+    followed: int
+    broken: int
+    last_cited: str | None
     share: float | None
     low: float
     high: float
@@ -52,9 +63,19 @@ class ListedJson(BulletRow):
     told: bool | None
     told_sessions: int | None
     demoted: str | None
-    not_followed: int
     checked: str | None
     place: str | None
+
+    @property
+    def has_other_counters(self) -> bool:
+        return (self.helpful, self.harmful) != (self.helped, self.harmed)
+
+    @property
+    def votes(self) -> str:
+        """Its votes that it helped, that it harmed, and the sessions without one."""
+        words = f"{self.helped:.3g}, harmed {self.harmed:.3g}"
+        rest = ((self.neither, "neither"), (self.undecided, "undecided"))
+        return words + "".join(f", {number} {word}" for number, word in rest if number)
 
 
 class Uses(NamedTuple):
@@ -63,65 +84,68 @@ class Uses(NamedTuple):
     """
 
     rows: list[BulletRow]
-    used: Mapping[str, Use]
+    usage: Usage
     told: set[str] | None
     standing: Standing
     shown: Mapping[str, Votes]
     found: Checked | None
-    checked: Mapping[str, str]
+    checked: Mapping[str, CheckedLine]
     places: Mapping[str, str]
 
     @classmethod
-    def of(cls, asked: Question, name: str | None = None) -> Uses:
-        """Return what is known of all bullets, or of one, now or then."""
+    def of(cls, asked: Question) -> Uses:
+        """Return what is known of all bullets, now or then."""
         from reflector.audit.citations import observed, use
         from reflector.ledger.as_of import Past
-        from reflector.ledger.usage import usage_at
         from reflector.playbook_files.places import places
         from reflector.sessions.injection import ranks, told_names, told_text
 
         project = asked.place.project()
-        tally = usage_at(asked.ledger, asked.upto)
         rows = asked.playbook.rows()
         past = asked.then or Past(asked.ledger)
-        used = use(asked.ledger, past, name, tally)
+        usage = use(asked.ledger, past)
         text = told_text(project.root) if asked.then is None else ""
         told = told_names(text) if text else None
-        standing = ranks(tally, project.config)
+        standing = ranks(usage, project.config)
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines
 
             rates = project.config.finding_rates
             found = checked_lines(asked.ledger, asked.then, rates=rates)
-        results = (
-            {one.name: one.result for one in found.lines if one.sessions}
-            if found is not None
-            else {}
-        )
-        votes = observed(rows, past, used, rates=project.config.finding_rates)
+        lines = found.lines if found is not None else ()
+        checked = {line.name: line for line in lines if line.sessions}
+        votes = observed(rows, past, usage.bullets, rates=project.config.finding_rates)
         in_files = places(asked.ledger, project.root, rows)
-        return cls(rows, used, told, standing, votes, found, results, in_files)
+        return cls(rows, usage, told, standing, votes, found, checked, in_files)
 
     def json(self, row: BulletRow, *, with_interval: bool = True) -> ListedJson:
         """Return a bullet as `list --json` has it; the interval may be left out (0 to 1)."""
-        used, shown = self.used.get(row.name), self.shown[row.name]
-        low, high = shown.interval if with_interval else (0.0, 1.0)
+        used = self.usage.bullets[row.name]
+        votes = self.shown[row.name]
+        checked = self.checked.get(row.name)
+        answers = checked.followed if checked is not None else None
+        low, high = votes.interval if with_interval else (0.0, 1.0)
         return shaped(
             ListedJson,
             row,
-            used=used.sessions if used else 0,
-            last_used=(used.last or None) if used else None,
-            judged=round(shown.total, 6),
-            share=shown.share,
+            cited=used.cited,
+            judged=used.judged,
+            helped=votes.helpful,
+            harmed=votes.harmful,
+            neither=used.neither,
+            undecided=used.undecided,
+            followed=answers.yes if answers is not None else used.followed,
+            broken=answers.no if answers is not None else used.broken,
+            last_cited=used.last_cited or None,
+            share=votes.share,
             low=low,
             high=high,
-            corrected=shown.rates is not None,
+            corrected=votes.rates is not None,
             told=None if self.told is None or row.status == "watched" else row.name in self.told,
             told_sessions=self.standing.told.get(row.name, 0) if self.standing.told else None,
             demoted=self.demoted(row),
-            not_followed=used.broken if used else 0,
-            checked=self.checked.get(row.name),
+            checked=checked.result if checked is not None else None,
             place=self.places.get(row.name),
         )
 
@@ -130,20 +154,31 @@ class Uses(NamedTuple):
         return self.standing.why_demoted(row.bullet) if row.status == "live" else None
 
 
-def worth(votes: Votes) -> str:
-    """Return the share of sessions that a rule helped, for a line of its own; "" without a vote."""
-    return f"helped in {votes.words}" if votes.words else ""
+def worth(listed: ListedJson, votes: Votes, marks: str) -> Iterator[str]:
+    """Yield what came of a rule, in lines; `marks` are the votes of its recent sessions."""
+    yield f"Helped {listed.votes}{': too few to tell' if 0 < votes.total < FEWEST else ''}."
+    if votes.total >= FEWEST:
+        yield f"Helped in {votes.words}."
+    last = f", last {day_words(listed.last_cited)}" if listed.last_cited else ""
+    recent_words = f" Recent votes, oldest first: {marks}" if marks else ""
+    if not listed.place:
+        yield f"Cited in {counted(listed.cited, 'session')}{last}.{recent_words}"
+    if answers := listed.followed + listed.broken:
+        yield f"Followed in {listed.followed} of {counted(answers, 'session')}."
+    if listed.has_other_counters:
+        yield f"Counters {listed.helpful}/{listed.harmful}: {_COUNTERS}"
 
 
+_COUNTERS = "playbook.json, helpful/harmful, with repeats and earlier numbers"
 #: How `list` may be ordered.
 ORDERS: dict[str, Callable[[ListedJson], Any]] = {
     "best": lambda one: (-one.low, best_first(one.bullet)),
     "name": lambda one: one.name,
-    "harmful": lambda one: (-one.harmful, best_first(one.bullet)),
-    "used": lambda one: (-one.used, best_first(one.bullet)),
+    "harmed": lambda one: (-one.harmed, best_first(one.bullet)),
+    "cited": lambda one: (-one.cited, best_first(one.bullet)),
     # A time as the ledger writes it, as a number: the latest first.
-    "recent": lambda one: (
-        -int("0" + "".join(filter(str.isdecimal, one.last_used or ""))),
+    "last-cited": lambda one: (
+        -int("0" + "".join(filter(str.isdecimal, one.last_cited or ""))),
         one.position,
     ),
 }
@@ -153,7 +188,7 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.argument("words", nargs=-1)
 @click.option("--section", type=SECTION, help="Only this section.")
 @click.option(
-    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not used for DAYS days."
+    "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not cited for DAYS days."
 )
 @click.option("--sort", type=click.Choice(list(ORDERS)), help="Sort order (default: best).")
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
@@ -176,10 +211,10 @@ def list_(
 
     WORDS select the rules that contain one of them, best match first.
 
-    `used`: sessions that cited the rule and were judged. `trend`: the last eight verdicts, `+`
-    helpful, `-` harmful, `.` neither. `not followed`: judgements that the agent did otherwise.
-    `told`: shown to new sessions; appears only if some rules are not. `demoted`: sessions that saw
-    the rule since it last helped; appears once that has moved it down the list.
+    CITED: sessions that cited the rule. HELPED, HARMED: votes of sessions, one each. FOLLOWED:
+    sessions that followed it, where a judge could tell. Columns that may follow: `counters` of
+    playbook.json where they differ from the votes; `shown` to new sessions, if some rules are not;
+    `demoted`, the sessions that saw a rule since it last helped.
     """
     uses = Uses.of(asked)
     query = " ".join(words)
@@ -188,15 +223,15 @@ def list_(
     listed = every if removed else [row for row in every if row.is_rule]
     with_interval = asked.as_json or order == "best"
     known = [uses.json(row, with_interval=with_interval) for row in listed]
-    unused_since = _days_before(asked, stale) if stale is not None else None
-    rows = _selected(known, section, unused_since, query)
+    uncited_since = _days_before(asked, stale) if stale is not None else None
+    rows = _selected(known, section, uncited_since, query)
     if order is not None:
         rows.sort(key=ORDERS[order])
     rows = rows[:most]
     if asked.answers(rows):
         return
     if rows:
-        _print_list(rows, uses, dated=sort == "recent" or stale is not None)
+        _print_list(asked, rows, uses, recounts=counting is not None)
     else:
         note(_why_empty(asked, known))
 
@@ -211,14 +246,14 @@ def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:
 
 
 def _selected(
-    rows: Sequence[ListedJson], section: str | None, unused_since: str | None, query: str
+    rows: Sequence[ListedJson], section: str | None, uncited_since: str | None, query: str
 ) -> list[ListedJson]:
-    """Return the rules of a section that no session used since a time and that contain words of a
+    """Return the rules of a section that no session cited since a time and that contain words of a
     query, which puts the best match first.
     """
     chosen = [row for row in rows if section in (None, row.section)]
-    if unused_since is not None:
-        chosen = [row for row in chosen if (row.last_used or "") < unused_since]
+    if uncited_since is not None:
+        chosen = [row for row in chosen if (row.last_cited or "") < uncited_since]
     if not query:
         return chosen
     from reflector.embed.lessons.recall import bullets_about
@@ -253,39 +288,58 @@ class _Column(NamedTuple):
     always: bool = False
 
 
-def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Column]:
-    """Return the columns of `list`: with `dated` the last use, else the trend."""
+def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[_Column]:
+    """Return the columns of `list`."""
     is_part = any(row.told is False for row in rows if row.status == "live")
-    used, idle = uses.used, uses.standing.idle
-    last_used = _Column("last used", lambda row: short_time(row.last_used) if row.last_used else "")
-    trend = _Column("trend", lambda row: used[row.name].trend if row.name in used else "")
+    idle = uses.standing.idle
+
+    def vote(row: ListedJson, votes: float) -> str:
+        return f"{votes:.3g}" if row.judged or votes else NONE
+
+    def counters(row: ListedJson) -> str:
+        return f"{row.helpful}/{row.harmful}" if row.has_other_counters or recounts else ""
+
+    def followed(row: ListedJson) -> str:
+        answers = row.followed + row.broken
+        return f"{row.followed} of {answers}" if answers else ""
+
     return [
         _Column("name", lambda row: row.name),
         _Column("place", lambda row: row.place or ""),
-        _Column("helpful", lambda row: row.helpful, always=True),
-        _Column("harmful", lambda row: row.harmful, always=True),
-        _Column("used", lambda row: "-" if row.place else row.used),
-        last_used if dated else trend,
-        _Column("not followed", lambda row: row.not_followed or ""),
-        _Column("told", lambda row: "yes" if is_part and row.told else ""),
+        _Column("cited", lambda row: NONE if row.place else row.cited or NONE, always=True),
+        _Column("helped", lambda row: vote(row, row.helped), always=True),
+        _Column("harmed", lambda row: vote(row, row.harmed), always=True),
+        _Column("undecided", lambda row: row.undecided or ""),
+        _Column("followed", followed),
+        _Column("last cited", lambda row: day_words(row.last_cited) if row.last_cited else ""),
+        _Column("counters", counters),
+        _Column("shown", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column("text", lambda row: f"({row.status}) {row.text}" if not row.is_rule else row.text),
+        _Column("rule", lambda row: row.text if row.is_rule else f"({row.status}) {row.text}"),
     ]
 
 
-def _print_list(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> None:
+def _print_list(asked: Question, rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> None:
     cells = {
-        column.title: [column.cell(row) for row in rows]
-        for column in _columns(rows, uses, dated=dated)
+        column.title.upper(): [column.cell(row) for row in rows]
+        for column in _columns(rows, uses, recounts=recounts)
         if column.always or any(map(column.cell, rows))
     }
-    extra = ("checked", "trend", "used")
-    rows_of_cells = list(zip(*cells.values(), strict=True))
-    table(
+    extra = ("CHECKED", "COUNTERS", "UNDECIDED", "DEMOTED")
+    omitted = table(
         tuple(cells),
-        rows_of_cells,
+        list(zip(*cells.values(), strict=True)),
         extra=extra,
         whole=True,
-        below="place" if "place" in cells else "",
+        below="PLACE" if "PLACE" in cells else "",
     )
+    if not sys.stdout.isatty():
+        return
+    if "COUNTERS" in cells.keys() - omitted:
+        note(f"COUNTERS: {_COUNTERS}")
+    cited = sum(row.cited > 0 for row in rows)
+    undecided = sum(row.undecided for row in rows)
+    review = f" {undecided} undecided: {asked.place.command('review')}" if undecided else ""
+    total = counted(sum(row.is_rule for row in uses.rows), "rule")
+    note(f"{len(rows)} of {total} listed, {cited} cited.{review}")

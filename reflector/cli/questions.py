@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from reflector.audit.blame import Step, blame_bullet as steps_of
-from reflector.audit.citations import observed, use
+from reflector.audit.citations import recent
 from reflector.audit.dates import period_of
 from reflector.audit.log import about, select, summary
 from reflector.audit.moments import (
@@ -38,6 +38,7 @@ from reflector.cli.output import (
     json_of,
     note,
     print_facts,
+    prose,
     safe,
     shaped,
     short_id,
@@ -63,8 +64,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownJson(ListedJson):
-    """A bullet as `list` has it, and every event about it."""
+    """A bullet as `list` has it, and every event about it.
 
+    recent  the votes of the last eight sessions, oldest first: `+` helped, `-` harmed, `.` neither
+    """
+
+    recent: str
     events: list[Event]
 
 
@@ -98,18 +103,21 @@ def show(asked: Question, what: str) -> None:
 
 
 def _show_bullet(asked: Question, row: BulletRow) -> None:
-    uses = Uses.of(asked, row.name)
+    uses = Uses.of(asked)
     events = about(asked.ledger, row, upto=asked.upto)
-    if asked.answers(shaped(ShownJson, uses.json(row), events=events)):
+    listed = uses.json(row)
+    steps = steps_of(asked.ledger, row.name, asked.then)
+    marks = recent(steps, asked.then or Past(asked.ledger))
+    if asked.answers(shaped(ShownJson, listed, recent=marks, events=events)):
         return
     demoted = uses.demoted(row)
-    click.echo(safe(row.bullet.line))
-    checked = f"checked: {found}" if (found := uses.checked.get(row.name)) else ""
+    click.echo(safe(f"{row.name}  {row.text}"))
     end = uses.places.get(row.name) or row.end
+    checked = f"checked: {listed.checked}" if listed.checked else ""
     notes = (SECTIONS[row.section], end, f"demoted: {demoted}" if demoted else "", checked)
     click.echo(safe(", ".join(filter(None, notes))))
-    if share := worth(uses.shown[row.name]):
-        click.echo(share)
+    for line in worth(listed, uses.shown[row.name], marks):
+        prose(line)
     click.echo()
     covered = (asked.then or Past(asked.ledger)).covered()
     at = {one.event_id: one.position for one in asked.ledger.having(set(covered.values()))}
@@ -220,7 +228,7 @@ def blame(asked: Question, name: str) -> None:
     steps = steps_of(asked.ledger, row.name, asked.then)
     if asked.answers(steps):
         return
-    click.echo(safe(row.bullet.line))
+    click.echo(safe(f"{row.name}  {row.text}"))
     if row.status == "merged":
         into = asked.place.command("blame", f"{row.removed_into}")
         click.echo(safe(f"It was {row.end}, for which its evidence counts too: {into}"))
@@ -228,13 +236,11 @@ def blame(asked: Question, name: str) -> None:
         where = places(asked.ledger, asked.place.folder(), [row])[row.name]
         click.echo(safe(f"It stays in {where or 'your file'}."))
     elif row.end:
-        click.echo(safe(f"It was {row.end}."))
-    past = asked.then or Past(asked.ledger)
-    used = use(asked.ledger, past, row.name)
-    rates = asked.place.project().config.finding_rates
-    votes = observed([row], past, used, rates=rates)
-    if share := worth(votes[row.name]):
-        click.echo(share)
+        click.echo(safe(f"It {'is' if row.status == 'watched' else 'was'} {row.end}."))
+    marks = recent(steps, asked.then or Past(asked.ledger))
+    uses = Uses.of(asked)
+    for line in worth(uses.json(row), uses.shown[row.name], marks):
+        prose(line)
     if steps:
         click.echo()
     is_alone = all(step.name == row.name for step in steps)

@@ -1,7 +1,7 @@
 """The command `status`: the state of a project, a row each.
 
-Invariant: `status` records and changes nothing, and each command that it shows can be typed
-unchanged.
+Invariant: `status` records and changes nothing, but for the mark that it showed the figures that an
+upgrade changed. Each command that it shows can be typed unchanged.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from reflector.hooks import fast
 from reflector.hooks.reach import callers_of
 from reflector.playbook_files.kept_copies import foreign_note
 from reflector.sessions import spool
+from reflector.sessions.former_shares import former_shares
 from reflector.sessions.overview import (
     FailureJson,
     MonthJson,
@@ -228,3 +229,5 @@ def _print_notes(place: Place, state: StatusJson) -> None:
         note(f"reflector: a session is being processed, or waits for `{again}`")
     if not state.problems and (text := foreign_note(place.project())):
         note(text)
+    for line in former_shares(place.project()):
+        note(line)

@@ -56,7 +56,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "flaky tests", "--removed --sort recent"),
+            ("", "flaky tests", "--removed --sort last-cited"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")

@@ -67,7 +67,7 @@ class Group:
 
     key        what the answers have in common, for a screen; "" of one that is not shown
     unpriced   answers of a model without a known price
-    undecided  tags that are neutral or could not be used
+    neither    tags that are neutral or could not be used
     """
 
     key: str = ""
@@ -78,7 +78,7 @@ class Group:
     unpriced: int = 0
     helpful: int = 0
     harmful: int = 0
-    undecided: int = 0
+    neither: int = 0
 
     @property
     def helpful_rate(self) -> float | None:
@@ -93,8 +93,8 @@ class Group:
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
     def read(self, tag: int, count: int) -> None:
-        """Add tags: 1 is helpful, -1 harmful, 0 undecided."""
-        name = ("undecided", "helpful", "harmful")[tag]
+        """Add tags: 1 is helpful, -1 harmful, 0 neither."""
+        name = ("neither", "helpful", "harmful")[tag]
         setattr(self, name, getattr(self, name) + count)
 
 

@@ -38,9 +38,12 @@ _FACTS = (
 )
 _BY_ID = f"{_FACTS} AND event_id IN ?"
 _BY_TARGET = f"{_FACTS} AND target_id IN ? AND position <= ?"
-_TAGS_OF_REFLECTION = (
-    "SELECT position FROM tag"
-    " WHERE playbook_id = ? AND position > ? AND position <= ? AND reflection_id = ?"
+_TAGS_OF_COMPLETIONS = (
+    # A cross join keeps the planner from walking through all tags.
+    "SELECT tag.position, done.position FROM event done CROSS JOIN tag"  # noqa: S608
+    " WHERE done.playbook_id = ? AND done.position IN ? AND tag.position <= ?"
+    " AND tag.playbook_id = done.playbook_id AND tag.reflection_id = done.reflection_id"
+    f" AND tag.position > done.position AND tag.position <= done.position + {MAX_TAGS}"
 )
 
 
@@ -51,6 +54,7 @@ class Past:
 
     def __init__(self, ledger: Reader, position: int | None = None) -> None:
         self.ledger = ledger
+        self.is_now = position is None
         self.position = ledger.head().position if position is None else position
         self._book: Playbook = fold(ledger.events(types=RARE_TYPES, upto=self.position))
         self._covered: dict[int, str] | None = None
@@ -139,17 +143,18 @@ class Past:
         """Return whether no retraction in force covers the event itself."""
         return event_id is None or self._book.active(event_id)
 
+    @cached_property
+    def retracted(self) -> list[str]:
+        """The ids of the events that a retraction in force takes out of the count."""
+        return [target for target in self._book.retracted_by if not self._book.active(target)]
+
     def covered(self) -> dict[int, str]:
         """Return the id of the retraction in force that takes a tag out of the count, by the tag's
         position.
         """
         if self._covered is None:
             retracted_by = self._book.retracted_by
-            retractions = {
-                target: _in_force(retracted_by, target)
-                for target in retracted_by
-                if not self._book.active(target)
-            }
+            retractions = {target: _in_force(retracted_by, target) for target in self.retracted}
             with self.ledger.asking() as sql:
                 self._covered = _covered_tags(sql, retractions, self.position)
         return self._covered
@@ -237,15 +242,10 @@ def _covered_tags(sql: Statements, retractions: Mapping[str, str], upto: int) ->
         if event.type == ev.BULLET_TAGGED
     }
     pointing = [_Event(*row) for row in sql.run(_BY_TARGET, retractions, upto).fetchall()]
-    completions = [
-        event for event in (*retracted, *pointing) if event.type == ev.REFLECTION_COMPLETED
-    ]
-    for completion in completions:
-        retraction = retractions.get(completion.event_id)
-        retraction = retraction or retractions[completion.target_id or ""]
-        after = completion.position
-        values = (after, min(after + MAX_TAGS, upto), completion.reflection_id)
-        if completion.reflection_id:
-            tags = sql.run(_TAGS_OF_REFLECTION, *values).fetchall()
-            covered |= dict.fromkeys((position for (position,) in tags), retraction)
-    return covered
+    completions = {
+        event.position: retractions.get(event.event_id) or retractions[event.target_id or ""]
+        for event in (*retracted, *pointing)
+        if event.type == ev.REFLECTION_COMPLETED
+    }
+    tags = sql.run(_TAGS_OF_COMPLETIONS, completions, upto).fetchall() if completions else ()
+    return covered | {position: completions[completed] for position, completed in tags}

@@ -1,11 +1,11 @@
-"""How many sessions were told, cited and judged each bullet, and its last verdicts.
+"""How many sessions were told, cited and judged each bullet.
 
 Invariant: sessions are counted, not windows or texts, each once for a bullet however many events
 say the same. A session without an id is known by the id of its only window, and an event whose text
 was redacted says what its redaction kept. Later events change nothing of what the events up to a
 position say, so a count goes on from an earlier one: what a session does again counts no more. A
 bullet that others were merged into has their sessions, each once, so a merge or its undoing is what
-no count goes on behind.
+no count goes on behind. Retractions are not in the row: `take_back` subtracts what they cover.
 
 One row a playbook holds these counts and those of answers, to count on from. A result is the same
 with the row and without it: the row is what `count_state` returns for its position and this
@@ -19,18 +19,18 @@ The counts are SQL because a history has many tags; `UsageFold` of the tests is 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from reflector.events.event import (
     BULLET_MERGED,
     BULLET_REMOVED,
-    REFLECTION_COMPLETED,
+    SESSION_RECORDED,
     as_written,
-    identity,
 )
 from reflector.events.registry import RARE_TYPES, TELLING_TYPES, WINDOW_TYPES, fold
 from reflector.ledger.engines import write_transaction
@@ -41,10 +41,11 @@ from reflector.ledger.statements import Statements
 if TYPE_CHECKING:
     from reflector.events.event import Event
     from reflector.ledger.answers import Answers
+    from reflector.ledger.as_of import Past
 
 _T = TypeVar("_T")
 #: Raised when the same events come to other counts, or a price of a model changes.
-_VERSION = 6
+_VERSION = 7
 #: After so many events the row is written again; fewer are counted at each question.
 _STEP = 1000
 _HEAD_AND_ROW = (
@@ -57,25 +58,26 @@ _WRITE_ROW = (
     " ON CONFLICT (playbook_id) DO UPDATE SET code_version = excluded.code_version,"
     " position = excluded.position, state = excluded.state"
 )
-#: How many verdicts a trend has, and how it shows them by their tags: 0, 1, -1.
-TREND = 8
-MARKS = ".+-"
+#: What the event of a tag has, by its canonical JSON: that it is neutral, that it does not count
+#: because the bullet was not followed, and whether it was.
+_FACTS = (
+    '%"disposition":"neutral"%',
+    '%"disposition":"not_followed"%',
+    '%"followed":"yes"%',
+    '%"followed":"no"%',
+)
 _TAGS = (
-    "SELECT position, name, tag, session_id, reflection_id FROM tag"
-    " WHERE playbook_id = ? AND position > ? AND position <= ? ORDER BY position"
+    "SELECT tag.position, name, tag, tag.session_id, data LIKE ?, data LIKE ?, data LIKE ?,"
+    " data LIKE ? FROM {tags} WHERE playbook_id = ? AND "
 )
-#: The completions of some reflections, with the time of their windows.
-_COMPLETIONS = (
-    "SELECT done.reflection_id, done.position, seen.occurred_at"
-    " FROM event done JOIN event seen USING (playbook_id)"
-    " WHERE playbook_id = ? AND seen.event_id = done.target_id"
-    " AND done.event_id IN ? AND done.position <= ?"
+_OF_PAGE = _TAGS.format(tags="tag JOIN event USING (playbook_id, position)") + (
+    "position > ? AND position <= ? ORDER BY position"
 )
-_BROKEN = (
-    "SELECT name FROM tag WHERE playbook_id = ? AND position > ? AND position <= ?"
-    " AND EXISTS (SELECT 1 FROM event WHERE event.playbook_id = tag.playbook_id"
-    " AND event.position = tag.position AND event.data LIKE ?)"
+_OF_SESSIONS = _TAGS.format(tags="event JOIN tag USING (playbook_id, position)") + (
+    "event.session_id IN ? AND position <= ?"
 )
+_RETRACTED = f"{whose(WINDOW_TYPES)} AND event_id IN ? AND position <= ?"
+_WINDOWS_OF_SESSIONS = f"{whose(WINDOW_TYPES)} AND session_id IN ? AND position <= ?"
 #: Whether any bullet was merged up to a position: by hand, or by a merge of ledgers, whose removals
 #: say that the evidence `follows`. An erased removal may have said so.
 _MERGES = (
@@ -83,15 +85,7 @@ _MERGES = (
     f" AND {of_types((BULLET_MERGED, BULLET_REMOVED))} AND position <= ?"
     f" AND (type = '{BULLET_MERGED}' OR data IS NULL OR data LIKE ?) LIMIT 1"
 )
-_TAGS_OF_SESSIONS = (
-    "SELECT position, tag.name, tag.tag, event.session_id, event.reflection_id"
-    " FROM event JOIN tag USING (playbook_id, position)"
-    " WHERE playbook_id = ? AND event.session_id IN ? AND position <= ?"
-)
-#: (position, name, 1 or 0 or -1, session, reflection) of a tag. Most of a history, so not a class
-#: of its own.
-_Tag = tuple[int, str, int, str | None, str | None]
-#: (told, cited, judged or decided; the bullet's name; the session).
+#: (what a session did, the bullet's name, the session).
 _Deed = tuple[str, str, str]
 #: The bullets that have the evidence of a merged one besides themselves, by its name.
 _Heirs = Mapping[str, Collection[str]]
@@ -101,27 +95,33 @@ _Heirs = Mapping[str, Collection[str]]
 class Used:
     """A bullet's counts, in sessions.
 
-    told       sessions that were told it
-    cited      sessions that cited it
-    judged     sessions with a verdict on it, neutral included
-    decided    sessions with a helpful or harmful verdict on it
-    last       when the latest session with a verdict on it was, as the ledger writes time, however
-               late it was judged
-    helped     the position of its last helpful verdict, retracted or not
-    told_then  sessions that had been told it by that position
-    trend      the last verdicts, oldest first: `+` helpful, `-` harmful, `.` neither
-    broken     verdicts of any kind with the statement that it was not followed
+    told        sessions that were told it
+    cited       sessions whose agent cited it
+    judged      sessions with a verdict on it, neutral included
+    decided     sessions with a helpful or harmful verdict on it
+    undecided   sessions that cited it and have no verdict on it
+    followed    sessions whose judge found that it was followed, and never that it was not
+    broken      sessions whose judge found that it was not followed
+    last_cited  when the latest window that cites it was, as the ledger writes time
+    helped      the position of its last helpful verdict, retracted or not
+    told_then   sessions that had been told it by that position
     """
 
     told: int = 0
     cited: int = 0
     judged: int = 0
     decided: int = 0
-    last: str = ""
+    undecided: int = 0
+    followed: int = 0
+    broken: int = 0
+    last_cited: str = ""
     helped: int = 0
     told_then: int = 0
-    trend: str = ""
-    broken: int = 0
+
+    @property
+    def neither(self) -> int:
+        """How many sessions have neutral verdicts on it alone."""
+        return self.judged - self.decided
 
 
 @dataclass(slots=True)
@@ -170,11 +170,14 @@ class _FirstDeeds(dict[_Deed, int]):
             for bullet in (name, *self.heirs.get(name, ())):
                 self.setdefault((verb, bullet, session), position)
 
+    @property
+    def sessions(self) -> set[str]:
+        return {session for _, _, session in self}
+
     def add_windows(self, windows: Iterable[Event]) -> None:
         for window in windows:
-            if not window.fault:
-                session = window.session_id or window.event_id
-                self.add("cited", window.facts.get("cited") or (), session, window.position)
+            session = window.session_id or window.event_id
+            self.add("cited", _cited(window), session, window.position)
 
     def add_tellings(self, tellings: Iterable[Event]) -> None:
         for telling in tellings:
@@ -183,12 +186,66 @@ class _FirstDeeds(dict[_Deed, int]):
                 self.add("told", telling.facts.get("bullets", ()), session, telling.position)
 
     def add_tags(self, tags: Iterable[_Tag]) -> None:
-        for position, name, sign, session, _ in tags:
-            if session is None:
+        for tag in tags:
+            if tag.session_id is None:
                 continue
-            self.add("judged", (name,), session, position)
-            if sign:
-                self.add("decided", (name,), session, position)
+            is_verdict = tag.sign or tag.is_neutral
+            is_answer = is_verdict or tag.is_refused
+            verbs = {
+                "judged": is_verdict,
+                "decided": tag.sign,
+                "followed": is_answer and tag.is_followed,
+                "broken": is_answer and tag.is_broken,
+            }
+            for verb in filter(verbs.get, verbs):
+                self.add(verb, (tag.name,), tag.session_id, tag.position)
+
+
+class _Tag(NamedTuple):
+    """A tag on a bullet, 1, -1 or 0, and the facts of its event."""
+
+    position: int
+    name: str
+    sign: int
+    session_id: str | None
+    is_neutral: bool
+    is_refused: bool
+    is_followed: bool
+    is_broken: bool
+
+
+def _tags(sql: Statements, query: str, *values: object) -> list[_Tag]:
+    """Return the tags of a query."""
+    rows = sql.execute(query, *_FACTS, sql.id, *values).fetchall()
+    return [*map(_Tag._make, rows)]
+
+
+def _cited(window: Event) -> list[str]:
+    """Return the names that a window cites, or that an earlier one left to it."""
+    if window.fault:
+        return []
+    keys = ("cited", "carried") if window.type == SESSION_RECORDED else ("cited",)
+    return [*chain(*(window.facts.get(key) or () for key in keys))]
+
+
+def _sums(deeds: Collection[_Deed]) -> Counter[tuple[str, str]]:
+    """Return in how many sessions each deed was done, by (field of `Used`, bullet)."""
+    sums = Counter((verb, bullet) for verb, bullet, _ in deeds)
+    for verb, bullet, session in deeds:
+        if verb == "cited" and ("judged", bullet, session) not in deeds:
+            sums["undecided", bullet] += 1
+        elif verb == "followed" and ("broken", bullet, session) in deeds:
+            sums["followed", bullet] -= 1
+    return sums
+
+
+def _replace(usage: Usage, before: Collection[_Deed], after: Collection[_Deed]) -> None:
+    """Count the sessions after a change in place of those before it."""
+    sums = _sums(after)
+    sums.subtract(_sums(before))
+    for (verb, bullet), number in sums.items():
+        used = usage.bullets[bullet]
+        setattr(used, verb, getattr(used, verb) + number)
 
 
 def count_usage(sql: Statements, upto: int, after: int = 0, state: Any = (0, {})) -> Usage:
@@ -207,71 +264,107 @@ def _count_page(sql: Statements, after: int, upto: int, usage: Usage, heirs: _He
     """Add the events after one position and up to another to the usage up to the first."""
     events = between(sql, TELLING_TYPES, after, upto)
     tellings = [telling for telling in events if telling.data is not None]
-    tags = sql.run(_TAGS, after, upto).fetchall()
+    tags = _tags(sql, _OF_PAGE, after, upto)
     usage.texts += len(tellings)
-    helped = _add_verdicts(sql, upto, tags, usage, heirs)
+    helped = _add_helpful(tags, usage, heirs)
+    windows = [*between(sql, WINDOW_TYPES, after, upto)]
     deeds = _FirstDeeds(heirs)
-    deeds.add_windows(between(sql, WINDOW_TYPES, after, upto))
+    deeds.add_windows(windows)
     deeds.add_tellings(tellings)
     deeds.add_tags(tags)
-    earlier = _earlier_deeds(sql, deeds, after)
+    earlier = _deeds_of(sql, heirs, deeds.sessions, after)
     for bullet in helped:
         usage.bullets[bullet].told_then = usage.bullets[bullet].told
-    for deed, position in deeds.items():
-        if deed in earlier:
-            continue
+    for deed in deeds.keys() - earlier.keys():
         verb, bullet, _ = deed
         used = usage.bullets[bullet]
-        setattr(used, verb, getattr(used, verb) + 1)
-        if verb == "told" and bullet in helped and position <= used.helped:
+        if verb == "told" and bullet in helped and deeds[deed] <= used.helped:
             used.told_then += 1
-    for (name,) in sql.run(_BROKEN, after, upto, '%"followed":"no"%').fetchall():
-        for bullet in (name, *heirs.get(name, ())):
-            usage.bullets[bullet].broken += 1
+    _replace(usage, earlier, earlier | deeds)
+    _note_last(usage, windows, heirs)
 
 
-def _add_verdicts(
-    sql: Statements, upto: int, tags: Sequence[_Tag], usage: Usage, heirs: _Heirs
-) -> set[str]:
-    """Add tags to the trends and the last verdicts; return the bullets that a tag calls helpful."""
-    reflections = {reflection for *_, reflection in tags if reflection}
-    ids = [identity(REFLECTION_COMPLETED, reflection) for reflection in reflections]
-    completions = {
-        reflection: (position, as_written(time))
-        for reflection, position, time in sql.run(_COMPLETIONS, ids, upto).fetchall()
-    }
+def _note_last(usage: Usage, windows: Iterable[Event], heirs: _Heirs) -> None:
+    """Note when bullets were cited last."""
+    for window in windows:
+        time = as_written(window.occurred_at)
+        for name in _cited(window):
+            for bullet in (name, *heirs.get(name, ())):
+                used = usage.bullets[bullet]
+                used.last_cited = max(used.last_cited, time)
+
+
+def _add_helpful(tags: Iterable[_Tag], usage: Usage, heirs: _Heirs) -> set[str]:
+    """Note the last helpful verdicts; return the bullets that have one."""
     helped: set[str] = set()
-    for position, name, sign, _, reflection in tags:
-        completed_at, time = completions.get(reflection, (0, ""))
-        if completed_at > position:
-            time = ""  # later events change nothing of what a tag says
-        for bullet in (name, *heirs.get(name, ())):
-            used = usage.bullets[bullet]
-            used.trend = (used.trend + MARKS[sign])[-TREND:]
-            used.last = max(used.last, time)
-            if sign > 0:
-                used.helped = position
+    for tag in tags:
+        if tag.sign > 0:
+            for bullet in (tag.name, *heirs.get(tag.name, ())):
+                usage.bullets[bullet].helped = tag.position
                 helped.add(bullet)
     return helped
 
 
-def _earlier_deeds(sql: Statements, deeds: _FirstDeeds, upto: int) -> _FirstDeeds:
-    """Return what the sessions of these deeds had done up to an earlier position."""
-    earlier = _FirstDeeds(deeds.heirs)
-    sessions = {session for _, _, session in deeds}
+def _deeds_of(
+    sql: Statements,
+    heirs: _Heirs,
+    sessions: Collection[str],
+    upto: int,
+) -> _FirstDeeds:
+    """Return what these sessions had done up to a position."""
+    deeds = _FirstDeeds(heirs)
     if upto == 0 or not sessions:
-        return earlier
+        return deeds
 
     def events(types: Sequence[str], column: str, more: str = "") -> list[Event]:
         where = f"{whose(types)} AND {column} IN ? AND position <= ?{more}"
         return events_where(sql, where, sessions, upto)
 
-    earlier.add_windows(events(WINDOW_TYPES, "session_id"))
-    earlier.add_tellings(events(TELLING_TYPES, "session_id"))
+    deeds.add_windows(events(WINDOW_TYPES, "session_id"))
+    deeds.add_tellings(events(TELLING_TYPES, "session_id"))
     # A telling without a session is known by its window.
-    earlier.add_tellings(events(TELLING_TYPES, "target_id", " AND session_id IS NULL"))
-    earlier.add_tags(sql.run(_TAGS_OF_SESSIONS, sessions, upto).fetchall())
-    return earlier
+    deeds.add_tellings(events(TELLING_TYPES, "target_id", " AND session_id IS NULL"))
+    deeds.add_tags(_tags(sql, _OF_SESSIONS, sessions, upto))
+    return deeds
+
+
+def take_back(sql: Statements, usage: Usage, past: Past) -> None:
+    """Subtract the windows and verdicts that retractions cover from the usage at a moment."""
+    retracted = events_where(sql, _RETRACTED, past.retracted, past.position)
+    without = {*past.covered(), *(window.position for window in retracted)}
+    if not without:
+        return
+    query = "SELECT DISTINCT session_id FROM event WHERE playbook_id = ? AND position IN ?"
+    sessions = [session for (session,) in sql.run(query, without).fetchall() if session]
+    heirs = {name: past.heirs(name) for name in past.entries}
+    before = _FirstDeeds(heirs)
+    after = _FirstDeeds(heirs)
+    for window in events_where(sql, _WINDOWS_OF_SESSIONS, sessions, past.position):
+        before.add_windows([window])
+        after.add_windows([window] * (window.position not in without))
+    for tag in _tags(sql, _OF_SESSIONS, sessions, past.position):
+        before.add_tags([tag])
+        after.add_tags([tag] * (tag.position not in without))
+    _replace(usage, before, after)
+    lost = Usage()
+    _note_last(lost, retracted, heirs)
+    for name, used in lost.bullets.items():
+        if used.last_cited == usage.bullets[name].last_cited:
+            _find_last(sql, usage, name, past)
+
+
+def _find_last(sql: Statements, usage: Usage, name: str, past: Past) -> None:
+    """Find when a bullet was cited last, by the windows that count."""
+    names = past.family(name) if name in past.entries else {name: 0}
+    cites = " OR ".join(["data LIKE ?"] * len(names))
+    where = f"{of_types(WINDOW_TYPES)} AND position <= ? AND ({cites})"
+    windows = events_where(sql, where, past.position, *(f'%"{name}"%' for name in names))
+    times = [
+        as_written(window.occurred_at)
+        for window in windows
+        if past.is_active(window.event_id) and not names.keys().isdisjoint(_cited(window))
+    ]
+    usage.bullets[name].last_cited = max(times, default="")
 
 
 def heirs_at(sql: Statements, upto: int) -> dict[str, frozenset[str]]:

@@ -510,7 +510,7 @@ def files_of(ledger: Ledger) -> dict[str, str]:
 
 def file_of_watched(ledger: Ledger) -> dict[str, str]:
     """Return the file of each bullet that is watched now."""
-    files = _files(ledger)
+    files = files_of(ledger)
     return {row.name: files.get(row.name, "") for row in _watched(ledger.rows())}
 
 

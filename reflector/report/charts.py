@@ -121,7 +121,7 @@ def _shown(page: Page, width: int) -> Markup:
     """
     wasted = {rule.row.name for rule in page.context.wasted}
     points = Counter(
-        (rule.row.told_sessions, rule.cited, "bad" if rule.row.name in wasted else "good")
+        (rule.row.told_sessions, rule.row.cited, "bad" if rule.row.name in wasted else "good")
         for rule in page.context.shown
     )
     most_shown = max(shown for shown, _, _ in points)

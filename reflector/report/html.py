@@ -68,14 +68,14 @@ def page_html(page: Page, *, share: bool = False) -> str:
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
     quotes = sum(len(rule.newest) for rule in page.shown)
-    counts = (rule.row.helpful + rule.row.harmful for rule in page.rules)
+    votes = (rule.votes for rule in page.rules)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
     return environment.get_template("page.html").render(
         page=page,
         share=share,
         charts=charts.draw(page, lambda text: cut(text, _NAME)),
         draw=pictures,
-        most=max(counts, default=0),
+        most=max(votes, default=0),
         room=max(80, min(300, _ROOM // (2 * quotes + 1))),
         most_rows=MOST_ROWS,
         most_rules=MOST_RULES,
@@ -119,7 +119,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,}"
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if value % 1 else f"{value:,.0f}"
 
 
 def _percent(value: float | None) -> str:

@@ -15,14 +15,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from reflector.audit.blame import Step
-from reflector.audit.citations import observed, use
 from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
 from reflector.audit.stats import Stats, Week, ledger_stats, weeks
 from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
-from reflector.ledger.usage import usage_at
 from reflector.playbook.evidence import HARMS
 from reflector.report.rules import Rule, overruled, rules_of, steps_of, texts_of
 from reflector.report.summary import Summary, summary_of
@@ -166,15 +164,7 @@ def page_of(
     at = _last_time(ledger, then)
     since = since or f"{datetime.fromisoformat(at) - timedelta(days=_DAYS):%Y-%m-%dT%H:%MZ}"
     first, _ = span_of(ledger, f"{since}..{then.position}")
-    used = usage_at(ledger, past.position if past is not None else None)
-    votes = observed(
-        then.rows(),
-        then,
-        use(ledger, past, tally=used),
-        tally=used,
-        rates=project.config.finding_rates,
-    )
-    rules = rules_of(listed, used, votes, checked)
+    rules = rules_of(listed, checked, project.config.finding_rates)
     checks = _checks(checked)
     context = _context(rules, checks, project)
     contested = [rule for rule in rules if rule.is_contested]
@@ -250,7 +240,7 @@ def _context(rules: Sequence[Rule], checks: Checks | None, project: Project) -> 
         (rule for rule in rules if rule.row.told_sessions),
         key=lambda rule: (-rule.context, rule.row.name),
     )
-    uncited = [rule for rule in shown if not rule.cited]
+    uncited = [rule for rule in shown if not rule.row.cited]
     after = project.config.prune_after
     excused = {*project.config.pinned, *_useful(checks)}
     wasted = [

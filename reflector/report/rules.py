@@ -15,19 +15,16 @@ from reflector.audit.blame import Step, blame_bullets
 from reflector.audit.checked import TOO_FEW
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
-from reflector.playbook.evidence import HARMS, Votes
+from reflector.playbook.evidence import FEWEST, HARMS, FindingRates, Votes
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
     from reflector.audit.checked import Checked, CheckedLine
     from reflector.ledger.as_of import Past
     from reflector.ledger.store import Ledger
-    from reflector.ledger.usage import Usage
 
 #: Steps of a rule's counts that the page shows.
 MOST_STEPS: Final = 20
-#: Votes below which a share is not shown as a percentage.
-FEW: Final = 5
 _BAN: Final = re.compile(r"\b(?:never|do not|don['’]t|must not|mustn['’]t|avoid)\b", re.I)
 
 
@@ -51,17 +48,15 @@ class Rule:
     """A live rule.
 
     row     as `list --json` has it
-    votes   of sessions on it
-    cited   in how many sessions it was cited
+    rates   of the judge, if they were measured
     check   what a check found of it, in words; "" if it was never checked
     steps   of its counters as `blame` has them, oldest first; none of a rule that is not shown
     texts   oldest first
     """
 
     row: Any
-    votes: Votes
-    cited: int
     check: str
+    rates: FindingRates | None = None
     steps: Sequence[Step] = ()
     texts: Sequence[Text] = ()
 
@@ -76,29 +71,18 @@ class Rule:
         return max(0, len(self.steps) - MOST_STEPS)
 
     @property
-    def helped(self) -> float:
-        """Its helpful votes, of `row.judged`."""
-        return self.votes.helpful
+    def votes(self) -> Votes:
+        return Votes(self.row.helped, self.row.harmed, self.row.undecided, self.rates)
 
     @property
     def has_few_votes(self) -> bool:
-        return bool(self.row.judged < FEW)
-
-    @property
-    def low(self) -> float:
-        """The lower end of the interval of its share, which holds the share itself."""
-        return float(min(self.row.low, self.row.share or 0))
-
-    @property
-    def high(self) -> float:
-        """The upper end of that interval."""
-        return float(max(self.row.high, self.row.share or 0))
+        return self.votes.total < FEWEST
 
     @property
     def is_contested(self) -> bool:
         """Whether sessions say both, and half and half is within the interval."""
         row = self.row
-        return bool(min(row.helpful, row.harmful) > 0 and row.low < 0.5 < row.high)
+        return bool(min(row.helped, row.harmed) > 0 and row.low < 0.5 < row.high)
 
     @property
     def is_harming(self) -> bool:
@@ -112,13 +96,14 @@ class Rule:
 
     @property
     def marks(self) -> list[Mark]:
-        not_followed = self.row.not_followed
+        row = self.row
+        answers = 0 if self.check else row.followed + row.broken
         marks = (
             Mark("harms too often for chance" if self.is_harming else "", "bad"),
             Mark("contested" if self.is_contested else "", "warn"),
             Mark(f"check: {self.check}" if self.check else "", "plain"),
-            Mark(self.row.demoted or "", "plain"),
-            Mark(f"not followed {not_followed}×" if not_followed else "", "plain"),
+            Mark(row.demoted or "", "plain"),
+            Mark(f"followed {row.followed} of {answers}" if answers else "", "plain"),
         )
         return [mark for mark in marks if mark.words]
 
@@ -134,23 +119,12 @@ class Rule:
 
 
 def rules_of(
-    listed: Sequence[Any],
-    used: Usage,
-    votes: Mapping[str, Votes],
-    checked: Checked | None,
+    listed: Sequence[Any], checked: Checked | None, rates: FindingRates | None
 ) -> list[Rule]:
     """Return the rules in the order of these rows, without their steps and texts."""
     lines = checked.lines if checked is not None else ()
     found = {line.name: check_words(line) for line in lines if line.sessions}
-    return [
-        Rule(
-            row=row,
-            votes=votes[row.name],
-            cited=used.bullets[row.name].cited,
-            check=found.get(row.name, ""),
-        )
-        for row in listed
-    ]
+    return [Rule(row=row, check=found.get(row.name, ""), rates=rates) for row in listed]
 
 
 def check_words(line: CheckedLine) -> str:

@@ -22,7 +22,7 @@ class Summary:
     """What came between two moments.
 
     begins, ends    ISO 8601
-    helped, harmed  how many verdicts that count a rule got, by its name
+    helped, harmed  how many sessions gave a rule a verdict that counts, by its name
     questions       to judges; `cost` in USD of those whose price is known
     """
 
@@ -69,11 +69,12 @@ def _asked(ledger: Ledger, first: int, last: int) -> tuple[int, Decimal]:
 
 
 def _verdicts(ledger: Ledger, then: Past, first: int, tag: int) -> Counter[str]:
-    """Return the verdicts of a kind that count, by rule. An equal one from before the first
-    position may count in place of a later one.
+    """Return how many sessions gave a verdict of a kind that counts, by rule. An equal one from
+    before the first position may count in place of a later one.
     """
     standing = Standing(then)
     with ledger.asking() as sql:
         verdicts = verdicts_in(sql, then.position)
     counted = [v for v in verdicts if v.tag == tag and standing.stands(v) is None]
-    return Counter(verdict.name for verdict in counted if verdict.position > first)
+    votes = {(v.name, v.session_id or v.position) for v in counted if v.position > first}
+    return Counter(name for name, _ in votes)

@@ -13,7 +13,7 @@ import pytest
 
 from reflector.audit import difference as difference_of
 from reflector.audit.blame import IN_A_MERGE, Evidence, Step, UnknownBullet, blame_bullet
-from reflector.audit.citations import due, observed, use
+from reflector.audit.citations import due, observed, recent, use
 from reflector.audit.difference import difference
 from reflector.audit.doubles import find_double_counts
 from reflector.audit.log import select
@@ -26,7 +26,7 @@ from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import exported
 from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
-from reflector.ledger.usage import usage_at
+from reflector.ledger.usage import Used
 from reflector.playbook.evidence import Votes
 from tests.ledger.events import (
     about,
@@ -55,23 +55,111 @@ def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger
     ledger.append(reflected("r1", first, ("pat-001", "helpful"), ("pat-002", "neutral")))
     ledger.append(reflected("r2", second, ("pat-002", "harmful")))
     ledger.append([merged("pat-003", "pat-001", "pat-002")])
-    assert (use(ledger)["pat-003"].sessions, use(ledger)["pat-003"].trend) == (2, "+.-")
-    assert usage_at(ledger).bullets["pat-003"].cited == 2
-    assert use(ledger, name="pat-001")["pat-001"].sessions == 1
+    used = use(ledger, Past(ledger)).bullets
+    assert (used["pat-003"].judged, used["pat-003"].cited) == (2, 2)
+    assert used["pat-001"].judged == 1
+    assert marks(ledger, "pat-003") == "+-"
 
 
-def test_a_bullet_was_last_used_in_the_latest_session_whoever_judged_which_when(
-    ledger: Ledger,
-) -> None:
+def marks(ledger: Ledger, name: str = "pat-001") -> str:
+    return recent(blame_bullet(ledger, name), Past(ledger))
+
+
+def test_last_cited_is_the_latest_session(ledger: Ledger) -> None:
     times = ("2026-06-01T11:00:00.5+02:00", "2026-06-01T09:00:00Z", "2026-02-01T09:00:00.000Z")
     seen = [
-        replace(session(number, f"s{number}"), occurred_at=time)
+        replace(session(number, f"s{number}", cited=["pat-001"]), occurred_at=time)
         for number, time in enumerate(times)
     ]
     ledger.append([added("pat-001"), *seen])
-    for number, one in enumerate(seen):
-        ledger.append(reflected(f"r{number}", one, ("pat-001", "helpful")))  # by a clock of today
-        assert use(ledger)["pat-001"].last == "2026-06-01T09:00:00.500000Z"
+    assert used(ledger).last_cited == "2026-06-01T09:00:00.500000Z"
+    ledger.append([retracted(seen[0])])
+    assert used(ledger).last_cited == "2026-06-01T09:00:00.000000Z"
+
+
+def used(ledger: Ledger, name: str = "pat-001", position: int | None = None) -> Used:
+    return use(ledger, Past(ledger, position)).bullets[name]
+
+
+def test_citation_without_a_verdict_is_undecided(ledger: Ledger) -> None:
+    cites = [session(number, f"s{number}", cited=["pat-001"]) for number in range(4)]
+    ledger.append([added("pat-001"), *cites, session(9, "s9", carried=["pat-001"])])
+    ledger.append(reflected("r0", cites[0], ("pat-001", "helpful")))
+    ledger.append(reflected("r1", cites[1], ("pat-001", "neutral", "neutral")))
+    ledger.append(reflected("r2", cites[2], ("pat-001", "helpful", "no_quote")))
+    counts = used(ledger)
+    assert (counts.cited, counts.judged, counts.neither, counts.undecided) == (5, 2, 1, 3)
+
+
+def test_verdict_that_nobody_asked_for_does_not_judge(ledger: Ledger) -> None:
+    seen = session(1, "s1", cited=["pat-001"])
+    ledger.append([added("pat-001"), added("mis-001"), seen])
+    ledger.append(reflected("r1", seen, ("mis-001", "helpful", "not_asked")))
+    assert used(ledger, "mis-001") == Used()
+
+
+def test_retracted_session_neither_cites_nor_judges(ledger: Ledger) -> None:
+    seen = session(1, "s1", cited=["pat-001"])
+    ledger.append([added("pat-001"), seen, *reflected("r1", seen, ("pat-001", "harmful"))])
+    before = ledger.head().position
+    ledger.append([retracted(seen)])
+    counts = used(ledger)
+    assert (counts.cited, counts.judged, counts.undecided, counts.last_cited) == (0, 0, 0, "")
+    assert used(ledger, position=before).cited == 1
+
+
+def test_citation_of_a_retracted_verdict_is_undecided(ledger: Ledger) -> None:
+    seen = session(1, "s1", cited=["pat-001"])
+    verdict = reflected("r1", seen, ("pat-001", "harmful"))
+    ledger.append([added("pat-001"), seen, *verdict, retracted(verdict[0])])
+    counts = used(ledger)
+    assert (counts.cited, counts.judged, counts.undecided) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(("followed", "counts"), [("yes", (1, 0)), ("no", (0, 1))])
+def test_session_follows_or_breaks_a_rule_once(
+    ledger: Ledger, followed: str, counts: tuple[int, int]
+) -> None:
+    ledger.append([added("pat-001")])
+    for number, answer in enumerate(("yes", followed)):
+        seen = session(number, "s1")
+        verdict = reflected(f"r{number}", seen, ("pat-001", "helpful"))[1]
+        said = replace(verdict, data={**verdict.data, "followed": answer})
+        ledger.append([seen, said])
+    assert (used(ledger).followed, used(ledger).broken) == counts
+
+
+def test_refused_verdict_breaks_and_decides_nothing(ledger: Ledger) -> None:
+    seen = session(1, "s1", cited=["pat-001"])
+    ledger.append([added("pat-001"), seen])
+    ledger.append(reflected("r1", seen, ("pat-001", "helpful", "not_followed")))
+    counts = used(ledger)
+    assert (counts.broken, counts.judged, counts.undecided) == (1, 0, 1)
+
+
+def test_session_before_a_recount_does_not_vote_for_a_later_one(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    judge_windows(ledger, "before", "helpful")
+    ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", helpful=0, harmful=0)])
+    judge_windows(ledger, "later", "helpful", "helpful")
+    assert votes(ledger) == (1, 0)
+
+
+def test_twelve_windows_of_a_bad_session_are_one_mark(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    for number in range(6):
+        judge_windows(ledger, f"good-{number}", "helpful")
+    judge_windows(ledger, "bad", *["harmful"] * 12)
+    judge_windows(ledger, "even", "harmful", "helpful")
+    assert marks(ledger) == "++++++-."
+
+
+def test_recent_marks_eight_sessions(ledger: Ledger) -> None:
+    ledger.append([added("pat-001")])
+    judge_windows(ledger, "first", "harmful")
+    for number in range(8):
+        judge_windows(ledger, f"good-{number}", "helpful")
+    assert marks(ledger) == "+" * 8
 
 
 def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_decided_nothing(
@@ -93,7 +181,7 @@ def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_dec
 
 def votes(ledger: Ledger, name: str = "pat-001") -> tuple[float, float]:
     past = Past(ledger)
-    return observed(ledger.rows(), past, use(ledger, past))[name][:2]
+    return observed(ledger.rows(), past, use(ledger, past).bullets)[name][:2]
 
 
 def test_the_verdicts_of_a_session_share_one_vote(ledger: Ledger) -> None:
@@ -197,24 +285,26 @@ def test_votes_before_a_number_set_by_hand_are_gone(ledger: Ledger) -> None:
     assert votes(ledger) == (0, 1)
 
 
-def test_a_verdict_that_was_taken_back_is_in_no_trend_and_in_no_figure(ledger: Ledger) -> None:
-    first, second = session(1, "s1"), session(2, "s2")
+def test_verdict_taken_back_is_in_no_figure(ledger: Ledger) -> None:
+    first = session(1, "s1")
+    second = session(2, "s2")
     ledger.append([added("pat-001"), added("pat-002"), first, second])
-    wrong = reflected("r1", first, ("pat-001", "harmful"), ("pat-002", "neutral"))
+    wrong = reflected("r1", first, ("pat-001", "harmful"), ("pat-002", "neutral", "neutral"))
     ledger.append([*wrong, *reflected("r2", second, ("pat-001", "helpful"))])
+    assert marks(ledger) == "-+"
     ledger.append([retracted(wrong[0])])
-    for past, trend, figures in (
-        (None, "+", (1, 0, 0)),
-        (Past(ledger, ledger.head().position - 1), "-+", (1, 1, 1)),
+    for past, figures in (
+        (None, (1, 0, 0)),
+        (Past(ledger, ledger.head().position - 1), (1, 1, 1)),
     ):
-        assert use(ledger, past)["pat-001"].trend == trend
         for group in (
             ledger_stats(ledger, past).whole,
             *ledger_stats(ledger, past).groups["model"],
         ):
-            assert (group.helpful, group.harmful, group.undecided) == figures
+            assert (group.helpful, group.harmful, group.neither) == figures
+    assert (marks(ledger), marks(ledger, "pat-002")) == ("+", "")
     ledger.append([merged("pat-003", "pat-001", "pat-002")])
-    assert use(ledger)["pat-003"].trend == "+"
+    assert marks(ledger, "pat-003") == "+"
 
 
 def test_a_difference_is_the_same_by_the_tags_between_and_by_all(

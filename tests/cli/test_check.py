@@ -394,11 +394,11 @@ def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> 
     fresh.call("check", "--yes")
     shown = fresh.sent(columns, "check").splitlines()
     broken = next(at for at, line in enumerate(shown) if line.startswith("CLAUDE.md:6 "))
-    assert shown[broken - 1].split()[:2] == ["\x1b[1mline", "followed"]
-    assert "0/4 (0% to 36%)" in shown[broken]
+    assert "followed" in shown[broken - 1].split()
+    assert "0 of 4" in shown[broken]
     assert shown[broken + 1] == "  Never mock the database"
     assert sum("not seen in 4 sessions" in line for line in shown) == 4
-    assert any("columns leave no room for: tokens, relevant, " in line for line in shown)
+    assert any("columns leave no room for: tokens" in line for line in shown)
 
 
 def test_next_command_repeats_files_and_options(fresh: Agent) -> None:

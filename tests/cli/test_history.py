@@ -162,11 +162,12 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-01-10T00:00:00.000000Z")
     put(agent, "s-9", "2026-01-02", session=Session("s-9").cites("mis-001", "helpful"))
     agent.call("history")
-    for words in (["blame", "pat-001"], ["log"], ["show", "s-0"], ["list", "--sort", "recent"]):
+    for words in (["blame", "pat-001"], ["log"], ["show", "s-0"]):
         assert "2026-01-03" in agent.call(*words).out, words
+    assert "3 Jan" in agent.call("list").out
     day = "2026-01-02"
     assert len(agent.json("log", day, "--type", "bullet.tagged")) == 2
-    recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "recent"))
+    recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "last-cited"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (
         ((), {"pat-001", "pat-002", "mis-001"}),

@@ -4,6 +4,7 @@ upgrade.
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -109,7 +110,7 @@ def test_values_that_are_missing_are_null(lived_in: Agent, tmp_path: Path) -> No
     (then, *_) = lived_in.json("list", "--as-of", "1")
     nulls = (
         added["before"],
-        unused["last_used"],
+        unused["last_cited"],
         then["told"],
         lived_in.json("stats", "--as-of", "1")["month"],
     )
@@ -208,16 +209,24 @@ def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_i
         ("--section mistakes", ["mis-001"]),
         ("zebra", []),
         ("--stale 36500", ["mis-001", "ctx-001"]),
-        ("--sort used -n 1", ["pat-001"]),
+        ("--sort cited -n 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
     assert lived_in.json("list", "failing TEST")[0]["name"] == "pat-001"
     assert "No rule matches." in lived_in.call("list", "zebra").err
     row = next(row for row in lived_in.json("list") if row["name"] == "pat-001")
-    assert (row["used"], row["told"]) == (2, True)
+    assert (row["cited"], row["undecided"], row["told"]) == (3, 1, True)
     header, *rows = lived_in.call("list").out.splitlines()
-    assert header.split() == ["name", "helpful", "harmful", "used", "trend", "text"]
-    assert any(line.startswith("pat-001") and "+." in line for line in rows)
+    columns = "NAME CITED HELPED HARMED UNDECIDED LAST CITED COUNTERS RULE"
+    assert " ".join(header.split()) == columns
+    (line,) = [line for line in rows if line.startswith("pat-001")]
+    assert line.split()[1:5] == ["3", "1", "0", "1"]
+
+
+def test_few_verdicts_have_no_percentage(lived_in: Agent) -> None:
+    stats = lived_in.call("stats").out
+    assert "helpful %" in stats
+    assert not re.search(r"\d%", stats)
 
 
 def test_an_upgrade_is_said_once(agent: Agent) -> None:

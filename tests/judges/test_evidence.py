@@ -300,7 +300,7 @@ def test_an_answer_without_its_transcript_waits_and_one_that_is_too_long_failed(
 def test_list_and_blame_show_that_advice_was_not_followed(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.ended(verdict="harmful")
-    assert "not followed" not in agent.call("list").out
+    assert "FOLLOWED" not in agent.call("list").out
     with agent.open_ledger() as ledger:
         said = "please don't change the total"
         judged(
@@ -309,7 +309,7 @@ def test_list_and_blame_show_that_advice_was_not_followed(tmp_path: Path) -> Non
             Session("s-2").cites("pat-001", "harmful"),
             tags(entry("neutral", 3, said, followed="no")),
         )
-    assert "not followed" in agent.call("list").out
-    assert [one["not_followed"] for one in agent.json("list") if one["name"] == "pat-001"] == [1]
+    assert "0 of 1" in agent.call("list").out
+    assert [one["broken"] for one in agent.json("list") if one["name"] == "pat-001"] == [1]
     assert "(not followed)" in agent.call("blame", "pat-001").out
     agent.call("verify")

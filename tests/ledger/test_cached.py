@@ -14,6 +14,7 @@ from reflector.audit.stats import ledger_stats
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger import answers, usage
+from reflector.ledger.as_of import Past
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 
@@ -58,7 +59,8 @@ def grown(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
 
 def _answers(ledger: Ledger) -> list[object]:
     told = usage.usage_at(ledger)
-    return [use(ledger), ledger_stats(ledger), told.texts, told.told, told.idle]
+    used = use(ledger, Past(ledger)).bullets
+    return [dict(used), ledger_stats(ledger), told.texts, told.told, told.idle]
 
 
 def _row(ledger: Ledger) -> list[tuple[object, ...]]:
@@ -118,5 +120,5 @@ def test_a_row_counts_where_it_is_of_this_version_and_near_and_verify_finds_a_wr
 def test_a_question_does_not_wait_for_a_writer(grown: Ledger) -> None:
     grown.append(_session(1))
     with Ledger.open(grown.engine.url.text) as other, other.writing():
-        assert use(grown)["pat-001"].sessions == 1
+        assert usage.usage_at(grown).bullets["pat-001"].judged == 1
         assert _row(grown) == []

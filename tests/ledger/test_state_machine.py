@@ -2,7 +2,7 @@
 the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -26,10 +26,12 @@ from reflector.events.event import Event, NewEvent, identity
 from reflector.events.folds import fold_events
 from reflector.events.registry import fold
 from reflector.ledger.answers import count_answers
+from reflector.ledger.as_of import Past
 from reflector.ledger.errors import AlreadyRetracted, Conflict, LedgerError
 from reflector.ledger.projection import REBUILDABLE
+from reflector.ledger.statements import Statements
 from reflector.ledger.store import Ledger
-from reflector.ledger.usage import count_state, count_usage, heirs_at
+from reflector.ledger.usage import count_state, count_usage, heirs_at, take_back
 from reflector.playbook.bullet import COUNTINGS
 from reflector.proof.verify import verify
 
@@ -364,13 +366,27 @@ def test_tables_fold_rebuild_and_query_agree_after_any_long_history(ledger_url: 
     _run(ledger_url, *((150, 50) if ledger_url.startswith("sqlite") else (40, 40)))
 
 
+def _assert_taken_back(
+    ledger: Ledger, asked: Statements, upto: int, events: Sequence[Event]
+) -> None:
+    """Usage without retracted evidence is that of the history without it."""
+    past = Past(ledger, upto)
+    retracted = {event.position for event in events if event.event_id in past.retracted}
+    usage = count_usage(asked, upto)
+    take_back(asked, usage, past)
+    expected = fold_events(UsageFold({*retracted, *past.covered()}), events)
+    assert usage.dump() == expected.dump()
+
+
 def assert_usage(ledger: Ledger, upto: int, events: Iterable[Event]) -> None:
     """`count_usage` equals its definition; from any earlier position with the same merges it and
     `count_answers` come to the same.
     """
     with ledger.asking() as asked:
         state = [count_usage(asked, upto).dump(), count_answers(asked, upto).dump()]
+        events = [*events]
         assert state[0] == fold_events(UsageFold(), events).dump()
+        _assert_taken_back(ledger, asked, upto, events)
         for since in {upto // 3, upto - 1} - {-1}:
             if heirs_at(asked, since) == heirs_at(asked, upto):
                 assert count_state(asked, upto, since, count_state(asked, since)) == state

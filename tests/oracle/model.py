@@ -374,7 +374,7 @@ class Moment:
             add("reflections", reflection)
         for tag in self.tags:
             if self.covered_by(tag) is None:
-                add(tag.kind or "undecided", tag.reflection or "")
+                add(tag.kind or "neither", tag.reflection or "")
         return total, by
 
     def of_sessions(self, name: str) -> dict[str | None, Counter[str]]:

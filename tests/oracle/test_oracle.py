@@ -98,8 +98,8 @@ class Asked:
         # The use of a bullet follows from its tags, which `show` and `citations` are asked for, and
         # from what was told.
         beside = (
-            "used last_used told told_sessions demoted judged share low high corrected"
-            " not_followed checked"
+            "cited judged helped harmed neither undecided followed broken last_cited share "
+            "low high corrected told told_sessions demoted checked"
         ).split()
         assert [
             {k: v for k, v in of.items() if k not in beside}
@@ -160,7 +160,7 @@ class Asked:
         assert told == difference(old, new), (old.position, new.position)
 
 
-_STATS = ("answers", "reflections", "tokens", "helpful", "harmful", "undecided")
+_STATS = ("answers", "reflections", "tokens", "helpful", "harmful", "neither")
 
 
 def _step(step: dict[str, Any]) -> tuple[Any, ...]:

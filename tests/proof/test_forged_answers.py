@@ -50,7 +50,7 @@ QUESTIONS = {
         "",
         "--counting once_per_session --removed",
         "--removed --json",
-        "--sort used",
+        "--sort cited",
         "--stale 1",
         "--as-of 30 --removed",
     ],

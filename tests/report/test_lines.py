@@ -8,7 +8,6 @@ import pytest
 
 from reflector.events import event as ev
 from reflector.ledger.store import Ledger
-from reflector.playbook.evidence import Votes
 from reflector.report.rules import Rule
 from reflector.trials.trial import start, stop
 from tests.ledger.events import about, added, reflected, window
@@ -176,9 +175,9 @@ def test_question_has_no_json_of_its_own(project: Agent) -> None:
 
 
 def test_rule_marks_a_check() -> None:
-    row = type("Row", (), {"name": "pat-001", "text": "x", "share": None, "judged": 0})()
-    for key in ("helpful", "harmful", "not_followed", "low", "high"):
+    row = type("Row", (), {"name": "pat-001", "text": "x", "share": None})()
+    for key in ("helped", "harmed", "followed", "broken", "low", "high"):
         setattr(row, key, 0)
     row.demoted = None
-    (mark,) = Rule(row=row, votes=Votes(), cited=0, check="followed 3 of 4, too few to tell").marks
+    (mark,) = Rule(row=row, check="followed 3 of 4, too few to tell").marks
     assert mark == ("check: followed 3 of 4, too few to tell", "plain")

@@ -382,22 +382,22 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     assert [*page.bullets] == [one["name"] for one in listed]
     for one in listed:
         shown = page.bullets[one["name"]]
-        assert [int(n) for n in re.findall(r"\d+", shown["count"])] == [
-            one["helpful"],
-            one["harmful"],
-        ]
-        assert re.search(rf"used {one['used']}(?!\d)", shown["use"])
-        assert f" of {one['told_sessions']:,}" in shown["use"] or one["told_sessions"] is None
+        counts = [one["helped"], one["harmed"], *filter(None, [one["undecided"]])]
+        numbers = re.findall(r"\d+(?:\.\d+)?", shown["count"])
+        assert numbers == [f"{count:.3g}" for count in counts]
+        assert re.search(rf"cited in {one['cited']} session", shown["use"])
+        if one["told_sessions"] is not None:
+            assert f"shown in {one['told_sessions']:,}" in shown["use"]
+        votes = one["helped"] + one["harmed"]
         if one["share"] is None:
             assert shown["of"] == "–"
-        elif one["judged"] < 5:
-            votes = f"{one['judged'] * one['share']:.3g} of {one['judged']:.3g}"
-            assert shown["of"].startswith(f"{votes}, too few to tell")
+        elif votes < 5:
+            helped = f"{one['helped']:.3g} of {votes:.3g}"
+            assert shown["of"].startswith(f"{helped}, too few to tell")
             assert "%" not in shown["of"]
         else:
-            low, high = min(one["low"], one["share"]), max(one["high"], one["share"])
             assert shown["of"].split()[0] == f"{one['share']:.0%}"
-            assert f"{low * 100:.0f}–{high:.0%}" in shown["of"]
+            assert f"{one['low'] * 100:.0f}–{one['high']:.0%}" in shown["of"]
         steps = said(agent, "blame", one["name"], *as_of)
         by_hand = [(s, (s["uncounted_by"] or {}).get("reason") or "") for s in steps]
         overruled |= {
@@ -405,7 +405,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
             for s, why in by_hand
             if "a person judged it" in why
         }
-        rows = page.tables.get(f"{one['name']}: its last counts, the last one first", [])
+        rows = page.tables.get(f"{one['name']}: its last verdicts, the last one first", [])
         assert [row[3] for row in rows] == [
             f"{s['helpful']}/{s['harmful']}" for s in steps[:-21:-1]
         ]
@@ -414,7 +414,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
             (s["quote"] or "") in row[-1] for s, row in zip(steps[:-21:-1], rows, strict=True)
         )
         if len(steps) > 20:
-            assert f"{len(steps) - 20} earlier counts: reflector blame {one['name']}" in page.text
+            assert f"{len(steps) - 20} earlier verdicts: reflector blame {one['name']}" in page.text
     assert f"You overruled {sum(overruled.values())}." in page.text
     assert len(page.tables.get("Verdicts that you overruled", ())) == sum(overruled.values())
     assert moment or len(overruled) > sum(overruled.values()) > 0, (
@@ -425,8 +425,8 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
         [row[0], *map(whole, (*row[1:5], row[7]))] for row in page.tables["Verdicts by judge"]
     ]
     for one in stats["by_model"]:
-        one["total"] = one["helpful"] + one["harmful"] + one["undecided"]
-    keys = ("helpful", "harmful", "undecided", "total", "answers")
+        one["total"] = one["helpful"] + one["harmful"] + one["neither"]
+    keys = ("helpful", "harmful", "neither", "total", "answers")
     by_hand = {"human": "by hand"}
     assert judges == [
         [by_hand.get(one["model"], one["model"]), *(one[key] for key in keys)]

@@ -1,0 +1,112 @@
+"""The words for numbers: every column and every number of JSON is in the list."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflector.cli import output
+from reflector.cli.app import run
+from reflector.playbook.measures import MEASURES
+from tests import schemas
+
+#: Columns that are no measure of a rule.
+PLAIN_COLUMNS = {
+    *("name", "rule", "text", "line", "position", "when", "session", "verdict", "why", "checked"),
+    *("template", "day", "answers", "usd", "helpful_%", "found"),
+    # of the report
+    *("judge", "reason_and_quote", "change", "after", "week_of", "sessions", "corrections", "text"),
+    *("of_all_verdicts", "overruled", "month", "cited_in_sessions", "shown_in_sessions"),
+    *("tokens_of_its_line", "tokens_in_all", "text_and_sessions", "proposal", "stage", "from"),
+    *("reason", "command"),
+}
+#: Numbers that are no measure of a rule.
+PLAIN_NUMBERS = {
+    *("position", "turn", "events", "sessions", "windows", "answers", "reflections", "unpriced"),
+    *("helpful_rate", "told_sessions", "questions", "unanswered", "requests"),
+    # of a check: sessions without room for a line, without a sign of it, by earlier words
+    *("left_out", "unseen", "earlier", "dropped", "yes", "no", "evidence"),
+}
+DOCUMENTS = "ListedJson ShownJson Step StatsJson CheckedLine Answered LineJson LinesJson Checked"
+
+
+@pytest.fixture
+def columns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The columns of the tables that are printed."""
+    names: list[str] = []
+
+    class Recorded(output._Column):
+        def __post_init__(self) -> None:
+            names.append(self.name)
+            super().__post_init__()
+
+    monkeypatch.setattr(output, "_Column", Recorded)
+    return names
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    Path.home().mkdir(exist_ok=True)
+    project = tmp_path / "demo"
+    assert run(["demo", str(project)]) == 0
+    (project / "CLAUDE.md").write_text("- Run the tests before you commit.\n", "utf-8")
+    return project
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "list",
+        "list --as-of 10",
+        "list --counting as_applied",
+        "show pat-001",
+        "blame pat-001",
+        "stats",
+        "check --dry-run",
+    ],
+)
+def test_columns_are_words_of_the_list(demo: Path, columns: list[str], command: str) -> None:
+    columns.clear()
+    assert run(["--project", str(demo), *command.split()]) == 0
+    assert columns
+    assert _unlisted(columns) <= PLAIN_COLUMNS | {"event", "actor", "what"}
+
+
+def test_columns_of_the_report_are_words_of_the_list(demo: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run(["--project", str(demo), "report", "--out", str(page)]) == 0
+    html = page.read_text("utf-8")
+    heads = re.findall(r'<th scope="col">([^<]+)</th>|<span data-key="\w+">([^<]+)</span>', html)
+    columns = [*filter(None, (one or other for one, other in heads))]
+    assert len(columns) > 10
+    assert {_key(column) for column in columns} - KEYS - {"share_helped"} <= PLAIN_COLUMNS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS.split())
+def test_numbers_of_json_are_words_of_the_list(document: str) -> None:
+    keys = [*_numbers(schemas.schema()["$defs"][document])]
+    assert {*keys} - KEYS <= PLAIN_NUMBERS
+
+
+def test_words_are_listed_once() -> None:
+    assert len(KEYS) == len(MEASURES)
+
+
+KEYS = {measure.key for measure in MEASURES}
+
+
+def _key(column: str) -> str:
+    return column.lower().replace(" ", "_")
+
+
+def _unlisted(columns: list[str]) -> set[str]:
+    return {_key(column) for column in columns} - KEYS
+
+
+def _numbers(definition: dict[str, Any]) -> Iterator[str]:
+    for key, of in definition["properties"].items():
+        types = {one.get("type") for one in (of, *of.get("anyOf", ()))}
+        if types & {"integer", "number"}:
+            yield key
