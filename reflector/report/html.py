@@ -68,7 +68,7 @@ def page_html(page: Page, *, share: bool = False) -> str:
     style = _TEMPLATES.joinpath("page.css").read_text("utf-8")
     script = _TEMPLATES.joinpath("page.js").read_text("utf-8")
     quotes = sum(len(rule.newest) for rule in page.shown)
-    votes = (rule.votes for rule in page.rules)
+    votes = (rule.votes.total for rule in page.rules)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
     return environment.get_template("page.html").render(
         page=page,

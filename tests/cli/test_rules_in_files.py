@@ -32,15 +32,15 @@ def live(agent: Agent) -> int:
 
 def test_rule_has_its_place_and_no_citations(named: Agent) -> None:
     rows = [line.split() for line in named.call("list").out.splitlines()]
-    assert rows[0] == ["name", "place", "helpful", "harmful", "used", "text"]
-    assert rows[1][:5] == ["oth-001", "CLAUDE.md:3", "0", "0", "-"]
+    assert rows[0] == ["NAME", "PLACE", "CITED", "HELPED", "HARMED", "RULE"]
+    assert rows[1][:5] == ["oth-001", "CLAUDE.md:3", "-", "-", "-"]
     assert not named.playbook.exists()
 
 
 @pytest.mark.parametrize(
     ("command", "has"),
     [
-        (["blame", "CLAUDE.md:4"], "[oth-002]"),
+        (["blame", "CLAUDE.md:4"], "oth-002  Run the linter"),
         (["show", "CLAUDE.md:4"], "OTHERS, CLAUDE.md:4"),
         (["log", "CLAUDE.md:4"], "oth-002 in oth"),
         (["diff", "0..2"], "in your file"),

@@ -176,7 +176,7 @@ def test_question_has_no_json_of_its_own(project: Agent) -> None:
 
 def test_rule_marks_a_check() -> None:
     row = type("Row", (), {"name": "pat-001", "text": "x", "share": None})()
-    for key in ("helped", "harmed", "followed", "broken", "low", "high"):
+    for key in ("helped", "harmed", "undecided", "followed", "broken", "low", "high"):
         setattr(row, key, 0)
     row.demoted = None
     (mark,) = Rule(row=row, check="followed 3 of 4, too few to tell").marks
