@@ -113,6 +113,7 @@ KEPT_SESSIONS = ("tests/cli/test_history.py",)
 ERASING = ("tests/cli/test_redact.py",)
 ADOPTING = ("tests/cli/test_adopt.py",)
 ALLOWED = ("tests/cli/test_judges.py",)
+DIVIDED = ("tests/instructions/test_units.py",)
 LINED = (
     "tests/cli/test_check.py",
     "tests/audit/test_checked.py",
@@ -178,6 +179,7 @@ HTML = "reflector/report/html.py"
 RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
+KINDS, BLOCKS = of("instructions", "kinds blocks")
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
@@ -309,7 +311,18 @@ MUTATIONS = [
         ANSWERED,
     ),
     Mutation(CHECKED, "self.evidence < HARMS", "self.evidence < 10", LINED),
-    Mutation(LINES, "[project] if wanted.is_loaded else allowed", "allowed", LINED),
+    Mutation(LINES, "allowed if wanted.importer else [project]", "allowed", LINED),
+    Mutation(LINES, "if line.kind == Kind.RULE)", "if line.text)", LINED),
+    Mutation(LINES, "                if replacement:", "                if False:", LINED),
+    Mutation(KINDS, "_OF_OUTER * max(0.0, _title(outer))", "0.0", DIVIDED),
+    Mutation(KINDS, 'if f"to_{word}" not in pairs', "if word", DIVIDED),
+    Mutation(BLOCKS, 'item[1] in (None, "1")', "True", DIVIDED),
+    Mutation(
+        BLOCKS,
+        "            self._leave(indent)\n            self._current",
+        "            self._current",
+        DIVIDED,
+    ),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(

@@ -7,7 +7,7 @@ what may change.
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from reflector.events.registry import EVENT_TYPES
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS
 from reflector.ledger.store import Ledger
-from reflector.transcripts.building import Kept
+from reflector.transcripts.building import Kept, Load
 from reflector.transcripts.readers import built_in_readers
 from tests import schemas
 from tests.ledger import sql
@@ -166,16 +166,34 @@ def written() -> dict[Path, str]:
 
 
 def _with_readers(page: str) -> str:
-    """Return the page of agents with a row for each reader."""
-    begin, end = "<!-- readers: written by `make docs` -->\n\n", "\n<!-- end of readers -->"
-    rows = ["| agent | recorded as | where its sessions are | what is read |", "|---|---|---|---|"]
+    """Return the page of agents with a row for each reader in both tables."""
+    kept = ["| agent | recorded as | where its sessions are | what is read |", "|---|---|---|---|"]
+    loaded = ["| agent | tried | in the project | your own | imports |", "|---|---|---|---|---|"]
     for reader in built_in_readers():
         places = "; ".join(map(_kept_words, reader.kept))
-        rows.append(
-            f"| {reader.writers or reader.name} | `{reader.agent}` | {places} | {reader.reads} |"
+        title = reader.writers or reader.name
+        kept.append(f"| {title} | `{reader.agent}` | {places} | {reader.reads} |")
+        loads = reader.loads
+        own = "/".join(filter(None, ("~", loads.own.default, loads.own.below)))
+        imports = f"{loads.imports} deep" if loads.imports else "no"
+        loaded.append(
+            f"| {reader.name} | {loads.version} | {_loads_words(loads.project)} | "
+            f"`{own}`: {_loads_words(loads.user)} | {imports} |"
         )
+    return _with_rows(_with_rows(page, "readers", kept), "loads", loaded)
+
+
+def _with_rows(page: str, name: str, rows: list[str]) -> str:
+    begin, end = f"<!-- {name}: written by `make docs` -->\n\n", f"\n<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
     return "".join([before, begin, *(f"{row}\n" for row in rows), end, rest.partition(end)[2]])
+
+
+def _loads_words(loads: Iterable[Load]) -> str:
+    return ", ".join(
+        f"`{load.pattern}`" + (f" (unless {' or '.join(load.unless)})" if load.unless else "")
+        for load in loads
+    )
 
 
 def _kept_words(kept: Kept) -> str:

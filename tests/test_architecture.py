@@ -19,9 +19,10 @@ _MODULES = {
 #: The packages that each package may import, besides itself.
 _IMPORTS = {
     "text": "",
+    "instructions": "text",
     "quality": "",
     "demo": "",  # bundled sessions, no code
-    "playbook": "text",
+    "playbook": "text instructions",
     "transcripts": "text",
     "events": "playbook",
     "ledger": "playbook events",
@@ -33,7 +34,7 @@ _IMPORTS = {
     "trials": "text playbook transcripts events ledger proof judges reflection",
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
     "changes": "text playbook events ledger",
-    "playbook_files": "text playbook events ledger changes",
+    "playbook_files": "text instructions playbook transcripts events ledger changes",
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
@@ -41,7 +42,8 @@ _IMPORTS = {
     ),
     "audit": "text quality playbook events ledger proof judges reflection",
     "check": (
-        "text playbook transcripts events ledger judges reflection playbook_files sessions audit"
+        "text instructions playbook transcripts events ledger judges reflection playbook_files"
+        " sessions audit"
     ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.check.plan import Look, open_or_empty
+from reflector.instructions.kinds import Kind
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook_files.watching import Advice, Line, watching
@@ -34,6 +35,7 @@ class LineJson:
     place     its file and line
     unmentioned  true if no session contains a word, path or command of it; null if nobody looked
     quotes, act  the commands that show its quotes and that change it
+    kind      rule, fact or command
     """
 
     place: str
@@ -44,6 +46,7 @@ class LineJson:
     judged: CheckedLine | None = None
     quotes: str | None = None
     act: str | None = None
+    kind: Kind = Kind.RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +88,13 @@ def answer_of(
     command: Callable[..., str],
 ) -> LinesJson:
     """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
-    found = _findings(project, advice.lines)
-    gone = _unmentioned(project, advice.lines, () if found.checked.sessions else look.sessions)
+    found = _findings(project, advice.rules)
+    gone = _unmentioned(project, advice.rules, () if found.checked.sessions else look.sessions)
     rows = [_row(line, found.by_line.get(line), gone, command) for line in advice.lines]
     bullets = [
         Bullet(row.place, line.section, row.text)
         for row, line in zip(rows, advice.lines, strict=True)
+        if line.kind == Kind.RULE
     ]
     price = look.plan.price
     return LinesJson(
@@ -168,6 +172,7 @@ def _row(
         judged,
         command("blame", judged.name) if judged and judged.relevant else None,
         command("edit", judged.name) if judged and is_rule else f"edit {place}",
+        line.kind,
     )
 
 

@@ -38,6 +38,7 @@ from reflector.cli.options import DAY, READ_FILE, agreed, json_option, judge_opt
 from reflector.cli.output import counted, counting, note, print_json, progress, safe, table
 from reflector.cli.sessions import compressed_words
 from reflector.config import CONSENT
+from reflector.instructions.kinds import Kind
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.protocol import MOST_QUESTIONS
@@ -103,7 +104,7 @@ def check(
     """Show which lines of your CLAUDE.md your agent follows, and which help.
 
     FILE is a file of advice. Default: the CLAUDE.md, AGENTS.md, GEMINI.md and rules that agents
-    load in this project. Every list item is checked, and every sentence that is an instruction.
+    load in this project. Only rules are checked, not descriptions and commands.
 
     A judge reads the sessions that your agents keep of this project, newest first, with one
     question each. You see the tokens and the price before anything is sent. If you stop it, the
@@ -111,11 +112,11 @@ def check(
     """
     project = _with_judge(place, judge)
     advice = advice_of(project.root, files)
-    if not advice.lines:
+    if not advice.rules:
         raise click.ClickException(_no_line_words(advice))
     look = look_at(
         project,
-        advice.lines,
+        advice.rules,
         most=most,
         since=since.timestamp() if since else 0.0,
         again=retry_failed,
@@ -170,16 +171,16 @@ def _ask(project: Project, advice: Advice, plan: Plan, *, learns: bool, again: b
             bar.label = f"checking, ${spent:.2f}"
             bar.update(1)
 
-        return ask_planned(project, advice.lines, plan, learns=learns, again=again, advance=advance)
+        return ask_planned(project, advice.rules, plan, learns=learns, again=again, advance=advance)
 
 
 def _print_head(advice: Advice, look: Look) -> None:
     """Print the files, the sessions, and those that are skipped."""
     for name, tokens in advice.files.items():
-        number = sum(line.file == name for line in advice.lines)
+        number = sum(line.file == name for line in advice.rules)
         scope = advice.scopes.get(name)
         when = f"only for {', '.join(scope)}" if scope else "at each start"
-        note(f"{name}: {counted(number, 'line')}, about {tokens:,} tokens {when}")
+        note(f"{name}: {counted(number, 'rule')}, about {tokens:,} tokens {when}")
     for text in advice.omitted:
         note(f"  {text if text.startswith('not ') else f'not checked: {text}'}")
     sessions = by_agent(look.sessions)
@@ -226,10 +227,11 @@ def _price_words(price: Decimal | None) -> str:
 
 def _print_rows(answer: LinesJson) -> None:
     """Print the lines with the findings, the pairs that are alike, and the price of the judge."""
+    rules = [row for row in answer.lines if row.kind == Kind.RULE]
     if answer.found is None:
-        _print_unjudged(answer.lines)
+        _print_unjudged(rules)
     else:
-        _print_judged(answer.lines)
+        _print_judged(rules)
     for pair in answer.alike:
         names = " and ".join(bullet.name for bullet in pair.bullets)
         click.echo(safe(f"{pair.kind}: {names}: {pair.why}"))

@@ -17,10 +17,11 @@ from reflector.config import CONSENT, load_config
 from reflector.files import read_ours
 from reflector.hooks.agents import AGENTS, CLAUDE, SCOPES
 from reflector.hooks.reach import callers_of, disabled_by, install_command
+from reflector.instructions.kinds import Kind
+from reflector.instructions.units import units_of
 from reflector.judges import consent
 from reflector.locate import AGENT_FILES
 from reflector.playbook.document import load
-from reflector.playbook.markdown import load_markdown
 from reflector.playbook_files.kept_copies import read_playbook
 
 if TYPE_CHECKING:
@@ -183,9 +184,9 @@ def first_step(root: Path) -> str:
             return "use your agent here, then: reflector list"
     for name in AGENT_FILES:
         with suppress(OSError):
-            rules = load_markdown(read_ours(root / name, _MAX_BYTES), every=True).bullets
-            if rules:
-                return f"reflector check ({counted(len(rules), 'rule')} in {name})"
+            text = read_ours(root / name, _MAX_BYTES).decode("utf-8-sig", "replace")
+            if rules := sum(unit.kind == Kind.RULE for unit in units_of(text)):
+                return f"reflector check ({counted(rules, 'rule')} in {name})"
     return _ADD
 
 

@@ -3,24 +3,21 @@ files, and playbooks as text.
 
 Invariant: nothing is passed over in silence. A list item is a piece of advice, and so are the
 numbered steps of one list, and a line such as `[pat-001] helpful=7 harmful=1 :: Run the tests
-first.`; where `every` piece is wanted, so is a sentence of a paragraph or a heading that tells to
-do something. Everything else is left out, with its line and its first words in a note.
+first.`. Everything else is left out, with its line and its first words in a note.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from reflector.text.words import count, is_unspaced
+from reflector.instructions.blocks import Block, Form, blocks_of
+from reflector.text.words import count
 
 from .admissible import MAX_TEXT
 from .document import Loaded, Parser, load
 from .names import is_name, section_of
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 #: A bullet as prompts show it, with the counters of any playbook.
 _LINE = re.compile(
@@ -79,34 +76,7 @@ _NO_STEPS = re.compile(
     r"rule|guideline|principle|convention|规则|規則|规范|規範|约定|規約|规约|原则|原則|ルール|กฎ|ກົດ|វិធាន|ច្បាប់",
     re.I,
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\w\"'`(*])|(?<=[。！？។])\s*(?=.)")
-#: What tells to do something: a word that binds, or a verb in front.
-_BINDS = re.compile(
-    (
-        r"\b(?:must|should|shall|always|never|do not|don['’]t|avoid|prefer|make sure|ensure|have "
-        r"to|has to|only)\b"
-    ),
-    re.I,
-)
-#: The same of scripts without spaces.
-_BINDS_UNSPACED = (
-    "必须|必須|务必|務必|应该|應該|应当|應當|不要|不得|不能|不可|禁止|避免|切勿|请勿|請勿|始终|始終|总是|總是"
-    "|しない|すること|ください|べき|必ず|なければならない|禁止|常に"
-    "|ต้อง|ห้าม|อย่า|ควร|เสมอ|โปรด|กรุณา|ຕ້ອງ|ຫ້າມ|ຢ່າ|ຄວນ|ສະເໝີ|ກະລຸນາ|ត្រូវ|កុំ|ហាម|គួរ|ជានិច្ច"
-    "|សូម"
-)
-_ASKS = re.compile(
-    r"\W*(?:please "
-    r")?(?:use|run|write|add|keep|put|make|ask|check|read|call|name|format|commit|test|start|do"
-    r"|be|look|"
-    r"update|follow|create|build|document|fix|handle|import|include|install|leave|log|match|merge"
-    r"|move|open|place|push|"
-    r"remove|rename|replace|return|set|store|treat|try|validate|verify|wrap|explain|answer|stop"
-    r"|wait)\b(?!:)",
-    re.I,
-)
 _MAX_LINES = 8
-_LISTS = ("bullet_list_open", "ordered_list_open")
 
 #: A line's number, and a text that begins there.
 _Text = tuple[int, str]
@@ -130,10 +100,9 @@ def load_any(raw: bytes, taken: Iterable[str] = (), first: int = 0) -> Loaded:
     )
 
 
-def load_markdown(
-    raw: bytes | str, taken: Iterable[str] = (), first: int = 0, *, every: bool = False
-) -> Loaded:
-    """Read the advice in a text; `taken` and `first` as for `load`, `every` as the module says.
+def load_markdown(raw: bytes | str, taken: Iterable[str] = (), first: int = 0) -> Loaded:
+    """Read the advice in a text; `taken` and `first` are as for `load`.
+
     Never raises for its content.
     """
     parser = Parser(set(taken), first, foreign=True)
@@ -146,8 +115,7 @@ def load_markdown(
         return parser.loaded("text")
     head = _FRONT.match(text)
     kind = _MEMORY.search(head[1]) if head else None
-    body = text[: head.start()] + "\n" * head[0].count("\n") + text[head.end() :] if head else text
-    _Blocks(parser, body, _OF_MEMORY[kind[1]] if kind else None, every).read()
+    _Advice(parser, text, _OF_MEMORY[kind[1]] if kind else None).read()
     if not parser.entries and not parser.problems:
         parser.problem("the file", "holds no bullet", "", "write each bullet as an item of a list")
     return parser.loaded("markdown")
@@ -171,84 +139,52 @@ def _read_lines(parser: Parser, lines: list[str]) -> None:
     _note_omitted(parser, "lines", omitted)
 
 
-class _Blocks:
-    """The blocks of a Markdown text: its lists, each with the section that the headings above mean,
-    and its paragraphs.
+class _Advice:
+    """The advice in the blocks of a text: its lists, each with the section that the headings above
+    mean, and its paragraphs in a memory file.
 
-    memory  the section of a memory file, whose paragraphs are advice too
-    every   whether the sentences of other files are read that ask for something
+    memory  the section of a memory file
     """
 
-    def __init__(self, parser: Parser, text: str, memory: str | None, every: bool) -> None:
-        from markdown_it import MarkdownIt
-
-        self._tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    def __init__(self, parser: Parser, text: str, memory: str | None) -> None:
+        self._blocks = blocks_of(text)
         self._parser = parser
         self._memory = memory
-        self._every = every
-        #: The sections that the present headings mean, by their levels; the title of the last one.
-        self._sections: dict[int, str | None] = {}
-        self._title = ""
         #: What is left out, by its kind.
         self._omitted: dict[str, list[_Text]] = {}
 
     def read(self) -> None:
         """Give the advice to the parser, and note what is left out."""
-        at = 0
-        while at < len(self._tokens):
-            at = self._read_block(at) + 1
+        for is_list, group in groupby(self._blocks, key=_is_in_list):
+            blocks = list(group)
+            if is_list:
+                self._read_list(blocks)
+            else:
+                self._read_others(blocks)
         for kind, texts in self._omitted.items():
             _note_omitted(self._parser, kind, texts)
 
-    def _read_block(self, at: int) -> int:
-        """Read the block that begins with a token. Return the index of its last token; of a block
-        that may hold others, that of the first.
-        """
-        token = self._tokens[at]
-        line = token.map[0] + 1 if token.map else 0
-        is_outer = token.level == 0
-        match token.type:
-            case "heading_open":
-                self._read_heading(line, int(token.tag[1]), self._tokens[at + 1].content)
-            case "bullet_list_open" | "ordered_list_open":
-                return self._read_list(at)
-            case "paragraph_open" if self._memory:
-                self._take(line, self._tokens[at + 1].content, self._memory)
-            case "paragraph_open" if self._every and is_outer:
-                self._read_sentences(line, self._tokens[at + 1].content)
-            case kind if is_outer and kind in _LEFT_OUT:
-                self._omit(_LEFT_OUT[kind], line, _first_words(self._tokens, at))
-        return at
+    def _read_list(self, blocks: Sequence[Block]) -> None:
+        for form, group in groupby(_trees(blocks), key=lambda tree: tree[0].form):
+            trees = list(group)
+            section = self._memory or _section(trees[0][0].headings)
+            title = trees[0][0].headings[-1:]
+            may_be_steps = section not in ("mis", "pref") and not any(map(_NO_STEPS.search, title))
+            items = [item for tree in trees for item in _items(tree)]
+            if may_be_steps and form == Form.STEP:
+                items = _steps(items)
+            for line, text in items:
+                self._take(line, text, section)
 
-    def _read_heading(self, line: int, level: int, title: str) -> None:
-        above = {number: self._sections[number] for number in self._sections if number < level}
-        self._title = title
-        self._sections = above | {level: section_meant(title)}
-        if self._every and _asks(title):
-            self._take(line, title, self._sections[level] or "oth")
-
-    def _read_list(self, at: int) -> int:
-        end = _end_of(self._tokens, at)
-        items = list(_items(self._tokens[at : end + 1]))
-        section = self._memory or self._section()
-        may_be_steps = section not in ("mis", "pref") and not _NO_STEPS.search(self._title)
-        if may_be_steps and self._tokens[at].type == "ordered_list_open":
-            items = _steps(items)
-        for line, text in items:
-            self._take(line, text, section)
-        return end
-
-    def _read_sentences(self, line: int, paragraph: str) -> None:
-        for sentence in _SENTENCE.split(" ".join(paragraph.split())):
-            if _asks(sentence):
-                self._take(line, sentence, self._section())
-            else:
-                self._omit("not an instruction", line, sentence)
-
-    def _section(self) -> str:
-        """Return the section that the nearest heading means which means one."""
-        meant = [section for _, section in sorted(self._sections.items()) if section]
-        return meant[-1] if meant else "oth"
+    def _read_others(self, blocks: Sequence[Block]) -> None:
+        before = None
+        for block in blocks:
+            kind = _LEFT_OUT.get(block.form)
+            if block.form == Form.SENTENCE and self._memory:
+                self._take(block.number, block.text, self._memory)
+            elif kind and (kind == "paragraphs" or kind != before):
+                self._omit(kind, block.number, block.text)
+            before = kind
 
     def _take(self, line: int, written: str, section: str) -> None:
         text = _BOX.sub("", " ".join(written.split()), count=1)
@@ -265,78 +201,58 @@ class _Blocks:
         self._omitted.setdefault(kind, []).append((line, text))
 
 
-def _asks(sentence: str) -> bool:
-    """Return whether a sentence of three words or more tells to do something."""
-    if count(sentence) <= 2:
-        return False
-    if _BINDS.search(sentence) or _ASKS.match(sentence):
-        return True
-    return is_unspaced(sentence) and re.search(_BINDS_UNSPACED, sentence) is not None
-
-
 _LEFT_OUT = {
-    "paragraph_open": "paragraphs",
-    "fence": "code blocks",
-    "code_block": "code blocks",
-    "table_open": "tables",
-    "blockquote_open": "quotations",
+    Form.SENTENCE: "paragraphs",
+    Form.COMMAND: "code blocks",
+    Form.CODE: "code blocks",
+    Form.ROW: "tables",
 }
+_ITEMS = (Form.ITEM, Form.STEP)
 
 
-def _first_words(tokens: list[Token], start: int) -> str:
-    """Return the first text in the block that begins at `start`, "" for an empty one."""
-    block = tokens[start : _end_of(tokens, start) + 1]
-    return next((token.content for token in block if token.content), "")
+def _is_in_list(block: Block) -> bool:
+    return block.level > 0 or block.form in _ITEMS
 
 
-def _end_of(tokens: list[Token], start: int) -> int:
-    """Return the index of the token that closes the one at `start`."""
-    depth = 0
-    for at in range(start, len(tokens)):
-        depth += tokens[at].nesting
-        if depth == 0:
-            return at
-    return len(tokens) - 1
+def _section(headings: Iterable[str]) -> str:
+    """Return the section that the nearest heading means which means one."""
+    return next(filter(None, map(section_meant, reversed([*headings]))), "oth")
 
 
-def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of each item of a list. What is nested belongs to its item; below "Tests:"
-    each stands for itself, with that word before it.
+def _trees(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Return each item of the outermost level with the blocks in it."""
+    trees: list[list[Block]] = []
+    for block in blocks:
+        if not trees or block.level <= trees[0][0].level:
+            trees.append([])
+        trees[-1].append(block)
+    return trees
+
+
+def _items(tree: Sequence[Block]) -> list[_Text]:
+    """Return the advice of an item. What is nested belongs to it; below "Tests:" each nested item
+    stands for itself, with that word before it.
     """
-    at = 1
-    while at < len(tokens) - 1:
-        if tokens[at].type != "list_item_open":
-            at += 1
-            continue
-        end = _end_of(tokens, at)
-        line, _ = tokens[at].map or (0, 0)
-        starts = (i for i in range(at, end) if tokens[i].type in _LISTS)
-        nested = next(starts, end)
-        own = _words(tokens[at:nested])
-        if nested < end and own.endswith(":"):
-            items = list(_items(tokens[nested : _end_of(tokens, nested) + 1]))
-            is_ordered = tokens[nested].type == "ordered_list_open"
-            for below, text in _steps(items) if is_ordered else items:
-                yield below, f"{own} {text}"
-        else:
-            rest = [_words([token]) for token in tokens[nested:end]]
-            yield line + 1, " ".join([own, *rest]).strip()
-        at = end + 1
+    item, *inner = tree
+    own = " ".join(item.text.split())
+    nested = [block for block in inner if block.form in (*_ITEMS, Form.SENTENCE)]
+    if not own.endswith(":") or not any(block.form in _ITEMS for block in nested):
+        return [(item.number, " ".join([own, *(block.text for block in nested)]).strip())]
+    trees = _trees(nested)
+    items = [each for below in trees for each in _items(below)]
+    if trees[0][0].form == Form.STEP:
+        items = _steps(items)
+    return [(line, f"{own} {text}") for line, text in items]
 
 
-def _steps(items: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return the items of a numbered list as one, where there are several and none is a bullet
-    with a name.
+def _steps(items: list[_Text]) -> list[_Text]:
+    """Return the items of a numbered list as one, if there are several and none is a bullet with a
+    name.
     """
     if len(items) < 2 or any(_NAMED.fullmatch(text) for _, text in items):
         return items
     whole = " ".join(f"{number}. {text}" for number, (_, text) in enumerate(items, start=1))
     return [(items[0][0], whole)] if len(whole) <= MAX_TEXT else items
-
-
-def _words(tokens: Iterable[Token]) -> str:
-    inline = [token for token in tokens if token.type == "inline"]
-    return " ".join(" ".join(token.content.split()) for token in inline).strip()
 
 
 def section_meant(title: str) -> str | None:

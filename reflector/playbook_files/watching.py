@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -29,27 +29,24 @@ from typing import NamedTuple
 from reflector.changes.apply import advice_fault, bullet_event
 from reflector.events import event as ev
 from reflector.files import read_bounded
+from reflector.instructions.kinds import Kind
+from reflector.instructions.units import units_of
 from reflector.ledger.store import BulletRow, Ledger
-from reflector.locate import AGENT_FILES, agent_folder, agent_folders
+from reflector.locate import agent_folder, agent_folders
 from reflector.playbook.admissible import same_words
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.document import Loaded
-from reflector.playbook.markdown import is_markdown, load_markdown
-from reflector.playbook.names import Names
+from reflector.playbook.markdown import is_markdown, section_meant
+from reflector.playbook.names import Names, is_name
 from reflector.text.words import context_tokens, terms, words_of
+from reflector.transcripts.readers import readers_in_use
 
 ACTOR = "check"
 #: The share of words in order from which on one text is another one reworded.
 _LEAST_LIKENESS = 0.6
-#: What the agents load in a project besides `AGENT_FILES`, below its folder.
-_RULES = (
-    ".claude/CLAUDE.md",
-    ".claude/rules/**/*.md",
-    ".github/instructions/**/*.instructions.md",
-)
 _MAX_BYTES = 1 << 20
-#: As often Claude Code follows an import of an import.
+#: How many imports of imports are followed from a file that the user names.
 _MAX_HOPS = 5
 #: As Claude Code 2.1.332 has it: a space in a name is escaped. `_PUNCTUATION` may follow a name in
 #: a sentence.
@@ -61,49 +58,68 @@ _SCOPE = re.compile(
     r"^(?:paths|globs|applyTo):[ \t]*(\S.*|(?:\r?\n[ \t]*-[ \t].*)+)",
     re.MULTILINE,
 )
-#: Files that agents load in a sub-folder, folders that hold nobody's advice, and how many are
-#: looked at.
-_NESTED = frozenset(("CLAUDE.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"))
+#: Folders that hold nobody's advice, and how many are looked at.
 _NO_ADVICE = frozenset(("node_modules", "vendor", "target", "dist", "build", "__pycache__"))
 _MAX_FOLDERS = 5_000
-#: In the place of an importer: agents load the file by themselves.
-_LOADED = "?"
+#: How a file gives a name to advice, perhaps with the counters of a playbook.
+_NAMED = re.compile(
+    r"\[([\w.-]{1,64})\] (?:helpful=\d+ harmful=\d+(?: neutral=\d+)? :: )?(.+)", re.DOTALL
+)
 _CODE = re.compile(r"^(```|~~~).*?^\1|`[^`\n]*`", re.M | re.S)
 
 
 class Line(NamedTuple):
-    """One piece of advice in a file: `name` where the file gives it one."""
+    """One unit of a file: a rule, a fact or a command.
+
+    name     the name that the file gives it, if it does
+    heading  the nearest heading above it, "" for none
+    lead_in  the words that introduce it, "" for none
+    """
 
     file: str
     number: int
     section: str
     text: str
     name: str | None = None
+    kind: Kind = Kind.RULE
+    heading: str = ""
+    lead_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """The advice of a project's files.
 
+    lines     each unit, in the order of the files
     files     with the tokens of each
     scopes    of the files that an agent loads only for some files, the patterns of these
-    omitted   what was left out, and why: text that is not advice, repeated lines, imports from
-              outside the project
+    omitted   what was left out, and why: repeated rules, files and imports that were not read
+    clients   of the files that agents load, the names of these agents
     """
 
     lines: tuple[Line, ...]
     files: Mapping[str, int]
     scopes: Mapping[str, tuple[str, ...]]
     omitted: tuple[str, ...]
+    clients: Mapping[str, tuple[str, ...]]
+
+    @property
+    def rules(self) -> tuple[Line, ...]:
+        """The lines that an agent can follow or break."""
+        return tuple(line for line in self.lines if line.kind == Kind.RULE)
 
 
 def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
-    """Return the advice of the files that a person names, else of those that agents load in a
-    project. Each text stands once. Raises OSError for a named file that cannot be read.
+    """Return the advice of the files that the user names, else of those that the user's agents
+    load in a project. Each text is there once.
+
+    Raises:
+        OSError: a named file cannot be read.
     """
     lines: dict[str, Line] = {}
     files: dict[str, int] = {}
     scopes: dict[str, tuple[str, ...]] = {}
+    clients: dict[str, tuple[str, ...]] = {}
     omitted: list[str] = []
     unread: list[str] = []
     for file in _files_of(root, named, unread):
@@ -111,26 +127,33 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
         files[file.shown] = context_tokens(_without_comments(text))
         if scope := scope_of(text):
             scopes[file.shown] = scope
-        loaded = load_markdown(text, every=True)
-        notes = [note.removeprefix("left out: ") for note in loaded.notes]
-        omitted += [f"{file.shown}: {note}" for note in notes]
-        omitted += _add_lines(lines, file.shown, loaded)
+        if file.clients:
+            clients[file.shown] = file.clients
+        omitted += _add_lines(lines, file.shown, text)
     if not named:
         unread += _elsewhere(root)
-    return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread))
+    return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
 
 
-def _add_lines(lines: dict[str, Line], file: str, loaded: Loaded) -> Iterator[str]:
-    """Add the advice of a file to the lines, which are by their words; yield what is left out."""
-    numbers = {name: int(place.split()[1]) for name, place in loaded.places.items()}
-    for bullet in sorted(loaded.bullets, key=lambda bullet: numbers[bullet.name]):
-        if fault := advice_fault(bullet.text):
-            yield f"{file}: {loaded.places[bullet.name]}: {fault}"
+def lines_in(file: str, text: str) -> Iterator[Line]:
+    """Yield the units of a file's text as lines."""
+    for unit in units_of(text):
+        section = section_meant(unit.heading) or "oth"
+        name = _NAMED.fullmatch(unit.text)
+        line = Line(file, unit.number, section, unit.text, None, *unit[2:])
+        if name is not None and is_name(name[1]):
+            line = line._replace(name=name[1], text=name[2], kind=Kind.RULE)
+        yield line
+
+
+def _add_lines(lines: dict[str, Line], file: str, text: str) -> Iterator[str]:
+    """Add the lines of a file to those before, by their words; yield the reasons for omissions."""
+    for line in lines_in(file, text):
+        if fault := advice_fault(line.text):
+            yield f"{file}: line {line.number}: {fault}"
             continue
-        name = None if bullet.name in loaded.named_here else bullet.name
-        line = Line(file, numbers[bullet.name], bullet.section, bullet.text, name)
-        first = lines.setdefault(same_words(bullet.text), line)
-        if first is not line and first.file == file:
+        first = lines.setdefault(same_words(line.text), line)
+        if first is not line and first.file == file and line.kind == Kind.RULE:
             yield f"{file}: line {line.number} repeats line {first.number}"
 
 
@@ -155,80 +178,97 @@ def _in_a_row(text: str) -> str:
 
 
 class _File(NamedTuple):
-    """A file of advice, with its path as it is shown."""
+    """A file of advice, with its path as it is shown, and the agents that load it."""
 
     shown: str
     raw: bytes
+    clients: tuple[str, ...]
 
 
 class _Wanted(NamedTuple):
     """A file to read.
 
-    hops      how many imports led to it
-    importer  the file that imports it, as it is shown; "" for one that the person named, and
-              `_LOADED` for one that agents load
+    hops      how many imports may still be followed from it
+    importer  the file that imports it, as it is shown; "" for none
+    clients   the agents that load it; none if the user named it
     """
 
     path: Path
-    hops: int = 0
+    hops: int
     importer: str = ""
-
-    @property
-    def is_loaded(self) -> bool:
-        return self.importer == _LOADED
+    clients: tuple[str, ...] = ()
 
 
 def _files_of(root: Path, named: Sequence[Path], unread: list[str]) -> Iterator[_File]:
     """Yield each file and the files that it imports, each once; note the files that are not read.
 
-    Raises OSError for a named file that cannot be read.
+    Raises:
+        OSError: a named file cannot be read.
     """
     project = root.resolve()
     allowed = [project, *(Path(folder).resolve() for folder in agent_folders())]
     seen: set[Path] = set()
-    queue = deque(_named(root, named))
+    queue = deque(_Wanted(path.absolute(), _MAX_HOPS) for path in named)
+    if not named:
+        queue.extend(_loaded(root, unread))
     while queue:
         wanted = queue.popleft()
         path = wanted.path.resolve()
         if path in seen:
             continue
         shown = _shown(wanted.path, root)
-        folders = [project] if wanted.is_loaded else allowed
-        if wanted.importer and not any(map(path.is_relative_to, folders)):
+        is_named = not wanted.importer and not wanted.clients
+        folders = allowed if wanted.importer else [project]
+        if not is_named and not any(map(path.is_relative_to, folders)):
             unread.append(_outside_note(wanted, shown))
             continue
         try:
             raw = read_bounded(path, _MAX_BYTES)
         except OSError as error:
-            if not wanted.importer:
+            if is_named:
                 raise
             unread.append(_unread_note(wanted, shown, error))
             continue
         seen.add(path)
-        yield _File(shown, raw)
-        if wanted.hops < _MAX_HOPS:
-            text = raw.decode("utf-8", "replace")
-            imports = _imports(wanted.path, text)
-            queue.extend(_Wanted(target, wanted.hops + 1, shown) for target in imports)
+        yield _File(shown, raw, wanted.clients)
+        for target in _imports(wanted.path, raw.decode("utf-8", "replace")):
+            if wanted.hops:
+                queue.append(_Wanted(target, wanted.hops - 1, shown, wanted.clients))
+            elif wanted.clients:
+                names = " and ".join(wanted.clients)
+                why = f"{names} follow{'s' * (len(wanted.clients) == 1)} no imports"
+                unread.append(f"not followed: @{_shown(target, root)} in {shown} ({why})")
 
 
-def _named(root: Path, named: Sequence[Path]) -> list[_Wanted]:
-    """Return the files that a person named, else those that agents load in a project."""
-    if named:
-        return [_Wanted(path.absolute()) for path in named]
-    paths = [root / name for name in AGENT_FILES]
-    paths += sorted(path for pattern in _RULES for path in root.glob(pattern))
-    return [_Wanted(path, importer=_LOADED) for path in paths if path.exists()]
+def _loaded(root: Path, unread: list[str]) -> list[_Wanted]:
+    """Return the files that the user's agents load in a project; note those in whose place they
+    load another one.
+    """
+    wanted: dict[Path, _Wanted] = {}
+    notes: dict[Path, str] = {}
+    for reader in readers_in_use():
+        for load in reader.loads.project:
+            replacement = load.replacement_in(root)
+            for path in load.files_in(root):
+                if replacement:
+                    notes[path] = f"{reader.name} loads {replacement} instead"
+                    continue
+                before = wanted.get(path, _Wanted(path, 0))
+                hops = max(before.hops, reader.loads.imports)
+                wanted[path] = _Wanted(path, hops, "", (*before.clients, reader.name))
+    for path in sorted(notes.keys() - wanted.keys()):
+        unread.append(f"not read: {_shown(path, root)}, because {notes[path]}")
+    return list(wanted.values())
 
 
 def _outside_note(wanted: _Wanted, shown: str) -> str:
-    if wanted.is_loaded:
+    if not wanted.importer:
         return f"not followed: {shown}, a link"
     return f"not followed: @{shown} in {wanted.importer}"
 
 
 def _unread_note(wanted: _Wanted, shown: str, error: OSError) -> str:
-    if wanted.is_loaded:
+    if not wanted.importer:
         return f"not read: {shown} {error.strerror}"
     return f"not followed: @{shown} in {wanted.importer}, which cannot be read"
 
@@ -258,28 +298,30 @@ def _existing(folder: Path, name: str) -> Path | None:
 
 def _elsewhere(root: Path) -> Iterator[str]:
     """Yield notes on the files that agents load as well and that are not read: those of
-    sub-folders, and the person's own.
+    sub-folders, those above the project, and the user's own.
     """
-    for folder, folders, names in islice(os.walk(root), _MAX_FOLDERS):
+    loads = [reader.loads for reader in readers_in_use()]
+    nested = {load.pattern for each in loads for load in each.project if "/" not in load.pattern}
+    for walked, folders, names in islice(os.walk(root), _MAX_FOLDERS):
         folders[:] = sorted(name for name in folders if _may_hold_advice(name))
-        if Path(folder) == root:
+        if Path(walked) == root:
             continue
-        for name in sorted(_NESTED.intersection(names)):
-            shown = _shown(Path(folder) / name, root)
+        for name in sorted(nested.intersection(names)):
+            shown = _shown(Path(walked) / name, root)
             yield (
                 f"not read: {shown}, which agents load when they work there; see: reflector "
                 f"check {quote(shown)}"
             )
-    if (nested := root / ".claude/AGENTS.md").is_file():
-        yield f"not read: {_shown(nested, root)}; see: reflector check .claude/AGENTS.md"
-    users = Path(agent_folder()).expanduser()
-    with suppress(OSError):
-        for path in [users / "CLAUDE.md", *sorted(users.glob("rules/**/*.md"))]:
-            if path.is_file() and not path.resolve().is_relative_to(root.resolve()):
-                yield (
-                    f"not read: {path}, which is loaded in every project; see: reflector check "
-                    f"{quote(str(path))}"
-                )
+    outside: dict[Path, str] = {}
+    for folder, each in product(root.resolve().parents, loads):
+        patterns = [load.pattern for load in each.project if each.above and "*" not in load.pattern]
+        files = (folder / pattern for pattern in patterns)
+        outside |= {path: "each project below it" for path in files if path.is_file()}
+    outside |= {path: "every project" for each in loads for path in each.users_files()}
+    for path, where in outside.items():
+        if not path.resolve().is_relative_to(root.resolve()):
+            see = f"see: reflector check {quote(str(path))}"
+            yield f"not read: {path}, which is loaded in {where}; {see}"
 
 
 def _may_hold_advice(folder: str) -> bool:
@@ -394,7 +436,8 @@ def _matched(
     lines_by_name: dict[str, Line] = {}
     new: list[Line] = []
     for line in lines:
-        row = rows.get(line.name or "") or rows.get(names.get(same_words(line.text), ""))
+        introduced = names.get(same_words(f"{line.lead_in} {line.text}"), "")
+        row = rows.get(line.name or "") or rows.get(names.get(same_words(line.text), introduced))
         if row is None or row.status == "merged":
             new.append(line)
         else:
@@ -413,10 +456,15 @@ def _reworded(line: Line, rows: Sequence[BulletRow]) -> BulletRow | None:
 def adopting(ledger: Ledger, loaded: Loaded, raw: bytes) -> tuple[Loaded, list[Change]]:
     """Return a file without what is watched, and the changes that make that the playbook's.
     Raises LedgerError.
+
+    A line that is a part of a bullet of the file, such as one step, stays watched.
     """
-    every = load_markdown(raw, every=True) if is_markdown(raw) else loaded
-    texts = {same_words(bullet.text) for bullet in every.bullets}
+    bullets = {same_words(bullet.text) for bullet in loaded.bullets}
+    lines = lines_in("", raw.decode("utf-8", "replace")) if is_markdown(raw) else ()
+    rules = {same_words(line.text) for line in lines if line.kind == Kind.RULE}
+    parts = {text for text in rules if any(text in bullet for bullet in bullets)}
     watched = {row.name: same_words(row.text) for row in _watched(ledger.rows())}
+    texts = bullets | (rules - parts)
     adopted = {name: text for name, text in watched.items() if text in texts}
     rest = tuple(b for b in loaded.bullets if same_words(b.text) not in adopted.values())
     return replace(loaded, bullets=rest), [Change("restore", name) for name in adopted]

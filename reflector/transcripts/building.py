@@ -87,6 +87,50 @@ class Kept(NamedTuple):
         return Path(own, self.below).expanduser().absolute()
 
 
+class Load(NamedTuple):
+    """Instruction files that an agent loads at its start, without being asked.
+
+    pattern  of their names, below the project or the user's own folder
+    unless   names of files there of which each stops the agent from loading these
+    """
+
+    pattern: str
+    unless: tuple[str, ...] = ()
+
+    def files_in(self, folder: Path) -> list[Path]:
+        """Return the files below a folder that it names, in the order of their names."""
+        return sorted(path for path in folder.glob(self.pattern) if path.exists())
+
+    def replacement_in(self, folder: Path) -> str:
+        """Return the name of a file that the agent loads in their place, "" for none."""
+        return next((name for name in self.unless if (folder / name).exists()), "")
+
+
+class Loads(NamedTuple):
+    """All instruction files that an agent loads at its start, as one version of it does.
+
+    version  the version that was tried, by `tests/client/test_loaded_files.py`
+    project  those below the project, in the order in which the model reads them
+    own      the user's own folder of the agent
+    user     those in that folder
+    imports  how many imports of imports (`@docs/style.md`) it follows, 0 for none
+    above    whether it loads those of the folders above the project, too
+    """
+
+    version: str = ""
+    project: tuple[Load, ...] = ()
+    own: Kept = Kept("", "", "")
+    user: tuple[Load, ...] = ()
+    imports: int = 0
+    above: bool = False
+
+    def users_files(self) -> list[Path]:
+        """Return the user's own files that are there."""
+        folder = self.own.folder
+        loads = (load for load in self.user if not load.replacement_in(folder))
+        return [path for load in loads for path in load.files_in(folder)]
+
+
 class Conversation(ABC):
     """A reading of one file: turns records into messages, and knows what earlier records contained.
 
@@ -96,6 +140,7 @@ class Conversation(ABC):
     option       the agent's name in `--agent`, if it is not `agent`
     reads        the form of its files, for the table in docs/agents.md
     kept         the folders in which the agent keeps its sessions
+    loads        the instruction files that the agent loads, as far as that is known
     session_id, agent_id, version   of the file, as far as it was read; "" if no record has it
     heard        texts of our hook, until the next message of the model takes them
     brief        whether calls may come without their arguments, and results without their text
@@ -108,6 +153,7 @@ class Conversation(ABC):
     option: ClassVar[str] = ""
     reads: ClassVar[str] = "JSON Lines"
     kept: ClassVar[tuple[Kept, ...]] = ()
+    loads: ClassVar[Loads] = Loads()
     brief = False
     rested_at = -1
 

@@ -48,6 +48,12 @@ def readers() -> tuple[Reader, ...]:
     return (*built_in_readers(), *extension_readers())
 
 
+def readers_in_use() -> tuple[Reader, ...]:
+    """Return the readers of the agents that the user has worked with, all if there are none."""
+    used = [reader for reader in readers() if any(kept.folder.is_dir() for kept in reader.kept)]
+    return tuple(used) or readers()
+
+
 class _Loaded(NamedTuple):
     """The listed readers that can be used, and the reasons why the others cannot."""
 

@@ -98,7 +98,7 @@ def leave(agent: Agent, id: str, made: Session | None = None) -> Path:
 def lines(agent: Agent, *more: str, code: int | None = 0) -> dict[str, dict[str, Any]]:
     """What a check knows of each line, by its text."""
     found = agent.json("check", *more, code=code)
-    return {one["text"]: one["judged"] for one in found["lines"]}
+    return {line["text"]: line["judged"] for line in found["lines"] if line["kind"] == "rule"}
 
 
 def files(agent: Agent) -> dict[str, str]:
@@ -115,7 +115,8 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
     assert "12 answers dropped: the quote is not in the session." in ran.err
-    assert 'line 3 "This repository holds the shop."' in ran.err
+    kinds = {line["place"]: line["kind"] for line in fresh.json("check")["lines"]}
+    assert (kinds["CLAUDE.md:3"], kinds["CLAUDE.md:5"]) == ("fact", "rule")
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
     assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [
@@ -463,7 +464,7 @@ def test_rule_for_some_files_is_not_counted_at_each_start(agent: Agent) -> None:
         "---\npaths: src/**/*.ts\n---\n- Prefer const over let\n"
     )
     ran = agent.call("check", "--dry-run")
-    assert re.search(r"rules/ts.md: 1 line, about \d+ tokens only for src/\*\*/\*.ts", ran.err)
+    assert re.search(r"rules/ts.md: 1 rule, about \d+ tokens only for src/\*\*/\*.ts", ran.err)
     assert agent.json("check", "--dry-run")["scopes"] == {".claude/rules/ts.md": ["src/**/*.ts"]}
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
+from reflector.playbook.change import Change
 from reflector.playbook.markdown import load_markdown
-from reflector.playbook_files.watching import advice_of, exempt, watch, watching
+from reflector.playbook_files.watching import Watching, advice_of, exempt, watch, watching
 from reflector.sessions.checks import sessions_of, unmentioned
 from tests.road.sessions import Session
 
@@ -48,7 +49,7 @@ def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone
     (root / "GEMINI.md").symlink_to("CLAUDE.md")
     (root / "CLAUDE.local.md").symlink_to(root.parent / "home/.claude/mine.md")
     found = advice_of(root)
-    assert [line.text for line in found.lines] == [
+    assert [line.text for line in found.rules] == [
         "Run the tests first",
         "Keep functions small",
         "Answer me in French",
@@ -73,7 +74,7 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
         ),
     )
     found = advice_of(root)
-    assert {line.file for line in found.lines} == {"README", "docs/my notes.txt"}
+    assert {line.file for line in found.rules} == {"README", "docs/my notes.txt"}
     assert not [one for one in found.omitted if one.startswith("not followed: ")]
 
 
@@ -81,7 +82,7 @@ def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> Non
     (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
     found = advice_of(root)
-    assert [line.file for line in found.lines] == ["CLAUDE.md"]
+    assert [line.file for line in found.rules] == ["CLAUDE.md"]
     outside, gone = (one for one in found.omitted if one.startswith("not followed: "))
     assert outside.endswith("SECRET in CLAUDE.md")
     assert gone == "not followed: @gone/file.md in CLAUDE.md, which cannot be read"
@@ -125,12 +126,13 @@ def test_files_that_are_not_read_are_named(root: Path) -> None:
     assert [line.file for line in found.lines] == ["CLAUDE.md"]
     unread = [one.removeprefix("not read: ").split(",")[0].split(";")[0] for one in found.omitted]
     assert unread == [
+        ".claude/AGENTS.md",
         "GEMINI.md has more than 1",
         "packages/web/CLAUDE.md",
-        ".claude/AGENTS.md",
         str(own),
     ]
-    assert all("reflector check" in one or "make it smaller" in one for one in found.omitted)
+    ways_out = ("reflector check", "make it smaller", "loads CLAUDE.md instead")
+    assert all(any(way in note for way in ways_out) for note in found.omitted)
 
 
 def test_comments_take_no_tokens(root: Path) -> None:
@@ -156,25 +158,6 @@ def test_time_grows_with_the_file(root: Path, unit: str) -> None:
         advice_of(root)
         times.append(time.process_time() - began)
     assert times[1] < 8 * times[0] + 0.3
-
-
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("The shop sells tea. Always run `make test` before you push. I prefer short answers.", 2),
-        ("# Never push to main\n\nWhy: it deploys.", 1),
-        ("# Testing\n\nWe use pytest.", 0),
-        ("Please keep the changelog in step.", 1),
-        ("```\nalways run this\n```\n\n> never do that\n", 0),
-        ("Build:\n\nThe build is slow.", 0),
-        ("1. Read the issue\n2. Write a test\n", 1),
-    ],
-)
-def test_a_sentence_that_tells_to_do_something_is_a_line_where_every_piece_is_wanted(
-    text: str, lines: int
-) -> None:
-    assert len(load_markdown(text, every=True).bullets) == lines
-    assert all(one.startswith("left out: ") for one in load_markdown(text, every=True).notes)
 
 
 def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_line(
@@ -267,3 +250,84 @@ def test_withheld_bullet_is_found_between_letters(root: Path) -> None:
     write(root, CLAUDE="注意：合并前必须更新依赖，然后通知大家\n")
     bullets = [Bullet("pat-001", "pat", "必须更新依赖"), Bullet("pat-002", "pat", "更新缓存依赖")]
     assert exempt(bullets, root) == {"pat-001": "CLAUDE.md"}
+
+
+_USED = {
+    "Claude Code": ".claude/projects",
+    "Codex CLI": ".codex/sessions",
+    "pi": ".pi/agent/sessions",
+}
+
+
+@pytest.mark.parametrize(
+    ("used", "clients"),
+    [
+        (["Claude Code"], {"CLAUDE.md": ("Claude Code",)}),
+        (["Codex CLI"], {"AGENTS.override.md": ("Codex CLI",)}),
+        (
+            ["Claude Code", "Codex CLI", "pi"],
+            {"CLAUDE.md": ("Claude Code",), "AGENTS.override.md": ("Codex CLI", "pi")},
+        ),
+    ],
+)
+def test_files_of_the_agents_in_use_are_read(
+    root: Path, used: list[str], clients: dict[str, tuple[str, ...]]
+) -> None:
+    for name in used:
+        (root.parent / "home" / _USED[name]).mkdir(parents=True)
+    texts = {"CLAUDE": "- Run the tests\n", "AGENTS": "- Ask\n", "AGENTS.override": "- Be brief\n"}
+    for name, text in texts.items():
+        (root / f"{name}.md").write_text(text)
+    advice = advice_of(root)
+    assert advice.clients == clients
+    assert [*advice.files] == [*clients]
+
+
+def test_file_that_another_one_replaces_is_named(root: Path) -> None:
+    (root.parent / "home/.claude/projects").mkdir()
+    write(root, CLAUDE="- Run the tests\n", AGENTS="- Ask first\n")
+    assert advice_of(root).omitted == (
+        "not read: AGENTS.md, because Claude Code loads CLAUDE.md instead",
+    )
+
+
+def test_import_is_named_if_no_agent_follows_it(root: Path) -> None:
+    (root.parent / "home/.codex/sessions").mkdir(parents=True)
+    write(root, AGENTS="- Run the tests\n\n@docs/style.md\n", docs__style="- Ask first\n")
+    advice = advice_of(root)
+    assert [*advice.files] == ["AGENTS.md"]
+    assert advice.omitted == (
+        "not followed: @docs/style.md in AGENTS.md (Codex CLI follows no imports)",
+    )
+
+
+def test_lines_have_kinds_headings_and_lead_ins(root: Path) -> None:
+    write(root, CLAUDE="# Shop\n\nIt sells tea.\n\n## Git\n\nNever:\n\n- push to main\n")
+    lines = [(line.number, line.kind, line.heading, line.lead_in) for line in advice_of(root).lines]
+    assert lines == [
+        (3, "fact", "Shop", ""),
+        (7, "fact", "Git", ""),
+        (9, "rule", "Git", "Never:"),
+    ]
+
+
+def test_nested_line_is_the_imported_rule(root: Path) -> None:
+    """`import` puts the words that introduce a nested item before it."""
+    write(root, CLAUDE="## Rules\n- Tests:\n  - run all of them\n  - read the output\n")
+    with Ledger.open("sqlite://") as ledger:
+        bullets = [*load_markdown((root / "CLAUDE.md").read_bytes()).bullets]
+        changes = [Change("add", b.name, section=b.section, text=b.text) for b in bullets]
+        watch(ledger, Watching({}, [(change, "CLAUDE.md") for change in changes]))
+        watched = watching(ledger, advice_of(root).rules)
+    assert sorted(watched.lines) == sorted(bullet.name for bullet in bullets)
+    assert not watched.changes
+
+
+def test_files_above_the_project_are_named(root: Path) -> None:
+    above = root.parent / "CLAUDE.md"
+    above.write_text("- Ask first\n")
+    write(root, CLAUDE="- Run the tests\n")
+    assert advice_of(root).omitted == (
+        f"not read: {above}, which is loaded in each project below it; "
+        f"see: reflector check {above}",
+    )

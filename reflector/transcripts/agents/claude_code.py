@@ -20,6 +20,8 @@ from reflector.transcripts import building, speakers
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     fields,
     join_texts,
@@ -99,6 +101,10 @@ class _Answer(NamedTuple):
     tokens: int
 
 
+#: It loads AGENTS.md only in a project without any of these.
+_BEFORE_AGENTS = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
+
+
 class ClaudeCode(Conversation):
     """Remembers the chains and queued prompts that earlier records had."""
 
@@ -107,6 +113,21 @@ class ClaudeCode(Conversation):
     option = "claude"
     reads = "JSON Lines of 1.0.98 and later; subagents have files of their own"
     kept = (Kept("CLAUDE_CONFIG_DIR", ".claude", "projects"),)
+    loads = Loads(
+        version="2.1.332",
+        project=(
+            Load("CLAUDE.md"),
+            Load(".claude/CLAUDE.md"),
+            Load("AGENTS.md", _BEFORE_AGENTS),
+            Load(".claude/AGENTS.md", _BEFORE_AGENTS),
+            Load(".claude/rules/**/*.md"),
+            Load("CLAUDE.local.md"),
+        ),
+        own=Kept("CLAUDE_CONFIG_DIR", ".claude", ""),
+        user=(Load("CLAUDE.md"), Load("rules/**/*.md")),
+        imports=5,
+        above=True,
+    )
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     content_id,
     fields,
@@ -72,6 +74,12 @@ class Codex(Conversation):
     kept = (
         Kept("CODEX_HOME", ".codex", "sessions"),
         Kept("CODEX_HOME", ".codex", "archived_sessions"),
+    )
+    loads = Loads(
+        version="0.171.0",
+        project=(Load("AGENTS.override.md"), Load("AGENTS.md", ("AGENTS.override.md",))),
+        own=Kept("CODEX_HOME", ".codex", ""),
+        user=(Load("AGENTS.override.md"), Load("AGENTS.md", ("AGENTS.override.md",))),
     )
 
     @staticmethod

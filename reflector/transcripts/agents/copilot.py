@@ -14,6 +14,8 @@ from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     fields,
     objects,
@@ -47,6 +49,20 @@ class Copilot(Conversation):
     name = "Copilot CLI"
     option = "copilot"
     kept = (Kept("COPILOT_HOME", ".copilot", "session-state"),)
+    loads = Loads(
+        version="1.0.102",
+        project=(
+            Load(".github/copilot-instructions.md"),
+            Load("AGENTS.md"),
+            Load("CLAUDE.md"),
+            Load("GEMINI.md"),
+            Load(".claude/rules/**/*.md"),
+            Load(".github/instructions/**/*.instructions.md"),
+        ),
+        own=Kept("COPILOT_HOME", ".copilot", ""),
+        user=(Load("copilot-instructions.md"), Load("instructions/**/*.instructions.md")),
+        imports=5,
+    )
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

@@ -16,6 +16,8 @@ from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     fields,
     join_texts,
@@ -61,6 +63,13 @@ class Gemini(Conversation):
     option = "gemini"
     reads = "the document, and since 0.58 the lines"
     kept = (Kept("GEMINI_CLI_HOME", "", ".gemini/tmp", "chats/*.json*"),)
+    loads = Loads(
+        version="0.61.0",
+        project=(Load("GEMINI.md"),),
+        own=Kept("GEMINI_CLI_HOME", "", ".gemini"),
+        user=(Load("GEMINI.md"),),
+        imports=5,
+    )
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

@@ -15,6 +15,8 @@ from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     fields,
     objects,
@@ -40,6 +42,16 @@ class OpenCode(Conversation):
     name = "OpenCode"
     reads = "files of the plugin or of `opencode export`; not the database"
     kept = (Kept("XDG_DATA_HOME", ".local/share", "opencode/reflector", "*.json"),)
+    loads = Loads(
+        version="1.18.33",
+        project=(
+            Load("AGENTS.md"),
+            Load("CLAUDE.md", ("AGENTS.md",)),
+            Load("CONTEXT.md", ("AGENTS.md", "CLAUDE.md")),
+        ),
+        own=Kept("XDG_CONFIG_HOME", ".config", "opencode"),
+        user=(Load("AGENTS.md"),),
+    )
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

@@ -14,6 +14,8 @@ from reflector.transcripts import building
 from reflector.transcripts.building import (
     Conversation,
     Kept,
+    Load,
+    Loads,
     Place,
     content_id,
     fields,
@@ -30,6 +32,13 @@ _WORDLESS = frozenset(
     ("model_change thinking_level_change custom label session_info leaf usage context_edit").split()
 )
 
+#: It loads the first of these that is there.
+_CONTEXT_FILES = (
+    Load("AGENTS.override.md"),
+    Load("AGENTS.md", ("AGENTS.override.md",)),
+    Load("CLAUDE.md", ("AGENTS.override.md", "AGENTS.md")),
+)
+
 
 class Pi(Conversation):
     agent = "pi"
@@ -37,6 +46,13 @@ class Pi(Conversation):
     writers = "pi or OpenClaw"
     reads = "JSON Lines, versions 1 to 3"
     kept = (Kept("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),)
+    loads = Loads(
+        version="1.6.0",
+        project=_CONTEXT_FILES,
+        own=Kept("PI_CODING_AGENT_DIR", ".pi/agent", ""),
+        user=_CONTEXT_FILES,
+        above=True,
+    )
 
     @staticmethod
     def recognises(record: dict[str, Any]) -> bool:

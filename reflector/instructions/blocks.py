@@ -1,0 +1,342 @@
+"""The pieces of a Markdown text, line by line: list items, numbered steps, table rows, sentences,
+headings, and commands in fences of a shell.
+
+Invariant: a piece knows the line at which it begins. A wrapped line belongs to the piece before it.
+Comments, front matter, table heads and fences of other languages are not pieces.
+
+It reads what people write, without a parser of CommonMark: loading one takes longer than reading
+any instruction file here.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from reflector.text.words import is_unspaced
+
+_FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(?:.*\n)*?---[ \t]*\r?(?:\n|\Z)")
+_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
+_ITEM = re.compile(r"(?:[-*+•]|(\d{1,9})[.)、])(?:[ \t]+(?:\[[ xX]\][ \t]+)?(.*)|)")
+_UNDERLINE = re.compile(r"=+|-+")
+_RULER = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
+_DELIMITER = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
+_CELL = re.compile(r"(?<!\\)\|")
+_QUOTE = re.compile(r"\A(?:>[ \t]?)+")
+#: A line that begins a sentence of its own although no sentence ended before it.
+_LABELLED = re.compile(r"\*\*|[A-Z][A-Z ]+:|[❌✅⚠🚫]")
+#: Where a sentence ends in a paragraph. A full stop ends none before a small letter.
+_END = re.compile(r"[.!?][\"')\]*_]*[ ]+(?=[^\sa-zß-öø-ÿа-яё])|[。！？។][」』）”\"*]*[ ]*|\n")
+_ABBREVIATION = re.compile(r"(?:e\.g|i\.e|etc|vs|ca|resp|ej|p\. ?ex)\.\s+\Z", re.I)
+_SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "shell-session", "powershell"))
+_EMPHASIS = "*_ \t"
+_COLONS = (":", "：")
+
+
+class Form(StrEnum):
+    """How a piece is written."""
+
+    HEADING = "heading"
+    ITEM = "item"
+    STEP = "step"
+    ROW = "row"
+    SENTENCE = "sentence"
+    COMMAND = "command"
+    CODE = "code"
+
+
+#: Forms of which no following line is a part.
+_CLOSED = (Form.HEADING, Form.ROW, Form.COMMAND, Form.CODE)
+_OPENING = (Form.SENTENCE, Form.ITEM, Form.STEP)
+
+
+@dataclass(slots=True)
+class Block:
+    """A list item, row, heading, command, paragraph or sentence.
+
+    number    the line at which it begins, from 1
+    headings  the headings above it, the highest first
+    level     the number of list items that it is in
+    lead_in   the words that introduce it: a sentence or item that ends with a colon, a table head
+    lines     its lines with their numbers
+    marker    the column of the marker of a list item
+    opens     whether it introduces others
+    """
+
+    number: int
+    form: Form
+    headings: tuple[str, ...]
+    level: int
+    lead_in: str = ""
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    marker: int = -1
+    opens: bool = False
+    _introduction: str | None = None
+
+    @property
+    def text(self) -> str:
+        between = "\n" if self.form == Form.COMMAND else " "
+        return between.join(line.strip() for _, line in self.lines).strip()
+
+    @property
+    def introduction(self) -> str:
+        """The words with which it introduces what follows, "" if it ends without a colon."""
+        if self._introduction is None:
+            is_one = _introduces(self.lines[-1][1]) and self.form in _OPENING
+            sentences = _sentences(self.lines) if is_one else ()
+            self._introduction = "".join(text for _, text in [*sentences][-1:])
+        return self._introduction
+
+
+def blocks_of(text: str) -> list[Block]:
+    """Return the blocks of a text, in the order of their lines."""
+    reader = _Reader(text)
+    reader.read()
+    return reader.blocks
+
+
+def pieces_of(text: str) -> Iterator[Block]:
+    """Yield the blocks of a text that are not code of other languages; of each paragraph the
+    sentences.
+    """
+    for block in blocks_of(text):
+        if block.form == Form.SENTENCE:
+            *others, last = _sentences(block.lines)
+            for sentence in others:
+                yield replace(block, number=sentence[0], lines=[sentence], opens=False)
+            yield replace(block, number=last[0], lines=[last])
+        elif block.form != Form.CODE and block.text:
+            yield block
+
+
+class _Reader:
+    """Reads the lines of a text into blocks."""
+
+    def __init__(self, text: str) -> None:
+        front = _FRONT_MATTER.match(text)
+        self._skipped = text.count("\n", 0, front.end()) if front else 0
+        self._lines = text.splitlines()
+        self.blocks: list[Block] = []
+        self._headings: dict[int, str] = {}
+        #: The list items that are open, the outermost first, and the block that a line continues.
+        self._items: list[Block] = []
+        self._current: Block | None = None
+        self._is_after_blank = True
+        self._lead_in = ""
+        #: The head of the table that the lines belong to.
+        self._head: str | None = None
+        self._in_comment = False
+
+    def read(self) -> None:
+        at = self._skipped
+        while at < len(self._lines):
+            at = self._read_line(at) + 1
+
+    def _read_line(self, at: int) -> int:
+        """Read a line. Return the index of the last line that was read with it."""
+        line = self._lines[at].expandtabs(4)
+        indent = len(line) - len(line.lstrip())
+        content = _QUOTE.sub("", line.strip(), count=1).strip()
+        if self._is_comment(content) or not content:
+            self._close()
+            return at
+        if fence := _FENCE.fullmatch(content):
+            self._leave(indent)
+            return self._read_fence(at, fence[1], fence[2].lower())
+        if heading := _HEADING.fullmatch(content):
+            self._read_heading(at, len(heading[1]), heading[2].rstrip("# \t"))
+        elif self._is_underline(content):
+            self._underline(1 if content[0] == "=" else 2)
+        elif _RULER.fullmatch(content):
+            self._close()
+            self._items.clear()
+        elif self._is_item(content):
+            self._read_item(at, indent, content)
+        elif "|" in content and self._is_row(at, content):
+            self._read_row(at, indent, content)
+        elif indent >= 4 and self._is_after_blank and not self._items:
+            self._add_command(at, content, [])
+        else:
+            self._read_text(at, indent, content + "  " * line.endswith("  "))
+        self._is_after_blank = False
+        return at
+
+    def _is_comment(self, content: str) -> bool:
+        """Return whether a line is a part of a comment, which no agent is shown."""
+        is_comment = self._in_comment or content.startswith("<!--")
+        self._in_comment = is_comment and "-->" not in content
+        return is_comment
+
+    def _leave(self, indent: int) -> None:
+        """Leave the list items in which a line with this indent is not."""
+        while self._items and indent <= self._items[-1].marker:
+            self._items.pop()
+
+    def _close(self) -> None:
+        self._current = None
+        self._head = None
+        self._is_after_blank = True
+
+    def _read_heading(self, at: int, level: int, title: str) -> None:
+        self._close()
+        self._items.clear()
+        self._lead_in = ""
+        self._headings = {key: self._headings[key] for key in self._headings if key < level}
+        self._add(at, Form.HEADING, title)
+        self._headings[level] = title.strip(_EMPHASIS)
+
+    def _is_underline(self, content: str) -> bool:
+        block = self._current
+        may_be_title = block is not None and block.form == Form.SENTENCE and len(block.lines) == 1
+        return may_be_title and _UNDERLINE.fullmatch(content) is not None
+
+    def _underline(self, level: int) -> None:
+        """Make the line before a heading."""
+        title = self.blocks.pop()
+        self._read_heading(title.number - 1, level, title.text)
+
+    def _is_item(self, content: str) -> bool:
+        """Return whether a line begins a list item. In a paragraph a number other than 1 does not:
+        a sentence may be wrapped before it.
+        """
+        item = _ITEM.fullmatch(content)
+        if item is None:
+            return False
+        is_in_paragraph = self._current is not None and not self._items
+        return not is_in_paragraph or item[1] in (None, "1")
+
+    def _read_item(self, at: int, indent: int, content: str) -> None:
+        item = _ITEM.fullmatch(content)
+        assert item is not None
+        self._head = None
+        if not self._items:
+            self._lead_in = self._lead_in_now()
+        self._leave(indent)
+        parent = self._items[-1] if self._items else None
+        lead_in = self._lead_in
+        if parent is not None:
+            parent.opens = True
+            lead_in = parent.introduction or parent.lead_in
+        block = self._add(at, Form.STEP if item[1] else Form.ITEM, item[2] or "", lead_in)
+        block.marker = indent
+        self._items.append(block)
+
+    def _lead_in_now(self) -> str:
+        """Return the text before a list, a table or a fence, if it introduces them."""
+        before = self.blocks[-1] if self.blocks else None
+        if before is None or not before.introduction:
+            return ""
+        before.opens = True
+        return before.introduction
+
+    def _is_row(self, at: int, content: str) -> bool:
+        """Return whether a line is in a table, or is the head of one."""
+        following = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        is_head = "|" in following and _DELIMITER.fullmatch(following) is not None
+        return self._head is not None or is_head
+
+    def _read_row(self, at: int, indent: int, content: str) -> None:
+        if self._head is None:
+            self._leave(indent)
+            lead_in = self._lead_in_now()
+            self._close()
+            self._head = " ".join(filter(None, (lead_in, _cells(content))))
+        elif not _DELIMITER.fullmatch(content):
+            self._add(at, Form.ROW, _cells(content), self._head)
+
+    def _read_text(self, at: int, indent: int, line: str) -> None:
+        self._head = None
+        if self._current is None:
+            self._leave(indent)
+            self._current = self._items[-1] if self._items else None
+        if self._current is None:
+            self._add(at, Form.SENTENCE, line)
+        elif self._current is not self.blocks[-1]:
+            self._add(at, Form.SENTENCE, line, self._current.introduction)
+        else:
+            self._current.lines.append((at + 1, line))
+
+    def _read_fence(self, at: int, mark: str, language: str) -> int:
+        """Read a fence up to the line that closes it. Return the index of that line."""
+        lead_in = self._lead_in_now()
+        self._close()
+        comments: list[tuple[int, str]] = []
+        if language not in _SHELLS:
+            self._add(at, Form.CODE, "".join(self._lines[at + 1 : at + 2]))
+        for end in range(at + 1, len(self._lines)):
+            line = self._lines[end].strip()
+            if line.startswith(mark) and not line.strip(mark[0]):
+                return end
+            if language not in _SHELLS or not line:
+                comments.clear()
+            elif line.startswith(("#", "//", "REM ")):
+                comments.append((end + 1, line))
+            elif not self._continues(line):
+                self._add_command(end, line, comments, lead_in)
+                comments.clear()
+        return len(self._lines)
+
+    def _continues(self, line: str) -> bool:
+        """Add a line to the command before it, if that ends with a backslash."""
+        block = self.blocks[-1] if self.blocks else None
+        if block is None or block.form != Form.COMMAND or not block.lines[-1][1].endswith("\\"):
+            return False
+        block.lines.append((0, line))
+        return True
+
+    def _add_command(
+        self, at: int, line: str, comments: list[tuple[int, str]], lead_in: str = ""
+    ) -> None:
+        block = self._add(at, Form.COMMAND, line, lead_in)
+        block.lines[:0] = comments
+        block.number = block.lines[0][0]
+
+    def _add(self, at: int, form: Form, line: str, lead_in: str = "") -> Block:
+        headings = tuple(self._headings[level] for level in sorted(self._headings))
+        block = Block(at + 1, form, headings, len(self._items), lead_in, [(at + 1, line)])
+        self.blocks.append(block)
+        self._current = None if form in _CLOSED else block
+        return block
+
+
+def _introduces(text: str) -> bool:
+    return text.rstrip(_EMPHASIS).endswith(_COLONS)
+
+
+def _cells(row: str) -> str:
+    """Return the cells of a row of a table, without the bars at its ends."""
+    cells = [cell.strip() for cell in _CELL.split(row.strip().removeprefix("|").removesuffix("|"))]
+    return " | ".join(cells)
+
+
+def _sentences(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a paragraph, each with its line."""
+    starts: list[int] = []
+    whole = ""
+    for at, (_, line) in enumerate(lines):
+        if at:
+            whole += "\n" if _is_break(lines[at - 1][1], line) else " "
+        starts.append(len(whole))
+        whole += line.strip()
+    begin = 0
+    for end in [*_ends(whole), len(whole)]:
+        if sentence := whole[begin:end].strip():
+            yield lines[bisect_right(starts, begin) - 1][0], sentence
+        begin = end
+
+
+def _ends(paragraph: str) -> Iterator[int]:
+    for match in _END.finditer(paragraph):
+        if not _ABBREVIATION.search(paragraph, max(0, match.end() - 12), match.end()):
+            yield match.end()
+
+
+def _is_break(line: str, following: str) -> bool:
+    """Return whether a sentence ends at the end of a line, whatever its last character is."""
+    if line.endswith(("  ", "\\")) or _LABELLED.match(following):
+        return True
+    return is_unspaced(line.rstrip()[-1:])

@@ -1,0 +1,228 @@
+"""Which pieces of an instruction file are rules: those that a session could visibly follow or
+break.
+
+Invariant: the kind follows from the piece, its headings and its lead-in by adding the weights
+below. A rule has a sum of at least 1.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from itertools import dropwhile, pairwise
+
+from .blocks import Block, Form
+from .words import GROUPS
+
+
+class Kind(StrEnum):
+    """The use of a piece: to follow it, to know it, or to run it."""
+
+    RULE = "rule"
+    FACT = "fact"
+    COMMAND = "command"
+
+
+_LEAST = 1.0
+#: The weights of the words of a piece.
+_BINDS = 2.0
+_ASKS = 2.0
+_REFUSES = 2.0
+_CONTRASTS = 1.3
+_LEANS = 0.5
+_PERMITS = -0.5
+_DESCRIBES = -1.0
+_IS = -0.3
+_GLOSSES_CODE = -1.0
+_GLOSSES = -0.5
+#: The weights of its form, of its headings and of its lead-in.
+_OF_FORM = {Form.STEP: 1.0, Form.ROW: -1.0}
+_OPENS = -1.5
+_ONLY_OPENS = -5.0
+_BELOW = {"rules": 1.2, "commands": -0.5, "facts": -1.0, "likely": 0.3}
+_OF_OUTER = 0.7
+_AFTER_RULE = 2.0
+_AFTER_RULES = 1.0
+
+#: Stands for a code span in a text.
+_SPAN = "§"
+_CODE = re.compile(r"`[^`]*`")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|§")
+_LABEL = re.compile(r"[^.:：|]{1,60}?(?:[:：]|\s\|)\s*(?=\S)")
+_GLOSS = re.compile(r"(?:§|[^\W\d_][\w /&§().-]{0,40}?)(?::|：|\s[—–-]{1,2}\s)")
+_CLAUSE = re.compile(r"[.!?;:()—–→。！？；：，、（）|]|\s-\s|(?<=\w)/(?=\w)")
+_CONTRAST = re.compile(
+    r"§,? (?:not|over|never) §|[❌✅🚫⛔]|\b(?:NOT|ONLY|ALL|EVERY|IMPORTANT|CRITICAL|BEFORE"
+    r"|REQUIRED|NO|SOLO|ANTES|DESPUÉS|TODAS|TODOS|DEPOIS|IMPORTANTE)\b"
+)
+_INFINITIVE = re.compile(r"[a-zà-ÿ]{2,}(?:ar|er|ir|arse|erse)")
+_PARENTHESES = re.compile(r"[(（][^()（）]{0,40}[)）]")
+#: A code span that could be typed into a shell, and a line of a fence that could.
+_COMMAND = re.compile(r"`(?:\$ )?(?:[A-Z_]+=\S* )*(?:[\w@.-]+ +(?![=(])|\./|bin/)[^│├└─►→]+`")
+_TYPED = re.compile(r"(?:[$>] )?(?:[A-Z_]+=\S* )*[\w.~/@<-][\w./@+~<>-]*(?:\s[^│├└─►→]*)?")
+_GLUE = frozenset("§ or and then y e ou o или 或 または".split())
+
+
+def kind_of(piece: Block) -> Kind:
+    """Return the kind of a piece."""
+    if piece.form == Form.COMMAND:
+        return _kind_of_typed(piece.text)
+    text = _Text(piece.text, has_label=piece.form != Form.STEP)
+    if piece.form == Form.HEADING:
+        is_rule = len(text.words) > 2 and (text.binds or text.refuses)
+    elif text.has_command and not text.binds and _may_be_typed(piece, text):
+        return Kind.COMMAND
+    else:
+        is_rule = text.has_words and _score(piece, text) >= _LEAST
+    return Kind.RULE if is_rule else Kind.FACT
+
+
+def _may_be_typed(piece: Block, text: _Text) -> bool:
+    """Return whether a piece with a command is that, alone or below a heading of commands."""
+    return text.is_command or any(_title(heading) < 0 for heading in piece.headings[-1:])
+
+
+def _kind_of_typed(text: str) -> Kind:
+    """Return the kind of a command in a fence, with its comments."""
+    *comments, line = text.split("\n")
+    remarks = " ".join([*comments, *line.split(" #")[1:]])
+    if "NOT:" in remarks or GROUPS["binding"].is_in(remarks, _words_of(remarks)):
+        return Kind.RULE
+    return Kind.COMMAND if _TYPED.fullmatch(line) else Kind.FACT
+
+
+def _score(piece: Block, text: _Text) -> float:
+    """Return the sum of the weights of a piece."""
+    weights = [
+        _BINDS * text.binds,
+        _ASKS * text.asks,
+        _REFUSES * text.refuses,
+        _CONTRASTS * min(2, len(_CONTRAST.findall(text.plain))),
+        _LEANS * text.leaning,
+        _PERMITS * text.has("permitting"),
+        text.description,
+        text.gloss * (piece.form != Form.ROW),
+        _OF_FORM.get(piece.form, 0.0),
+        text.opening * (piece.opens or text.plain.endswith((":", "："))),
+        _introduction(piece.lead_in),
+        *map(_title, piece.headings[-1:]),
+        *(_OF_OUTER * max(0.0, _title(outer)) for outer in piece.headings[:-1]),
+    ]
+    return sum(weights)
+
+
+@lru_cache(maxsize=256)
+def _title(title: str) -> float:
+    """Return the weight of a heading."""
+    words = _words_of(title)
+    meant = (weight for name, weight in _BELOW.items() if GROUPS[name].is_in(title, words))
+    return next(meant, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _introduction(lead_in: str) -> float:
+    """Return the weight of a lead-in."""
+    text = _Text(lead_in)
+    if text.binds:
+        return _AFTER_RULE
+    return _AFTER_RULES if text.asks else min(_AFTER_RULES, _title(lead_in))
+
+
+class _Text:
+    """A text, and the signs that it is a rule."""
+
+    def __init__(self, text: str, *, has_label: bool = True) -> None:
+        shown = _CODE.sub(_SPAN, text)
+        self.has_words = any(word != _SPAN for word in _words_of(_LINK.sub("", shown)))
+        self.plain = _LINK.sub(r"\1", shown).replace("**", "").replace("__", "").strip(" >*")
+        self.words = _words_of(self.plain)
+        self.has_command = any(map(_COMMAND.fullmatch, _CODE.findall(text)))
+        label = _LABEL.match(self.plain) if has_label else None
+        body = self.plain[label.end() :] if label else self.plain
+        self._body = _PARENTHESES.sub("", body)
+
+    def has(self, group: str) -> bool:
+        return GROUPS[group].is_in(self.plain, self.words)
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is a command, perhaps after its name."""
+        return _GLUE.issuperset(_words_of(self._body))
+
+    @cached_property
+    def binds(self) -> bool:
+        pairs = {f"{before}_{word}" for before, word in pairwise(self.words)}
+        if not GROUPS["binding_pairs"].words.isdisjoint(pairs):
+            return True
+        # "to avoid" gives a purpose.
+        words = [word for word in self.words if f"to_{word}" not in pairs]
+        return GROUPS["binding"].is_in(self.plain, words)
+
+    @property
+    def leaning(self) -> int:
+        words = GROUPS["leaning"].words.intersection(self.words)
+        return min(2, len(words) + GROUPS["leaning"].is_in(self.plain, ()))
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a clause begins with a prohibition: "No inline styles"."""
+        refusing = (clause for clause in self._clauses if clause[0] in GROUPS["refusing"].words)
+        return any("needed" not in clause for clause in refusing)
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether a clause begins with a verb that asks for something."""
+        is_romance = self.has("romance")
+        if any(_asks(clause, is_romance) for clause in self._clauses):
+            return True
+        if self.plain.isascii():
+            return False
+        starts = tuple(GROUPS["asking_starts"].pieces)
+        if any(clause.strip().startswith(starts) for clause in _CLAUSE.split(self._body)):
+            return True
+        return self.plain.rstrip(" 。.)）").endswith(tuple(GROUPS["asking_ends"].pieces))
+
+    @cached_property
+    def _clauses(self) -> list[list[str]]:
+        """The words of each clause; of those after a comma only if the first begins with "when"."""
+        clauses = []
+        for part in _CLAUSE.split(self._body):
+            first, *others = (_words_of(clause) for clause in part.split(","))
+            clauses.append(first)
+            if GROUPS["when"].words.issuperset(first[:1]):
+                clauses += others
+        return list(filter(None, clauses))
+
+    @property
+    def description(self) -> float:
+        """The weight of a sentence that describes: "It uses Redis"."""
+        is_described = GROUPS["describing"].is_in(self.plain, self.words[1:6])
+        if is_described or self.words[0] in GROUPS["opening"].words:
+            return _DESCRIBES
+        return _IS * GROUPS["being"].is_in("", self.words[1:8])
+
+    @property
+    def opening(self) -> float:
+        """The weight of a text that introduces others; "Never:" is not a rule without them."""
+        return _OPENS if len(self.words) > 3 else _ONLY_OPENS
+
+    @property
+    def gloss(self) -> float:
+        """The weight of a name with its explanation: "`web/` - the React application"."""
+        if not _GLOSS.match(self.plain):
+            return 0.0
+        return _GLOSSES_CODE if self.plain.startswith(_SPAN) else _GLOSSES
+
+
+def _asks(clause: list[str], is_romance: bool) -> bool:
+    words = [*dropwhile(GROUPS["before_verb"].words.__contains__, clause)]
+    if len(words) < 2 or any(words[1] in GROUPS[name].words for name in ("describing", "being")):
+        return False
+    is_infinitive = is_romance and _INFINITIVE.fullmatch(words[0]) is not None
+    return is_infinitive or words[0] in GROUPS["asking"].words
+
+
+def _words_of(text: str) -> list[str]:
+    return _WORD.findall(text.lower().replace("’", "'"))

@@ -1,0 +1,38 @@
+"""The units of an instruction file, each with its kind.
+
+Invariant: every piece that somebody could read as advice, as a fact or as a command is a unit. A
+heading is a unit only if it is a rule.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .blocks import Form, pieces_of
+from .kinds import Kind, kind_of
+
+
+class Unit(NamedTuple):
+    """A list item, numbered step, table row, sentence or command.
+
+    number   the line at which it begins, from 1
+    heading  the nearest heading above it, "" for none
+    lead_in  the words that introduce it, "" for none
+    """
+
+    number: int
+    text: str
+    kind: Kind
+    heading: str
+    lead_in: str
+
+
+def units_of(text: str) -> list[Unit]:
+    """Return the units of a Markdown text, in the order of their lines."""
+    units = []
+    for piece in pieces_of(text):
+        kind = kind_of(piece)
+        if piece.form != Form.HEADING or kind == Kind.RULE:
+            heading = piece.headings[-1] if piece.headings else ""
+            units.append(Unit(piece.number, piece.text, kind, heading, piece.lead_in))
+    return units

@@ -1,0 +1,56 @@
+"""The words by which a rule is recognised, read from `words.tsv`.
+
+Invariant: a word counts as a whole word in lower case. A piece of Chinese, Japanese, Korean,
+Thai, Lao or Khmer counts wherever it is in a text, because words have other ends there.
+
+| Group | Meaning |
+|---|---|
+| binding, binding_pairs | words that bind, and two such words in a row |
+| leaning, permitting | words that bind a little, and words that permit |
+| asking, asking_starts, asking_ends | verbs that ask, at the beginning of a clause or at an end |
+| before_verb | words that may be before such a verb |
+| when | first words of a clause that restricts a rule |
+| refusing | first words of a prohibition without a verb |
+| describing, being, opening | verbs and first words of a description |
+| romance | words of Spanish and Portuguese, in which an infinitive asks |
+| rules, likely, facts, commands | words in headings of rules, of pages that often hold rules, … |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_UNSPACED = frozenset("zh ja ko th lo km".split())
+
+
+@dataclass(slots=True)
+class Group:
+    """Words of one meaning."""
+
+    words: set[str] = field(default_factory=set)
+    pieces: list[str] = field(default_factory=list)
+
+    def is_in(self, text: str, words: Iterable[str]) -> bool:
+        """Return whether a text or its words have one of the group."""
+        if not self.words.isdisjoint(words):
+            return True
+        return not text.isascii() and any(piece in text for piece in self.pieces)
+
+
+def _groups() -> dict[str, Group]:
+    groups: defaultdict[str, Group] = defaultdict(Group)
+    text = Path(__file__).with_name("words.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines()[1:]:
+        name, languages, listed = line.split("\t")
+        group = groups[name]
+        if _UNSPACED.isdisjoint(languages.split()):
+            group.words.update(listed.split())
+        else:
+            group.pieces.extend(listed.split())
+    return dict(groups)
+
+
+GROUPS = _groups()

@@ -1,0 +1,141 @@
+"""The units of an instruction file: how a text is divided, and which units are rules."""
+
+import csv
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from reflector.instructions.kinds import Kind
+from reflector.instructions.units import units_of
+
+_LINES = Path(__file__).with_name("labelled.tsv")
+_TABLE = "| name | value |\n|---|---|\n"
+
+
+def numbered(text: str) -> list[tuple[int, str]]:
+    return [(unit.number, unit.text) for unit in units_of(text)]
+
+
+def kinds(text: str) -> list[str]:
+    return [unit.kind.value for unit in units_of(text)]
+
+
+@cache
+def labelled() -> dict[str, list[tuple[bool, bool]]]:
+    """Return for each language whether each line is a rule, and whether it was found as one."""
+    pairs: dict[str, list[tuple[bool, bool]]] = {}
+    with _LINES.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            head = _TABLE if row["line"].startswith("|") else ""
+            (unit,) = units_of(f"# Shop\n\n## {row['heading']}\n\n{head}{row['line']}\n")
+            pair = (row["label"] == "rule", unit.kind == Kind.RULE)
+            pairs.setdefault(row["language"], []).append(pair)
+    return pairs
+
+
+@pytest.mark.parametrize("language", ["en", "pt", "zh", "ja"])
+def test_rules_of_each_language_are_found(language: str) -> None:
+    pairs = labelled()[language]
+    right = pairs.count((True, True))
+    assert right >= 0.85 * sum(is_rule for is_rule, _ in pairs)
+    assert right >= 0.85 * sum(is_found for _, is_found in pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("- Keep it\n  small\n- Ask\n", [(1, "Keep it small"), (3, "Ask")]),
+        ("- Tests:\n  - all\n  - fast\n", [(1, "Tests:"), (2, "all"), (3, "fast")]),
+        ("1. Read it\n2. [ ] Fix it\n", [(1, "Read it"), (2, "Fix it")]),
+        ("One here. Two\nthere. Three.\n", [(1, "One here."), (1, "Two there."), (2, "Three.")]),
+        ("Use a tool, e.g. Git. Or\nnot.\n", [(1, "Use a tool, e.g. Git."), (1, "Or not.")]),
+        ("先写测试。再改代码。\n", [(1, "先写测试。"), (1, "再改代码。")]),
+        ("| a | b |\n|--|--|\n| c | d |\n", [(3, "c | d")]),
+        ("```sh\n# all\nmake x\nmake y\n```\n", [(2, "# all\nmake x"), (4, "make y")]),
+        ("```python\nx = 1\n```\nText.\n", [(4, "Text.")]),
+        ("---\na: b\n---\n- Ask\n", [(4, "Ask")]),
+        ("<!-- no\n- no\n-->\n- Ask\n", [(4, "Ask")]),
+        ("> Ask first.\n", [(1, "Ask first.")]),
+        ("Title\n=====\n- Ask\n", [(3, "Ask")]),
+        ("In the year\n2024. We moved\n", [(1, "In the year 2024."), (2, "We moved")]),
+        ("- a\n\n  b\n\nc\n", [(1, "a b"), (5, "c")]),
+    ],
+)
+def test_pieces_begin_at_their_lines(text: str, units: list[tuple[int, str]]) -> None:
+    assert numbered(text) == units
+
+
+def test_unit_has_heading_and_lead_in() -> None:
+    text = "# Shop\n## Git\nNever:\n- push to main\n\n## Web\n- it is small\n"
+    units = [(unit.heading, unit.lead_in, unit.kind.value) for unit in units_of(text)]
+    assert units == [
+        ("Git", "", "fact"),
+        ("Git", "Never:", "rule"),
+        ("Web", "", "fact"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("## Rules\n- Test files are small\n", "rule"),
+        ("## Structure\n- Test files are small\n", "fact"),
+        ("Always:\n- green tests\n", "rule"),
+        ("## Rules\n- [the docs](x.md)\n", "fact"),
+        ("- `src/`\n", "fact"),
+        ("- Lint: `make lint`\n", "command"),
+        ("- Lint: `make lint`, never by hand\n", "rule"),
+        ("## Commands\n- Use `make lint` for it\n", "command"),
+        ("```\nrm -f file  # NOT: rm file\n```\n", "rule"),
+        ("```\na → b\n```\n", "fact"),
+        ("It is done to avoid work.\n", "fact"),
+        ("# Never push to main\n", "rule"),
+        ("# Testing\n\nWe use pytest.", "fact"),
+        ("Please keep the changelog in step.", "rule"),
+        ("The shop sells tea.", "fact"),
+        ("I prefer short answers.", "rule"),
+        ("Build:\n\nThe build is slow.", "fact"),
+        ("ต้องอัปเดตแพ็กเกจก่อนรวมสาขา", "rule"),
+        ("ຕ້ອງອັບເດດແພັກເກດ", "rule"),
+        ("ត្រូវធ្វើបច្ចុប្បន្នភាពកញ្ចប់។", "rule"),
+    ],
+)
+def test_kind_follows_from_words_and_place(text: str, kind: str) -> None:
+    assert kinds(text)[-1] == kind
+
+
+@given(st.text(alphabet="-#>|`*1. \nab。!", max_size=300))
+def test_any_text_has_units_in_its_lines(text: str) -> None:
+    units = units_of(text)
+    numbers = [unit.number for unit in units]
+    assert numbers == sorted(numbers)
+    assert all(1 <= number <= len(text.splitlines()) for number in numbers)
+    assert all(unit.text for unit in units)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "```\n",
+        "a:\n```\n```\n",
+        "> a\n",
+        "|a|\n|-|\n\n",
+        "<!-- ",
+        "- a\n",
+        "  - a:\n",
+        "# # ",
+        ". (",
+        "`",
+        "**a:** ",
+    ],
+)
+def test_reading_time_grows_with_the_text(unit: str) -> None:
+    times = []
+    for size in (20_000, 80_000):
+        began = time.process_time()
+        units_of(unit * (size // len(unit)))
+        times.append(time.process_time() - began)
+    assert times[1] < 8 * times[0] + 0.2
