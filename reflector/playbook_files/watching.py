@@ -430,7 +430,11 @@ def _files(ledger: Ledger) -> dict[str, str]:
 
 
 def _like(line: Line, row: BulletRow) -> float:
-    """Return the share of words in order that a line and a bullet have in common."""
-    words_before = terms(same_words(row.text))
-    words_after = terms(same_words(line.text))
+    return likeness(row.text, line.text)
+
+
+def likeness(before: str, after: str) -> float:
+    """Return the share of words in order that two texts have in common."""
+    words_before = terms(same_words(before))
+    words_after = terms(same_words(after))
     return SequenceMatcher(None, words_before, words_after, autojunk=False).ratio()
