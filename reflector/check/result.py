@@ -17,6 +17,7 @@ from reflector.audit.checked import TOO_FEW, Checked, CheckedLine, checked_lines
 from reflector.check.plan import Look, open_or_empty
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.duplicates import Pair, duplicates
+from reflector.playbook_files.births import Births
 from reflector.playbook_files.watching import Advice, Line, watching
 from reflector.project import Project
 from reflector.reflection.checking import unanswered
@@ -85,7 +86,7 @@ def answer_of(
     command: Callable[..., str],
 ) -> LinesJson:
     """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
-    found = _findings(project, advice.lines)
+    found = _findings(project, advice.lines, look.plan.births)
     gone = _unmentioned(project, advice.lines, () if found.checked.sessions else look.sessions)
     rows = [_row(line, found.by_line.get(line), gone, command) for line in advice.lines]
     bullets = [
@@ -131,13 +132,13 @@ class _Findings(NamedTuple):
     unanswered: int
 
 
-def _findings(project: Project, lines: Sequence[Line]) -> _Findings:
+def _findings(project: Project, lines: Sequence[Line], births: Births) -> _Findings:
     """Return the findings about these lines, and how many sessions have no answer and are not asked
     about again automatically.
     """
     with open_or_empty(project) as ledger:
         watched = watching(ledger, lines, first=project.first_number).lines
-        checked = checked_lines(ledger, names=watched)
+        checked = checked_lines(ledger, lines=watched, births=births)
         troubles = [trouble for _, trouble in unanswered(ledger)]
     by_line = {watched[line.name]: line for line in checked.lines}
     attempts = project.config.max_attempts

@@ -48,8 +48,10 @@ class Births:
 
     courses: Mapping[str, Course] = field(default_factory=dict)
 
-    def standing(self, line: Line, started: datetime) -> Standing:
-        """Return how a line stood when a session started."""
+    def standing(self, line: Line, started: datetime | None) -> Standing:
+        """Return how a line stood when a session started; None if that is not known."""
+        if started is None:
+            return Standing.UNKNOWN
         course = self.courses.get(same_words(line.text), _UNKNOWN)
         later = bisect_right(course, started.timestamp(), key=itemgetter(0))
         return course[later - 1][1]

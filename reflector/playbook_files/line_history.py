@@ -37,7 +37,8 @@ from reflector.text.words import terms
 MAX_BYTES = 1 << 20
 #: From this likeness on, a text has the history of the text that it replaces.
 _LEAST_LIKENESS = 0.8
-_MAX_BYTES_OF_ALL = 1 << 25
+#: Of the newest versions of the files: a few seconds' work.
+_MAX_BYTES_OF_ALL = 1 << 22
 _MAX_REFLOG_BYTES = 1 << 24
 _MOST_STATES = 5_000
 #: What agents load by themselves in a project: files, and folders of rules.
@@ -234,9 +235,9 @@ class _Git:
                 left -= int(size)
         answer = BytesIO(self._ask("cat-file", "--batch", given=sizes))
         texts: dict[bytes, Set[str]] = {}
-        for name, size in sizes.items():
+        for name, length in sizes.items():
             answer.readline()
-            texts[name] = texts_in(answer.read(size))
+            texts[name] = texts_in(answer.read(length))
             answer.readline()
         return texts
 
@@ -264,10 +265,10 @@ class _History:
         self._commits = git.commits()
         self._heads = git.heads()
         self._blobs_at = git.blobs_at({head.commit for head in self._heads if head.commit})
-        blobs = set[bytes]().union(*self._blobs_at.values())
-        for commit in self._commits:
-            blobs.update(*(change.blobs for change in commit.changes))
-        self._texts = git.texts_of(blobs)
+        at_heads = (self._blobs_at.get(head.commit or b"", ()) for head in reversed(self._heads))
+        in_changes = (change.blobs for commit in self._commits for change in commit.changes)
+        newest_first = dict.fromkeys(chain.from_iterable(chain(at_heads, in_changes)))
+        self._texts = git.texts_of(newest_first)
         self._blobs = _blobs_of(texts, self._texts)
 
     def past(self, text: str) -> Past:

@@ -377,6 +377,12 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
     return Watching(lines_by_name, changes)
 
 
+def watched_lines(ledger: Ledger) -> list[Line]:
+    """Return the lines of files that are watched, as they were last seen. Raises LedgerError."""
+    file_of = _files(ledger)
+    return [Line(file_of[row.name], 0, row.section, row.text) for row in _watched(ledger.rows())]
+
+
 def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
     return [row for row in rows if row.status == "watched"]
 
