@@ -3,10 +3,8 @@ answers by a script.
 """
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import cycle
@@ -77,25 +75,11 @@ def fresh(tmp_path: Path, api: Api) -> Agent:
     """A project with a CLAUDE.md and four sessions, in which nothing of ours was ever typed."""
     agent = Agent.bare(tmp_path, api.environ())
     (agent.project / "CLAUDE.md").write_text(ADVICE)
-    commit_long_ago(agent.project)
+    agent.commit_long_ago()
     for number in range(4):
         leave(agent, f"s-{number}")
     api.else_ = judged(SCRIPT)
     return agent
-
-
-def commit_long_ago(folder: Path) -> None:
-    """Commit all of a folder before any session, so that each started with it."""
-    who = {"GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e", "GIT_CONFIG_GLOBAL": os.devnull}
-    who |= {name.replace("AUTHOR", "COMMITTER"): value for name, value in who.items()}
-    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2020-01-01T00:00:00Z")
-    for words in (["init"], ["add", "-A"], ["commit", "-m", "x"]):
-        subprocess.run(
-            ["git", "-C", str(folder), *words],
-            env={**os.environ, **who, **dates},
-            check=True,
-            capture_output=True,
-        )
 
 
 def session(id: str) -> Session:
@@ -320,7 +304,7 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     export.write_text(fresh.call("export", "--format", "ndjson").out)
     other = Agent.bare(tmp_path / "other")
     (other.project / "CLAUDE.md").write_text(ADVICE)
-    commit_long_ago(other.project)
+    other.commit_long_ago()
     other.call("import", str(export))
     assert lines(other) == lines(fresh)
     assert other.call("verify").out == ""
@@ -331,7 +315,7 @@ def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
 ) -> None:
     other = Agent.bare(tmp_path / "other", fresh.environ)
     (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
-    commit_long_ago(other.project)
+    other.commit_long_ago()
     for number in (3, 4, 5):
         leave(other, f"s-{number}")
     for agent in (fresh, other):
@@ -407,7 +391,7 @@ def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> 
 def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
     file = fresh.project / "more rules.md"
     file.write_text("- Run the linter before you push\n")
-    commit_long_ago(fresh.project)
+    fresh.commit_long_ago()
     typed = ("check", str(file), "-n", "3", "--judge", "anthropic", "--learn")
     err = fresh.call(*typed, "--dry-run").err
     wanted = f"reflector check '{file}' -n 3 --judge anthropic --learn --yes"

@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -292,3 +292,124 @@ def test_standing_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> 
         for time in model.probes()
     ]
     assert {births.standing(line, _later()) for line in advice} == {Standing.SINCE}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository with one line, which was committed long ago."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", at=_FIRST)
+    (folder / "CLAUDE.md").write_text("- Run the tests before you commit.\n")
+    save(folder, _FIRST)
+    return folder
+
+
+def save(folder: Path, at: datetime) -> None:
+    git(folder, "add", "-A", at=at)
+    git(folder, "commit", "-m", "x", at=at)
+
+
+def standings(folder: Path, *times: datetime) -> dict[str, list[Standing]]:
+    lines = advice_of(folder).lines
+    births = births_of(folder, lines)
+    return {line.text: [births.standing(line, time) for time in times] for line in lines}
+
+
+_DAYS = [_FIRST + timedelta(days=day) for day in range(10)]
+_PROGRAMS = (
+    "core.fsmonitor core.pager core.sshCommand gpg.program diff.external diff.x.textconv "
+    "diff.x.command filter.x.smudge filter.x.clean"
+).split()
+
+
+def test_no_program_of_the_repository_runs(work: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark.sh"
+    mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    mark.chmod(0o755)
+    (work / ".gitattributes").write_text("*.md diff=x filter=x\n")
+    save(work, _DAYS[1])
+    for name in ("post-index-change", "reference-transaction"):
+        (work / ".git/hooks" / name).symlink_to(mark)
+    for setting in _PROGRAMS:
+        git(work, "config", setting, str(mark), at=_DAYS[1])
+    git(work, "config", "log.showSignature", "true", at=_DAYS[1])
+    (tmp_path / "ran").unlink(missing_ok=True)
+    assert standings(work, _DAYS[0], _DAYS[2]) == {
+        "Run the tests before you commit.": [Standing.SINCE] * 2
+    }
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "standing"), [("AGENTS.md", Standing.SINCE), ("README.md", Standing.UNKNOWN)]
+)
+def test_moved_line_was_in_force_if_agents_loaded_it(
+    work: Path, source: str, standing: Standing
+) -> None:
+    line = "- Keep the changelog in step."
+    (work / source).write_text(f"{line}\n- Something else that stays there.\n")
+    save(work, _DAYS[1])
+    (work / source).write_text("- Something else that stays there.\n")
+    (work / "CLAUDE.md").write_text(f"- Run the tests before you commit.\n{line}\n")
+    save(work, _DAYS[3])
+    assert standings(work, _DAYS[2])[line[2:]] == [standing]
+
+
+@pytest.mark.parametrize(
+    ("text", "standing"),
+    [
+        ("Run all the tests before you commit.", Standing.SINCE),
+        ("Run the linter and then push it all.", Standing.BEFORE),
+        ("Never run the tests before you commit.", Standing.BEFORE),
+    ],
+)
+def test_light_rewording_keeps_the_birth(work: Path, text: str, standing: Standing) -> None:
+    (work / "CLAUDE.md").write_text(f"- {text}\n")
+    save(work, _DAYS[2])
+    assert standings(work, _DAYS[1]) == {text: [standing]}
+
+
+def test_line_beside_a_like_one_is_new(work: Path) -> None:
+    likes = "- Run the tests before you commit.\n- Run the linter before you commit.\n"
+    (work / "CLAUDE.md").write_text(likes)
+    save(work, _DAYS[2])
+    assert standings(work, _DAYS[1]) == {
+        "Run the tests before you commit.": [Standing.SINCE],
+        "Run the linter before you commit.": [Standing.BEFORE],
+    }
+
+
+def _forget_entry(reflog: Path) -> None:
+    first, _, *rest = reflog.read_text().splitlines(keepends=True)
+    reflog.write_text("".join([first, *rest]))
+
+
+def _turn_clock_back(reflog: Path) -> None:
+    *rest, last = reflog.read_text().splitlines(keepends=True)
+    late = f"{_DAYS[1].timestamp():.0f}"
+    reflog.write_text("".join([*rest, last.replace(f"{_DAYS[4].timestamp():.0f}", late)]))
+
+
+@pytest.mark.parametrize("harm", [_forget_entry, _turn_clock_back])
+def test_gap_in_the_reflog_is_unknown(work: Path, harm: Callable[[Path], None]) -> None:
+    for day in (2, 4):
+        (work / "notes.txt").write_text(f"{day}")
+        save(work, _DAYS[day])
+    harm(work / ".git/logs/HEAD")
+    line = "Run the tests before you commit."
+    assert Standing.UNKNOWN in standings(work, _DAYS[1], _DAYS[3])[line]
+
+
+def test_file_outside_the_repository_counts_from_its_write(work: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.md"
+    path.write_text("- Keep answers short.\n")
+    (line,) = advice_of(work, [path]).lines
+    births = births_of(work, [line])
+    assert births.standing(line, _DAYS[3]) is Standing.UNKNOWN
+    assert births.standing(line, _later()) is Standing.SINCE
+
+
+def test_start_that_is_not_known_is_unknown(work: Path) -> None:
+    (line,) = advice_of(work).lines
+    assert births_of(work, [line]).standing(line, None) is Standing.UNKNOWN
