@@ -40,7 +40,7 @@ _IMPORTS = {
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
         " changes playbook_files curator audit"
     ),
-    "audit": "text quality playbook events ledger proof judges reflection",
+    "audit": "text quality playbook events ledger proof judges reflection playbook_files",
     "check": (
         "text instructions playbook transcripts events ledger judges reflection playbook_files"
         " sessions audit"

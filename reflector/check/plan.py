@@ -20,6 +20,7 @@ from reflector.judges.client_versions import client_fault
 from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.births import Births, births_of
 from reflector.playbook_files.watching import Line, watching
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -60,12 +61,14 @@ class Plan:
     files   the transcripts that are asked about; none if a judge is lacking
     shares  the part of each judge, by its name
     barred  how many transcripts their own agent may not judge, by its name as a judge
+    births  when each line was in force
     """
 
     lacks: str
     files: list[FoundTranscript] = field(default_factory=list)
     shares: dict[str, Share] = field(default_factory=dict)
     barred: Counter[str] = field(default_factory=Counter)
+    births: Births = field(default_factory=Births)
 
     @property
     def questions(self) -> int:
@@ -108,10 +111,13 @@ def look_at(
     with open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=most, since=since, each=each)
-        names = [*watching(ledger, lines, first=project.first_number).lines]
-        judge = judge_of(project.config)
-        left = checks.questions(ledger, sessions, names, known, judge, again=again)
-    return Look(sessions, _planned(project, lines, left))
+        watched = watching(ledger, lines, first=project.first_number).lines
+        births = births_of(project.root, lines)
+        asked = checks.asked_sessions(ledger, sessions, known, watched, births)
+        left = checks.questions(ledger, asked, known, judge_of(project.config), again=again)
+    plan = _planned(project, lines, left)
+    plan.births = births
+    return Look(sessions, plan)
 
 
 def open_or_empty(project: Project) -> Ledger:
@@ -135,6 +141,7 @@ def ask_planned(
         backend_of(config, project.root),
         plan.files,
         lines,
+        plan.births,
         learns=learns,
         most=plan.questions,
         advance=advance,

@@ -85,8 +85,11 @@ class Uses(NamedTuple):
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines
+            from reflector.playbook_files.births import births_of
+            from reflector.playbook_files.watching import watched_lines
 
-            found = checked_lines(asked.ledger, asked.then)
+            births = births_of(project.root, watched_lines(asked.ledger))
+            found = checked_lines(asked.ledger, asked.then, births=births)
         results = (
             {one.name: one.result for one in found.lines if one.sessions}
             if found is not None

@@ -419,6 +419,12 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
     return Watching(lines_by_name, changes)
 
 
+def watched_lines(ledger: Ledger) -> list[Line]:
+    """Return the lines of files that are watched, as they were last seen. Raises LedgerError."""
+    file_of = _files(ledger)
+    return [Line(file_of[row.name], 0, row.section, row.text) for row in _watched(ledger.rows())]
+
+
 def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
     return [row for row in rows if row.status == "watched"]
 
@@ -478,7 +484,11 @@ def _files(ledger: Ledger) -> dict[str, str]:
 
 
 def _like(line: Line, row: BulletRow) -> float:
-    """Return the share of words in order that a line and a bullet have in common."""
-    words_before = terms(same_words(row.text))
-    words_after = terms(same_words(line.text))
+    return likeness(row.text, line.text)
+
+
+def likeness(before: str, after: str) -> float:
+    """Return the share of words in order that two texts have in common."""
+    words_before = terms(same_words(before))
+    words_after = terms(same_words(after))
     return SequenceMatcher(None, words_before, words_after, autojunk=False).ratio()

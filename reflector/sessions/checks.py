@@ -1,7 +1,9 @@
 """A check: the sessions that agents still keep, recorded one by one, and each asked about some
 lines of the files that agents read.
 
-Invariant: a check begins with the newest session. A session is recorded before it is asked about,
+Invariant: a session is asked about if its agent did anything, about the lines that it started with,
+and in a few sessions of each line about those that it started without. A check begins with the
+newest session that started with a line. A session is recorded before it is asked about,
 in a transaction of its own, and no lock is held while a judge is asked but the model's. A check
 that is stopped goes on with the first window that lacks an answer; a transcript that has not grown
 since is not opened. A check writes no file of the project. `reflector check` uses it.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,14 +21,16 @@ from decimal import Decimal
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events import event as ev
+from reflector.events.event import time_of
 from reflector.judges.protocol import Asks, Backend, BackendError
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.births import Births, Standing
 from reflector.playbook_files.watching import Line, watch, watching
-from reflector.reflection.checking import Checker, Todo, todo
+from reflector.reflection.checking import Checker, Todo, session_starts, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
@@ -34,7 +39,7 @@ from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_
 from reflector.sessions.intake import Source
 from reflector.text.words import SPACED, grams
 from reflector.transcripts.readers import Reader, stores
-from reflector.transcripts.reading import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
 #: The sessions of transcripts by path and size in bytes; "" for a copy of others.
 Recorded = Mapping[tuple[str, int], str]
 
+#: In how many sessions that started without a line the judge is asked about it.
+_MOST_BEFORE = 10
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
 #: A word, a path or a command with what may follow it; of scripts without spaces none.
@@ -194,10 +201,55 @@ def _forms(word: str) -> Iterator[bytes]:
         yield json.dumps(form)[1:-1].encode().lower()
 
 
+class Asked(NamedTuple):
+    """A transcript with the names of the lines that its judge is asked about."""
+
+    file: FoundTranscript
+    names: Sequence[str]
+
+
+def asked_sessions(
+    ledger: Ledger,
+    files: Iterable[FoundTranscript],
+    known: Recorded,
+    lines: Mapping[str, Line],
+    births: Births,
+) -> list[Asked]:
+    """Return the transcripts that are asked about: those with lines that they started with, then
+    the others, each in their order.
+
+    lines  by the names of their bullets
+    """
+    starts = session_starts(ledger)
+    answers = ledger.events(types=[ev.REFLECTION_ANSWERED])
+    answered = {answer.session_id for answer in answers}
+    left = Counter(dict.fromkeys(lines, _MOST_BEFORE))
+    current: list[Asked] = []
+    earlier: list[Asked] = []
+    for file in files:
+        session_id = known.get((str(file.path), file.bytes), "")
+        if session_id not in answered and not _has_step(file):
+            continue
+        started = starts.get(session_id) or time_of(file.started_at)
+        standings = {name: births.standing(line, started) for name, line in lines.items()}
+        since = [name for name in lines if standings[name] is Standing.SINCE]
+        before = [name for name in lines if standings[name] is Standing.BEFORE and left[name] > 0]
+        left.subtract(before)
+        if since or before:
+            (current if since else earlier).append(Asked(file, [*since, *before]))
+    return current + earlier
+
+
+def _has_step(file: FoundTranscript) -> bool:
+    """Return whether the agent did anything in a session; True if that cannot be read."""
+    with suppress(OSError, UnknownTranscript):
+        return any(message.origin == "model" for message in read_messages(file.path))
+    return True
+
+
 def questions(
     ledger: Ledger,
-    files: Sequence[FoundTranscript],
-    names: Sequence[str],
+    sessions: Sequence[Asked],
     known: Recorded,
     judge: Callable[[str], str],
     *,
@@ -207,7 +259,7 @@ def questions(
     are left; `judge` and `again` as for `todo`.
     """
     asked = []
-    for file in files:
+    for file, names in sessions:
         session_id = known.get((str(file.path), file.bytes))
         count = 1
         if session_id is not None:
@@ -222,14 +274,15 @@ def check_sessions(
     judge: Backend,
     files: Sequence[FoundTranscript],
     lines: Sequence[Line],
+    births: Births,
     *,
     learns: bool,
     most: int,
     advance: Callable[[Decimal], object],
     again: bool = False,
 ) -> Ran:
-    """Record the lines, which are watched from then on, and the transcripts, in their order, and
-    ask at most `most` questions about them.
+    """Record the lines, which are watched from then on, and the transcripts of `asked_sessions`,
+    and ask at most `most` questions about them.
 
     `advance` is called after each transcript, `again` is as for `todo`. Raises as `drain_project`
     does.
@@ -240,7 +293,8 @@ def check_sessions(
         watched = watching(pipeline.ledger, lines, first=project.first_number)
         watch(pipeline.ledger, watched)
         known = recorded_files(project, pipeline.ledger)
-    for file in files:
+        sessions = asked_sessions(pipeline.ledger, files, known, watched.lines, births)
+    for file, names in sessions:
         try:
             session_id = _recorded_session(project, file, known)
         except (OSError, ValueError) as error:
@@ -254,7 +308,7 @@ def check_sessions(
             gate = Gate(project.config, project.root)
             gate.confirmed = most - ran.asked
             checker = Checker(ledger, judge, gate, learns=learns)
-            windows = list(todo(ledger, session_id, [*watched.lines], checker.judge, again=again))
+            windows = list(todo(ledger, session_id, names, checker.judge, again=again))
             goes_on = _ask(checker, windows, ran, away)
             if not windows and _waits(ledger, session_id):
                 ran.notes.append(

@@ -4,6 +4,7 @@ answers by a script.
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import cycle
@@ -74,6 +75,7 @@ def fresh(tmp_path: Path, api: Api) -> Agent:
     """A project with a CLAUDE.md and four sessions, in which nothing of ours was ever typed."""
     agent = Agent.bare(tmp_path, api.environ())
     (agent.project / "CLAUDE.md").write_text(ADVICE)
+    agent.commit_long_ago()
     for number in range(4):
         leave(agent, f"s-{number}")
     api.else_ = judged(SCRIPT)
@@ -174,6 +176,7 @@ def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_agai
 def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
     fresh: Agent, api: Api
 ) -> None:
+    (fresh.home / "git").symlink_to(shutil.which("git") or "")
     fresh.environ = {"PATH": str(fresh.home)}
     ran = fresh.call("check")
     unseen = {row.split()[0] for row in ran.out.splitlines() if "not mentioned" in row}
@@ -302,6 +305,7 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     export.write_text(fresh.call("export", "--format", "ndjson").out)
     other = Agent.bare(tmp_path / "other")
     (other.project / "CLAUDE.md").write_text(ADVICE)
+    other.commit_long_ago()
     other.call("import", str(export))
     assert lines(other) == lines(fresh)
     assert other.call("verify").out == ""
@@ -312,6 +316,7 @@ def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
 ) -> None:
     other = Agent.bare(tmp_path / "other", fresh.environ)
     (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
+    other.commit_long_ago()
     for number in (3, 4, 5):
         leave(other, f"s-{number}")
     for agent in (fresh, other):
@@ -387,6 +392,7 @@ def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> 
 def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
     file = fresh.project / "more rules.md"
     file.write_text("- Run the linter before you push\n")
+    fresh.commit_long_ago()
     typed = ("check", str(file), "-n", "3", "--judge", "anthropic", "--learn")
     err = fresh.call(*typed, "--dry-run").err
     wanted = f"reflector check '{file}' -n 3 --judge anthropic --learn --yes"
@@ -423,13 +429,15 @@ def test_project_without_advice_gets_a_way_out(agent: Agent) -> None:
 def test_rows_against_a_line_come_first() -> None:
     def line(result: str, relevant: int, evidence: float, no: int = 0) -> LineJson:
         said = Answered(0, no, 0.0, 1.0, evidence)
-        numbers = dict.fromkeys("left_out unseen earlier dropped tokens".split(), 0)
+        numbers = dict.fromkeys("left_out unseen unknown earlier dropped tokens".split(), 0)
         texts = dict.fromkeys("name section text status file".split(), "")
         more = {
             "sessions": 9,
             "relevant": relevant,
             "followed": said,
             "helped": said,
+            "before": said,
+            "others": None,
             "result": result,
         }
         return LineJson("", "", "", 0, None, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
