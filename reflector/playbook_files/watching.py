@@ -97,9 +97,11 @@ class Advice:
     omitted: tuple[str, ...]
 
 
-def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
+def advice_of(root: Path, named: Sequence[Path] = (), *, elsewhere: bool = True) -> Advice:
     """Return the advice of the files that a person names, else of those that agents load in a
     project. Each text stands once. Raises OSError for a named file that cannot be read.
+
+    elsewhere  whether to look for files of sub-folders and of the person, which are not read
     """
     lines: dict[str, Line] = {}
     files: dict[str, int] = {}
@@ -115,7 +117,7 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
         notes = [note.removeprefix("left out: ") for note in loaded.notes]
         omitted += [f"{file.shown}: {note}" for note in notes]
         omitted += _add_lines(lines, file.shown, loaded)
-    if not named:
+    if not named and elsewhere:
         unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread))
 

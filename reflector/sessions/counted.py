@@ -1,0 +1,85 @@
+"""The counts of rules, kept: one event for each recorded window, and the fold over them.
+
+Invariant: a session counts once, however it was cut into windows, and a window that was retracted
+counts nothing. The event's id follows from the window's records and the digest of the rules, so
+two machines that count the same append the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from reflector.counts.rules import VERSION, Marks, PartCounts, RuleSet, rule_of
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity, time_of
+from reflector.events.fields import pack_keys, unpack_keys
+from reflector.events.registry import fold_in
+from reflector.events.state import Playbook
+from reflector.ledger.store import BulletRow
+from reflector.playbook_files.watching import advice_of
+
+
+def rules_of(root: Path, rows: Iterable[BulletRow]) -> RuleSet:
+    """Return the rules of a project: its bullets, and the lines of the files that agents load."""
+    texts = [row.text for row in rows if row.status == "live"]
+    with suppress(OSError):
+        texts += [line.text for line in advice_of(root, elsewhere=False).lines]
+    return RuleSet(map(rule_of, texts))
+
+
+def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEvent:
+    """Return the event of the counts of a recorded window."""
+    counted = [
+        {"rule": place, **{name: bits for name, bits in marks._asdict().items() if bits}}
+        for place, key in enumerate(rules.rules)
+        if (marks := counts.marks.get(key))
+    ]
+    data = {
+        "rules": pack_keys(rules.rules),
+        "counted": counted,
+        "steps": counts.steps,
+        "began": counts.began if time_of(counts.began) else None,
+        "version": VERSION,
+    }
+    about = (window.actor, window.occurred_at, window.session_id)
+    event_id = identity(ev.RULE_COUNTED, window.event_id, rules.digest)
+    return NewEvent(ev.RULE_COUNTED, event_id, data, *about, target_id=window.event_id)
+
+
+class CountsFold:
+    """The counts of each session, by its id."""
+
+    types: Final = (ev.RULE_COUNTED, ev.EVIDENCE_RETRACTED)
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._book = Playbook()
+
+    def apply(self, event: Event) -> None:
+        if event.type == ev.EVIDENCE_RETRACTED:
+            fold_in(self._book, event)
+        elif not event.fault:
+            self._events.append(event)
+
+    def answer(self) -> dict[str, PartCounts]:
+        sessions: dict[str, PartCounts] = {}
+        for event in self._events:
+            window_id = event.target_id or ""
+            if self._book.active(window_id):
+                session = sessions.setdefault(event.session_id or window_id, PartCounts())
+                session.join(_counts_in(event.facts))
+        return sessions
+
+
+def _counts_in(facts: Mapping[str, Any]) -> PartCounts:
+    """Return the counts that an event states."""
+    keys = unpack_keys(facts["rules"])
+    counts = PartCounts(facts.get("began") or "", facts["steps"], set(keys))
+    for counted in facts["counted"]:
+        if counted["rule"] < len(keys):
+            marks = Marks(*(counted.get(name, 0) for name in Marks._fields))
+            counts.add(keys[counted["rule"]], marks)
+    return counts
