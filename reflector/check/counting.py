@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflector.counts.repeated import Repeated, Sentence, repeated
-from reflector.counts.rules import AGAIN, Counting, Marks, PartCounts, Remark, Rule, RuleSet
+from reflector.counts.rules import (
+    AGAIN,
+    VERSION,
+    Counting,
+    Marks,
+    PartCounts,
+    Remark,
+    Rule,
+    RuleSet,
+    restored,
+    rule_set,
+)
 from reflector.counts.sentences import sentences_of
 from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
@@ -126,9 +137,9 @@ def counts_of(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    ruleset = RuleSet(rules)
-    by_rule = {key: RuleCount(counting) for key, counting in ruleset.rules.items()}
-    files = _count_files(project, ruleset, sessions)
+    cache = _read_cache(project, list(rules))
+    by_rule = {key: RuleCount(counting) for key, counting in cache.rules.rules.items()}
+    files = _count_files(project, cache, sessions)
     by_session = dict[str, PartCounts]()
     for file in files:
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
@@ -181,26 +192,32 @@ def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sen
     return sentences
 
 
+class _Cache(NamedTuple):
+    """The rules as they are counted, and the counts of transcripts by path."""
+
+    rules: RuleSet
+    files: Mapping[str, Any]
+
+
 def _count_files(
-    project: Project, rules: RuleSet, sessions: Sequence[FoundTranscript]
+    project: Project, cache: _Cache, sessions: Sequence[FoundTranscript]
 ) -> list[_FileCounts]:
     """Return the counts of the transcripts that can be read; of those that have not changed, as
     they were kept.
     """
-    kept = _read_cache(project, rules)
     values: dict[str, Any] = {}
     for file in sessions:
         with suppress(OSError, ValueError):
             stat = file.path.stat()
-            known = kept.get(str(file.path))
-            if known is None or known["state"] != [stat.st_size, stat.st_mtime_ns]:
-                state = {"state": [stat.st_size, stat.st_mtime_ns]}
-                known = state | _count_file(rules, file.path)
+            state = [stat.st_size, stat.st_mtime_ns]
+            known = cache.files.get(str(file.path))
+            if known is None or known["state"] != state:
+                known = {"state": state, **_count_file(cache.rules, file.path)}
             values[str(file.path)] = known
-    others = {path: known for path, known in kept.items() if Path(path).exists()}
-    if project.has_ledger() and kept != others | values:
-        _write_cache(project, rules, others | values)
-    return [_file_counts(path, known, rules) for path, known in values.items()]
+    others = {path: known for path, known in cache.files.items() if Path(path).exists()}
+    if project.has_ledger() and cache.files != others | values:
+        _write_cache(project, _Cache(cache.rules, others | values))
+    return [_file_counts(path, known, cache.rules) for path, known in values.items()]
 
 
 def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
@@ -224,16 +241,21 @@ def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCo
     return _FileCounts(Path(path), known["session"], counts)
 
 
-def _read_cache(project: Project, rules: RuleSet) -> dict[str, Any]:
-    """Return the counts that are kept for these rules, by path."""
+def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
+    """Return what is kept for these rules."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        cache = json.loads(read_ours(project.state_dir / _CACHE, _MOST_CACHE_BYTES))
-        if cache["rules"] == rules.digest:
-            return dict(cache["files"])
-    return {}
+        kept = json.loads(read_ours(project.state_dir / _CACHE, _MOST_CACHE_BYTES))
+        if kept["state"] == _state(rule.key for rule in rules):
+            return _Cache(restored(kept["rules"]), dict(kept["files"]))
+    return _Cache(rule_set(rules), {})
 
 
-def _write_cache(project: Project, rules: RuleSet, values: Mapping[str, Any]) -> None:
-    cache = {"rules": rules.digest, "files": values}
+def _write_cache(project: Project, cache: _Cache) -> None:
+    rules = cache.rules.rules
+    kept = {"state": _state(rules), "rules": list(rules.values()), "files": cache.files}
     with suppress(OSError):
-        replace_file(project.state_dir / _CACHE, json.dumps(cache).encode(), 0o600)
+        replace_file(project.state_dir / _CACHE, json.dumps(kept).encode(), 0o600)
+
+
+def _state(keys: Iterable[int]) -> list[Any]:
+    return [VERSION, *sorted({*keys})]

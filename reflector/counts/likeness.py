@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from reflector.judges.reading.people import stance
 from reflector.text.words import grams, is_unspaced
@@ -44,24 +45,24 @@ def features_of(text: str) -> dict[str, bool]:
 
 
 class Likeness:
-    """A list of texts with which sentences are compared."""
+    """A list of texts, by their features, with which sentences are compared."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._features = [features_of(text) for text in texts]
-        holders = Counter(word for features in self._features for word in features)
-        self._rarest = math.log(len(texts) + 1) + 1
+    def __init__(self, features: Sequence[Mapping[str, bool]]) -> None:
+        self._features = features
+        holders = Counter(chain.from_iterable(features))
+        self._rarest = math.log(len(features) + 1) + 1
         self._weights = {
-            word: (math.log((len(texts) + 1) / count) + 1) * (_USUAL if word in _USUALS else 1)
+            word: (math.log((len(features) + 1) / count) + 1) * (_USUAL if word in _USUALS else 1)
             for word, count in holders.items()
         }
-        self._totals = [self._weight_of(features) for features in self._features]
+        self._totals = [self._weight_of(words) for words in features]
         self._places: dict[str, list[int]] = {}
-        for place, features in enumerate(self._features):
-            for word in features:
+        for place, words in enumerate(features):
+            for word in words:
                 self._places.setdefault(word, []).append(place)
 
     def _weight_of(self, words: Mapping[str, bool]) -> float:
-        return sum(self._weights.get(word, self._rarest) for word in words)
+        return math.fsum(self._weights.get(word, self._rarest) for word in words)
 
     def places_like(self, sentence: str) -> list[int]:
         """Return the places of the texts that a sentence is like."""
@@ -79,7 +80,7 @@ class Likeness:
         shared = own.keys() & features.keys()
         if any(own[word] != features[word] for word in shared):
             return False
-        weight = sum(self._weights[word] for word in shared)
+        weight = math.fsum(self._weights[word] for word in shared)
         has_first = next(iter(own)) in shared and next(iter(own)).isascii()
         is_enough = len(shared) >= _FEWEST_SHARED or has_first
         least = _OF_TEXT if is_enough else _MOST_OF_TEXT

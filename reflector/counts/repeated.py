@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflector.counts.likeness import Likeness
+from reflector.counts.likeness import Likeness, features_of
 
 _FEWEST_SESSIONS = 3
 
@@ -30,7 +30,7 @@ def repeated(sentences: Sequence[Sentence]) -> list[Repeated]:
     sentence is in one row.
     """
     newest_first = sorted(sentences, key=lambda sentence: sentence.timestamp, reverse=True)
-    likeness = Likeness([sentence.words for sentence in newest_first])
+    likeness = Likeness([features_of(sentence.words) for sentence in newest_first])
     taken: set[int] = set()
     rows: list[Repeated] = []
     for place, sentence in enumerate(newest_first):

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflector.counts.calls import Act, acts_of
-from reflector.counts.likeness import Likeness
+from reflector.counts.likeness import Likeness, features_of
 from reflector.counts.occasions import Occasion, comes_up_with, occasion_of
 from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of
 from reflector.counts.tokens import Token, tokens_of
@@ -111,6 +111,7 @@ class Counting(NamedTuple):
     """A rule as it is counted.
 
     named, negated  the bits of the tokens that it speaks for, and against
+    features        the words by which it is compared, as `features_of` returns them
     """
 
     rule: Rule
@@ -118,15 +119,21 @@ class Counting(NamedTuple):
     occasion: Occasion | None
     named: int
     negated: int
+    features: Mapping[str, bool]
 
 
 class _Sought(NamedTuple):
     """A token as it is looked for, with the rule's key and the token's bit."""
 
-    expression: re.Pattern[str]
     token: Token
     key: int
     bit: int
+
+    def places_in(self, text: str) -> int:
+        """Return how often a text holds the token and not as a part of another word."""
+        # Looking for the plain text first is ten times as fast.
+        held = self.token.text in text
+        return len(_expression(self.token.text).findall(text)) if held else 0
 
 
 class RuleSet:
@@ -135,8 +142,8 @@ class RuleSet:
     rules  by their keys
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules = {rule.key: _counting(rule) for rule in rules}
+    def __init__(self, rules: Iterable[Counting]) -> None:
+        self.rules = {counting.rule.key: counting for counting in rules}
         #: By the longest word of the token.
         self._sought: dict[str, list[_Sought]] = {}
         self._occasions: dict[Occasion, list[int]] = {}
@@ -146,7 +153,7 @@ class RuleSet:
             for place, token in enumerate(counting.tokens):
                 if not token.is_pattern:
                     anchor = max(_WORDS.findall(token.text), key=len)
-                    sought = _Sought(_expression(token.text), token, key, 1 << place)
+                    sought = _Sought(token, key, 1 << place)
                     self._sought.setdefault(anchor, []).append(sought)
 
     @cached_property
@@ -156,7 +163,7 @@ class RuleSet:
 
     @cached_property
     def _likeness(self) -> Likeness:
-        return Likeness([counting.rule.text for counting in self.rules.values()])
+        return Likeness([counting.features for counting in self.rules.values()])
 
     def count(self, messages: Iterable[Message]) -> PartCounts:
         """Return the counts of a part of a session."""
@@ -193,17 +200,14 @@ class RuleSet:
             if sought.token.is_path:
                 counts.add(sought.key, Marks(written=sought.bit))
         for sought in self._held_by(act.added):
-            added = len(sought.expression.findall(act.added))
-            if added > len(sought.expression.findall(act.removed)):
+            if sought.places_in(act.added) > sought.places_in(act.removed):
                 counts.add(sought.key, Marks(written=sought.bit))
 
     def _held_by(self, text: str) -> list[_Sought]:
         """Return the tokens that a text holds."""
         words = self._sought.keys() & _WORDS.findall(text) if text else ()
         candidates = chain.from_iterable(self._sought[word] for word in words)
-        # Looking for the plain text first is ten times as fast.
-        near = (sought for sought in candidates if sought.token.text in text)
-        return [sought for sought in near if sought.expression.search(text)]
+        return [sought for sought in candidates if sought.places_in(text)]
 
     def _count_words(self, message: Message, counts: PartCounts) -> None:
         for sought in self._held_by(message.text):
@@ -229,14 +233,34 @@ class RuleSet:
         return sorted(keys)
 
 
+def rule_set(rules: Iterable[Rule]) -> RuleSet:
+    """Return rules that are counted together."""
+    return RuleSet(map(_counting, rules))
+
+
+def restored(saved: Iterable[Any]) -> RuleSet:
+    """Return a rule set from the JSON of its countings."""
+    return RuleSet(
+        Counting(
+            Rule(*rule),
+            tuple(Token(*token) for token in tokens),
+            Occasion(*occasion) if occasion else None,
+            *others,
+        )
+        for rule, tokens, occasion, *others in saved
+    )
+
+
 def _counting(rule: Rule) -> Counting:
     tokens = tokens_of(rule.text)
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
         bits[token.negated] |= 0 if token.is_pattern else 1 << place
-    return Counting(rule, tokens, occasion_of(rule.text, tokens), bits[False], bits[True])
+    occasion = occasion_of(rule.text, tokens)
+    return Counting(rule, tokens, occasion, bits[False], bits[True], features_of(rule.text))
 
 
+@cache
 def _expression(token: str) -> re.Pattern[str]:
     """Return an expression for a token that is not a part of another word."""
     begin = r"(?<![\w-])" if token[0].isalnum() or token[0] in "_-" else ""

@@ -33,7 +33,7 @@ TYPES = (
         fields={
             # The keys of all rules that were counted; `rule` is a place in them.
             "rules": f.needed(f.RECORD_KEYS),
-            # `run` and `written` have a bit for each token of the rule, `said` one more before them.
+            # `run` and `written` have a bit for each token of the rule, `said` one more first.
             "counted": f.needed(
                 f.within(
                     {

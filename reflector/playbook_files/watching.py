@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -97,11 +98,9 @@ class Advice:
     omitted: tuple[str, ...]
 
 
-def advice_of(root: Path, named: Sequence[Path] = (), *, elsewhere: bool = True) -> Advice:
+def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     """Return the advice of the files that a person names, else of those that agents load in a
     project. Each text stands once. Raises OSError for a named file that cannot be read.
-
-    elsewhere  whether to look for files of sub-folders and of the person, which are not read
     """
     lines: dict[str, Line] = {}
     files: dict[str, int] = {}
@@ -117,9 +116,19 @@ def advice_of(root: Path, named: Sequence[Path] = (), *, elsewhere: bool = True)
         notes = [note.removeprefix("left out: ") for note in loaded.notes]
         omitted += [f"{file.shown}: {note}" for note in notes]
         omitted += _add_lines(lines, file.shown, loaded)
-    if not named and elsewhere:
+    if not named:
         unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread))
+
+
+def advice_digest(root: Path) -> str:
+    """Return the SHA-256 over the files that agents load in a project: a change of it is a change
+    of their advice.
+    """
+    digest = sha256()
+    for file in _files_of(root, (), []):
+        digest.update(b"%s\0%d\0%s" % (os.fsencode(file.shown), len(file.raw), file.raw))
+    return digest.hexdigest()
 
 
 def _add_lines(lines: dict[str, Line], file: str, loaded: Loaded) -> Iterator[str]:

@@ -7,27 +7,48 @@ two machines that count the same append the same.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
-from reflector.counts.rules import VERSION, Marks, PartCounts, RuleSet, rule_of
+from reflector.counts.rules import VERSION, Marks, PartCounts, RuleSet, restored, rule_of, rule_set
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.events.registry import fold_in
 from reflector.events.state import Playbook
+from reflector.files import read_ours, replace_file
 from reflector.ledger.store import BulletRow
-from reflector.playbook_files.watching import advice_of
+from reflector.playbook_files.watching import advice_digest, advice_of
+from reflector.project import Project
+
+#: The file in the state folder of the rules as they are counted.
+_RULES = "rules.json"
+_MOST_BYTES = 16 << 20
 
 
-def rules_of(root: Path, rows: Iterable[BulletRow]) -> RuleSet:
-    """Return the rules of a project: its bullets, and the lines of the files that agents load."""
-    texts = [row.text for row in rows if row.status == "live"]
+def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
+    """Return the rules of a project: its bullets, and the lines of the files that agents load.
+
+    They are kept in the state folder until a rule changes, because reading them takes longer than
+    counting them.
+    """
+    bullets = [row.text for row in rows if row.status == "live"]
+    file = project.state_dir / _RULES
     with suppress(OSError):
-        texts += [line.text for line in advice_of(root, elsewhere=False).lines]
-    return RuleSet(map(rule_of, texts))
+        state = [VERSION, advice_digest(project.root), bullets]
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            kept = json.loads(read_ours(file, _MOST_BYTES))
+            if kept["state"] == state:
+                return restored(kept["rules"])
+        lines = [line.text for line in advice_of(project.root).lines]
+        rules = rule_set(map(rule_of, [*bullets, *lines]))
+        kept = {"state": state, "rules": list(rules.rules.values())}
+        with suppress(OSError):
+            replace_file(file, json.dumps(kept).encode(), 0o600)
+        return rules
+    return rule_set(map(rule_of, bullets))
 
 
 def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEvent:

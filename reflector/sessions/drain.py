@@ -436,7 +436,7 @@ class Pipeline:
         """The rules that are counted in the windows of this project."""
         from reflector.sessions.counted import rules_of
 
-        return rules_of(self.project.root, self.ledger.rows())
+        return rules_of(self.project, self.ledger.rows())
 
     @cached_property
     def has_lessons(self) -> bool:

@@ -641,7 +641,7 @@ def _result_events(
     messages = (one for one in _messages(source, reading.scan) if one.key in new_keys)
     counts = PartCounts()
     if rules is not None:
-        messages = rules.counting(messages, counts)
+        messages = rules.passing(messages, counts)
     outcome = read_outcome(messages, answered=bool(reading.line))
     outcome.began = iso_time(outcome.began)
     outcome.ended = iso_time(outcome.ended)

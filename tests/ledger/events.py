@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from reflector.changes.apply import Step, apply_changes
-from reflector.counts.rules import Marks, PartCounts, RuleSet, rule_of
+from reflector.counts.rules import Marks, PartCounts, rule_of, rule_set
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import pack_keys
@@ -14,7 +14,7 @@ from reflector.playbook.change import KINDS, Change
 from reflector.sessions.counted import counted_event
 from reflector.trials.outcome import Outcome, outcome_event
 
-_RULES = RuleSet([rule_of("Run `make lint` before you commit.")])
+_RULES = rule_set([rule_of("Run `make lint` before you commit.")])
 _MARKS = dict.fromkeys(_RULES.rules, Marks(run=1, said=1, came_up=1))
 
 
