@@ -40,7 +40,7 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 _AGAINST = re.compile(
-    r"\b(?:never|not|no|avoid|stop|don['’]?t|nunca|não|evit\w+)\b|n['’]t\b|不|别|禁止|ない|ません",
+    r"(?<![\w-])(?:never|not|no|avoid|stop|don['’]?t|nunca|não|evit\w+)\b|n['’]t\b|不|别|禁止|ない|ません",
     re.IGNORECASE,
 )
 _OPEN = ("?", "？", ":", "：")

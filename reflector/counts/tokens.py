@@ -38,8 +38,8 @@ _PLACEHOLDER = re.compile(r"[<{\[…$]|\.\.\.")
 
 #: The last cue before a token decides; a negation takes the two words after it with it.
 _CUE = re.compile(
-    r"(?P<against>\b(?:never|not|don['’]?t|avoid|no|nunca|jam[aá]s|evit[ae]r?|não|nao|instead of"
-    r"|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
+    r"(?P<against>(?<![\w-])(?:never|not|don['’]?t|avoid|no|nunca|jam[aá]s|evit[ae]r?|não|nao"
+    r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
     r"|forbid\w*|prohibit\w*|banned)\b"
     r"(?:[ \t]+(?!without|until|unless|before)[\w'’]+){0,2}"
     r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
