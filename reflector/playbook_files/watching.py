@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
+from hashlib import sha256
 from itertools import islice, product
 from pathlib import Path
 from shlex import quote
@@ -133,6 +134,16 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     if not named:
         unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
+
+
+def advice_digest(root: Path) -> str:
+    """Return the SHA-256 over the files that agents load in a project: a change of it is a change
+    of their advice.
+    """
+    digest = sha256()
+    for file in _files_of(root, (), []):
+        digest.update(b"%s\0%d\0%s" % (os.fsencode(file.shown), len(file.raw), file.raw))
+    return digest.hexdigest()
 
 
 def lines_in(file: str, text: str) -> Iterator[Line]:
