@@ -11,7 +11,7 @@ assume that the judge is right. `check`, `list` and the report use it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -73,6 +73,7 @@ class CheckedLine:
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
+    follows, helps  the last answer of each session: followed, and helpful
     """
 
     name: str
@@ -90,6 +91,8 @@ class CheckedLine:
     dropped: int
     tokens: int
     result: str
+    follows: Mapping[str, bool] = field(default_factory=dict, repr=False)
+    helps: Mapping[str, bool] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,8 @@ def _line(row: BulletRow, seen: _Seen) -> CheckedLine:
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=_result(seen, relevant, followed, helped),
+        follows=follows,
+        helps=helps,
     )
 
 

@@ -8,9 +8,12 @@ or allowed. The price is None if the price of one judge is not known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from reflector.config import BACKENDS, CONSENT, Config
@@ -37,6 +40,35 @@ _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAUL
 #: Tokens of an answer, for an estimate.
 _ANSWER_TOKENS = 1_000
 _BYTES_PER_TOKEN = 3
+
+
+#: The number of sessions that is read without -n.
+MOST_SESSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The command as it was typed."""
+
+    files: Sequence[Path] = ()
+    most: int = MOST_SESSIONS
+    since: datetime | None = None
+    judge: str | None = None
+    learns: bool = False
+    again: bool = False
+
+    def words(self, judge: str | None) -> list[str]:
+        """Return the words of a command that asks a judge; None for the one of the settings."""
+        words = ["check", *(quote(str(path)) for path in self.files)]
+        if self.most != MOST_SESSIONS:
+            words += ["-n", str(self.most)]
+        if self.since is not None:
+            words += ["--since", f"{self.since:%Y-%m-%d}"]
+        if self.learns:
+            words.append("--learn")
+        if self.again:
+            words.append("--retry-failed")
+        return [*words, "--judge", quote(judge)] if judge else [*words, "--yes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +126,20 @@ class Look(NamedTuple):
 def look_at(
     project: Project,
     lines: Sequence[Line],
-    *,
-    most: int,
-    since: float,
-    again: bool,
+    typed: Typed,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
 ) -> Look:
-    """Return at most `most` transcripts that were written since a time, and their plan.
+    """Return the transcripts that a command is about, and their plan.
 
-    `each` is as for `sessions_of`; `again` plans also sessions that have no answer although their
-    judge was asked as often as it is automatically.
+    `each` is as for `sessions_of`. Only rules are asked about.
     """
+    since = typed.since.timestamp() if typed.since else 0.0
     with open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
-        sessions = checks.project_sessions(project, known, most=most, since=since, each=each)
+        sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
         names = [*watching(ledger, lines, first=project.first_number).lines]
         judge = judge_of(project.config)
-        left = checks.questions(ledger, sessions, names, known, judge, again=again)
+        left = checks.questions(ledger, sessions, names, known, judge, again=typed.again)
     return Look(sessions, _planned(project, lines, left))
 
 
@@ -123,9 +152,7 @@ def ask_planned(
     project: Project,
     lines: Sequence[Line],
     plan: Plan,
-    *,
-    learns: bool,
-    again: bool,
+    typed: Typed,
     advance: Callable[[Decimal], object],
 ) -> checks.Ran:
     """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
@@ -135,10 +162,10 @@ def ask_planned(
         backend_of(config, project.root),
         plan.files,
         lines,
-        learns=learns,
+        learns=typed.learns,
         most=plan.questions,
         advance=advance,
-        again=again,
+        again=typed.again,
     )
 
 
@@ -196,6 +223,21 @@ def judge_title(judge: str) -> str:
     if judge in JUDGES:
         return JUDGES[judge].title
     return judge_kind(judge).title if judge in BACKENDS else judge
+
+
+def skipped_words(plan: Plan) -> Iterator[str]:
+    """Yield the agents that cannot judge, with the ways out."""
+    faults = unfit_agents(plan)
+    for fault in faults.values():
+        yield f"{fault}. Or choose another judge (--judge NAME)."
+    for judge, number in plan.barred.items():
+        title = judge_title(judge)
+        reason = f"{title} may not judge yet. Allow it ({CONSENT}) or choose another judge"
+        if judge not in JUDGES:
+            reason = f"{title} cannot judge. Choose another judge"
+        if judge not in faults:
+            sessions = f"{number:,} {title} session{'s' if number > 1 else ''}"
+            yield f"{sessions} skipped: {reason} (--judge NAME)."
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:
