@@ -9,32 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from reflector.check.facts import PageFacts
+from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, counted, part_of
 
 
 def closing(
     facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, has_ledger: bool
-) -> tuple[str, ...]:
-    """Return the last lines; `command` writes a command of this playbook for a terminal."""
-    lines = [*_quotes(facts)]
+) -> tuple[Step, ...]:
+    """Return the next commands; `command` writes a command of this playbook for a terminal."""
+    steps = [*_quotes(facts)]
     if not facts.sessions:
-        lines.append("Use your agent here, or go to the folder where you did; then run this again.")
+        reason = "Use your agent here, or go to the folder where you did, then run"
+        steps.append(Step(reason, command("check")))
     if plan.shares:
-        lines.append(_judge_line(facts, plan, typed, command))
+        steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:
-        lines.append("Keep these counts when your agent deletes its sessions: reflector install")
-    return tuple(lines)
+        reason = "Keep these counts when your agent deletes its sessions"
+        steps.append(Step(reason, "reflector install"))
+    return tuple(steps)
 
 
-def _quotes(facts: PageFacts) -> Sequence[str]:
+def _quotes(facts: PageFacts) -> Sequence[Step]:
     """Return where the sentences about the first rule to look at are shown."""
     quoted = [rule for rule in facts.rules if rule.quotes and part_of(rule) is Part.LOOK]
-    return [f"Quotes: {quoted[0].quotes}"] if quoted else []
+    return [Step("Quotes", quoted[0].quotes or "")] if quoted else []
 
 
-def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> str:
+def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
     """Return the price of a judge, and the command that asks it."""
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
     whose = f"The {unjudged}" if unjudged else "Every rule"

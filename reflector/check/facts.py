@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import NamedTuple
 
 from reflector.audit.checked import CheckedLine
 
@@ -139,6 +140,13 @@ class Repeated:
     sessions: int
 
 
+class Step(NamedTuple):
+    """A next command, and the reason for it."""
+
+    reason: str
+    command: str
+
+
 @dataclass(frozen=True, slots=True)
 class PageFacts:
     """The facts of the page.
@@ -147,7 +155,7 @@ class PageFacts:
     since_edit  sessions since the last edit of the files; None if that is unknown
     agent       the agent that wrote the sessions, in a sentence
     was_sent    whether a judge was asked just now
-    closing     the last lines: the next commands
+    closing     the next commands, the last lines of the page
     """
 
     files: tuple[FileFacts, ...]
@@ -159,4 +167,4 @@ class PageFacts:
     since_edit: int | None = None
     agent: str = "your agent"
     was_sent: bool = False
-    closing: tuple[str, ...] = ()
+    closing: tuple[Step, ...] = ()

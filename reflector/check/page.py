@@ -2,8 +2,8 @@
 counts, with the next command at the end.
 
 Invariant: the page has at most `HEIGHT` lines of at most `WIDTH` columns, measured as a terminal
-shows them. Each row to look at has its evidence below it. With `whole`, it has every rule and no
-line is cut, but for the ends of commands.
+shows them. Each row to look at has its evidence below it. A command
+to copy is never cut or broken. With `whole`, the page has every rule in full.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, RuleFacts
+from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, RuleFacts, Step
 from reflector.check.rows import (
     Part,
     Row,
@@ -39,11 +39,12 @@ def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[st
         lines = [*_head(facts), *_whole_rows(rows, _number_of_files(facts))]
         lines += _whole_parts(rules_by_part)
         lines += [line for heading in facts.facts for line in _fact_lines(heading)]
-        return [*lines, *_wrapped(facts.closing)]
+        return [*lines, *_steps(facts.closing)]
     head = [*_head(facts)]
-    tail = [*_tail(facts, rules_by_part), *_wrapped(facts.closing)]
-    room = HEIGHT - len(head) - len(tail) - 1
-    return [cut(line, WIDTH) for line in [*head, *_look(rows, facts, room), *tail]]
+    tail = [*_tail(facts, rules_by_part)]
+    steps = [*_steps(facts.closing)]
+    room = HEIGHT - len(head) - len(tail) - len(steps) - 1
+    return [*(cut(line, WIDTH) for line in [*head, *_look(rows, facts, room), *tail]), *steps]
 
 
 def _head(facts: PageFacts) -> Iterator[str]:
@@ -160,8 +161,15 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
         yield "   ".join(shown)
 
 
-def _wrapped(texts: Sequence[str]) -> list[str]:
-    return [line for text in texts for line in broken(text, WIDTH, words=False)]
+def _steps(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the next commands, each with its reason; one that is too long has lines of its own."""
+    for reason, command in steps:
+        line = f"{reason}: {command}" if command else reason
+        if width(line) <= WIDTH:
+            yield line
+        else:
+            yield from broken(f"{reason}:", WIDTH)
+            yield command
 
 
 def _whole_rows(rows: Sequence[Row], number_of_files: int) -> Iterator[str]:

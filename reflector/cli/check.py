@@ -157,6 +157,9 @@ def _notes(
     unread = [text for text in answer.left_out if text.startswith("not ")]
     if whole:
         yield from answer.left_out
+        for pair in answer.alike:
+            names = " and ".join(bullet.name for bullet in pair.bullets)
+            yield f"{pair.kind}: {names}: {pair.why}"
     elif unread:
         more = f" and {len(unread) - 1} more: check --all" if len(unread) > 1 else ""
         yield f"{unread[0]}{more}"

@@ -13,11 +13,12 @@ from reflector.check.facts import (
     Quote,
     Repeated,
     RuleFacts,
+    Step,
 )
 
 #: A Sunday.
 TODAY = date(2026, 11, 29)
-INSTALL = "Keep these counts when your agent deletes its sessions: reflector install"
+INSTALL = Step("Keep these counts when your agent deletes its sessions", "reflector install")
 
 
 def counts(sessions: int = 11, **numbers: int) -> Counts:

@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated
+from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated, Step
 from reflector.check.page import HEIGHT, WIDTH, page_lines
 from reflector.text.width import width
-from tests.check.facts import INSTALL, TODAY, counts, page, rule, shop
+from tests.check.facts import TODAY, counts, page, rule, shop
 
-CHINESE = "每次提交之前必须运行全部测试，并且在同一个提交里更新相应的文档和变更记录，不要跳过任何一步。"
+CHINESE = (
+    "每次提交之前必须运行全部测试，并且在同一个提交里更新相应的文档和变更记录，不要跳过任何一步。"
+)
 
 
 def lines_of(facts: PageFacts, *, whole: bool = False) -> list[str]:
@@ -32,7 +33,7 @@ def test_page_shows_the_rules_to_look_at() -> None:
         '   +  "use pnpm, not npm"                  in no rule; you said it in 5 sessions',
         "FOLLOWED 1, first Run `make test` after e… (11 of 11; before the line, 20 of 21)",
         "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Every rule: check --all",
-        INSTALL,
+        "Keep these counts when your agent deletes its sessions: reflector install",
     ]
 
 
@@ -118,3 +119,9 @@ def test_places_of_several_files_are_shown() -> None:
 def test_followed_before_the_line_existed_is_named() -> None:
     shown = lines_of(shop(), whole=True)
     assert any("followed before this line existed, too" in line for line in shown)
+
+
+def test_command_to_copy_is_whole() -> None:
+    command = f"reflector check '{'a folder/' * 12}CLAUDE.md' --judge anthropic"
+    shown = lines_of(page(rule(), closing=(Step("The 7, read by a judge", command),)))
+    assert shown[-2:] == ["The 7, read by a judge:", command]

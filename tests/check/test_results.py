@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from reflector.check.facts import Answers
 from reflector.check.results import TASK, Began, e_bh, evidence, results, tasks, votes
