@@ -41,9 +41,8 @@ def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..
     unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
     whose = f"The {unjudged}" if unjudged else "Every rule"
     only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
-    return (
-        f"{whose}, {cost_words(plan)}: {plan.lacks or command(*typed.words(typed.judge or only))}"
-    )
+    asks = plan.lacks or command(*typed.words(typed.judge or only))
+    return Step(f"{whose}, {cost_words(plan)}", asks)
 
 
 def cost_words(plan: Plan) -> str:

@@ -157,16 +157,15 @@ def ask_planned(
 ) -> checks.Ran:
     """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
-    return checks.check_sessions(
-        project,
-        backend_of(config, project.root),
-        plan.files,
-        lines,
-        learns=typed.learns,
-        most=plan.questions,
-        advance=advance,
-        again=typed.again,
-    )
+    at_once = min((_at_once(judge) for judge in plan.shares), default=1)
+    asking = checks.Asking(plan.questions, at_once, typed.learns, typed.again)
+    backend = backend_of(config, project.root)
+    return checks.check_sessions(project, backend, plan.files, lines, asking, advance)
+
+
+def _at_once(judge: str) -> int:
+    """Return how many questions a judge is asked at a time."""
+    return JUDGES[judge].at_once if judge in JUDGES else 1
 
 
 def _planned(

@@ -2,18 +2,21 @@
 lines of the files that agents read.
 
 Invariant: a check begins with the newest session. A session is recorded before it is asked about,
-in a transaction of its own, and no lock is held while a judge is asked but the model's. A check
-that is stopped goes on with the first window that lacks an answer; a transcript that has not grown
-since is not opened. A check writes no file of the project. `reflector check` uses it.
+in a transaction of its own, and no lock is held while a judge is asked but the model's. An answer
+is recorded as soon as it comes. A check that is stopped goes on with the first window that lacks an
+answer; a transcript that has not grown since is not opened. A check writes no file of the project.
+`reflector check` uses it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from reflector.curator.listening import learned_words, propose_learned
@@ -52,6 +55,20 @@ class Ran:
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a check asks: at most `most` questions, `at_once` of them at a time.
+
+    learns  also ask for advice that seems to be missing
+    again   ask also about sessions whose judge gave no answer as often as it is asked automatically
+    """
+
+    most: int
+    at_once: int = 1
+    learns: bool = False
+    again: bool = False
 
 
 def recorded_files(project: Project, ledger: Ledger) -> Recorded:
@@ -152,53 +169,129 @@ def check_sessions(
     judge: Backend,
     files: Sequence[FoundTranscript],
     lines: Sequence[Line],
-    *,
-    learns: bool,
-    most: int,
+    asking: Asking,
     advance: Callable[[Decimal], object],
-    again: bool = False,
 ) -> Ran:
     """Record the lines, which are watched from then on, and the transcripts, in their order, and
-    ask at most `most` questions about them.
-
-    `advance` is called after each transcript, `again` is as for `todo`. Raises as `drain_project`
-    does.
+    ask about them. `advance` is called after each transcript. Raises as `drain_project` does.
     """
-    ran = Ran()
-    away = set[str]()
     with waiting_pipeline(project, write=False) as pipeline:
         watched = watching(pipeline.ledger, lines, first=project.first_number)
         watch(pipeline.ledger, watched)
         known = recorded_files(project, pipeline.ledger)
-    for file in files:
-        try:
-            session_id = _recorded_session(project, file, known)
-        except (OSError, ValueError) as error:
-            ran.failed.append(f"{file.path}: {error}")
+    check = _Check(project, judge, [*watched.lines], asking)
+    ran = check.ran
+    left = deque(files)
+    while left and not check.is_over:
+        group = [left.popleft() for _ in range(min(asking.at_once, len(left)))]
+        sessions: list[str] = []
+        for file in group:
+            try:
+                sessions.append(_recorded_session(project, file, known))
+            except (OSError, ValueError) as error:
+                ran.failed.append(f"{file.path}: {error}")
+        with locks.held(project.make_state_dir(), "model.lock", wait=True):
+            check.ask_about([*dict.fromkeys(sessions)])
+        for _ in group:
             advance(ran.spent)
-            continue
-        with (
-            locks.held(project.make_state_dir(), "model.lock", wait=True),
-            project.open_ledger() as ledger,
-        ):
-            gate = Gate(project.config, project.root)
-            gate.confirmed = most - ran.asked
-            checker = Checker(ledger, judge, gate, learns=learns)
-            windows = list(todo(ledger, session_id, [*watched.lines], checker.judge, again=again))
-            goes_on = _ask(checker, windows, ran, away)
-            if not windows and _waits(ledger, session_id):
-                ran.notes.append(
-                    f"session {session_id[:8]} waits for the verdicts on what it cites; "
-                    "then it is checked"
-                )
-        ran.spent += checker.spent
-        advance(ran.spent)
-        if not goes_on or ran.asked >= most:
-            break
-    if learns:
+    if asking.learns:
         with waiting_pipeline(project, write=False) as pipeline:
             ran.notes.append(learned_words(propose_learned(pipeline.ledger), ran.answered))
     return ran
+
+
+class _Check:
+    """The questions of a check. Several sessions are asked about at once, each by a thread with a
+    ledger of its own, so each answer is recorded as soon as it comes.
+    """
+
+    def __init__(
+        self, project: Project, judge: Backend, names: Sequence[str], asking: Asking
+    ) -> None:
+        self.project = project
+        self.judge = judge
+        self.names = names
+        self.asking = asking
+        self.gate = Gate(project.config, project.root)
+        self.gate.confirmed = asking.most
+        self.ran = Ran()
+        self.is_over = False
+        #: The judges that cannot be asked now.
+        self.away: set[str] = set()
+        self._turn = Lock()
+
+    def ask_about(self, sessions: Sequence[str]) -> None:
+        """Ask about some sessions. The lock of the model must be held."""
+        if len(sessions) < 2:
+            for session in sessions:
+                self._ask_about(session)
+            return
+        from concurrent.futures import ThreadPoolExecutor, wait
+
+        from reflector.judges.agent_process import STOPPED
+
+        with ThreadPoolExecutor(self.asking.at_once) as threads:
+            pending = [threads.submit(self._ask_about, session) for session in sessions]
+            try:
+                for future in pending:
+                    future.result()
+            except BaseException:
+                STOPPED.set()
+                wait(pending)
+                raise
+            finally:
+                STOPPED.clear()
+
+    def _ask_about(self, session_id: str) -> None:
+        """Ask about the windows of a session."""
+        with self.project.open_ledger() as ledger:
+            checker = Checker(ledger, self.judge, self.gate, learns=self.asking.learns)
+            windows = list(
+                todo(ledger, session_id, self.names, checker.judge, again=self.asking.again)
+            )
+            for question in windows:
+                self._ask(checker, question)
+            with self._turn:
+                self.ran.spent += checker.spent
+                if not windows and _waits(ledger, session_id):
+                    self.ran.notes.append(
+                        f"session {session_id[:8]} waits for the verdicts on what it cites; "
+                        "then it is checked"
+                    )
+
+    def _ask(self, checker: Checker, question: Todo) -> None:
+        """Ask one question, unless its judge is away or no more may be asked."""
+        is_new = question.answer is None
+        agent = str(question.window.facts.get("agent") or "")
+        judge = self.judge.who(agent) if isinstance(self.judge, Asks) else ""
+        with self._turn:
+            if self.is_over or (judge in self.away and is_new):
+                return
+            self.ran.asked += is_new
+            self.is_over = self.ran.asked >= self.asking.most
+        try:
+            reason = checker.ask(question)
+        except BackendError as error:
+            self._note_failure(error, judge)
+            return
+        with self._turn:
+            self.ran.answered += not reason
+            if reason:
+                session = (question.window.session_id or "")[:8]
+                self.ran.failed.append(f"session {session}: {reason}")
+
+    def _note_failure(self, error: BackendError, judge: str) -> None:
+        """Note why a judge cannot be asked now, once for each judge."""
+        with self._turn:
+            if error.stage == "budget":
+                self.ran.asked -= 1
+                self.is_over = True
+                if str(error) not in self.ran.notes:
+                    self.ran.notes.append(str(error))
+            else:
+                if judge not in self.away:
+                    self.ran.failed.append(str(error))
+                self.away.add(judge)
 
 
 def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) -> str:
@@ -217,30 +310,3 @@ def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) 
 
 def _waits(ledger: Ledger, session_id: str) -> bool:
     return any(window.state in ("pending", "failed") for window in ledger.windows(session_id))
-
-
-def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> bool:
-    """Ask about windows; return whether more can be asked."""
-    judge = checker.backend
-    for question in windows:
-        window = question.window
-        is_new = question.answer is None
-        agent = str(window.facts.get("agent") or "")
-        asked = judge.who(agent) if isinstance(judge, Asks) else ""
-        if asked in away and is_new:
-            continue
-        try:
-            ran.asked += is_new
-            reason = checker.ask(question)
-        except BackendError as error:
-            if error.stage == "budget":
-                ran.asked -= 1
-                ran.notes.append(str(error))
-                return False
-            away.add(asked)
-            ran.failed.append(str(error))
-            continue
-        if reason:
-            ran.failed.append(f"session {(window.session_id or '')[:8]}: {reason}")
-        ran.answered += not reason
-    return True
