@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from reflector.check.facts import (
     Repeated,
     RuleFacts,
 )
+from reflector.check.lines import PLAYBOOK, heading_of, is_fact, kind_of, place_of, rules_of
 from reflector.check.plan import open_or_empty
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
@@ -45,10 +46,6 @@ from reflector.text.words import context_tokens
 #: Records at the beginning of a transcript in which its branch is looked for.
 _HEAD_RECORDS = 50
 _MOST_HEAD_BYTES = 1 << 20
-#: The file of a rule of the playbook that no file of the project contains.
-PLAYBOOK = "playbook"
-#: The kinds of lines that are facts on the page.
-_FACTS = frozenset(("fact", "command"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +83,6 @@ def observe(
     return Observed()
 
 
-def kind_of(line: Line) -> str:
-    """Return whether a line is a rule, a fact or a command."""
-    return str(getattr(line, "kind", "rule"))
-
-
-def rules_of(lines: Iterable[Line]) -> list[Line]:
-    """Return the lines that a judge is asked about: rules."""
-    return [line for line in lines if kind_of(line) == "rule"]
-
-
-def place_of(line: Line) -> str:
-    """Return FILE:LINE of a line, the name of a rule of the playbook."""
-    if line.file == PLAYBOOK and line.name:
-        return line.name
-    return f"{line.file}:{line.number}"
-
-
 def playbook_lines(project: Project, lines: Sequence[Line]) -> list[Line]:
     """Return the rules of the playbook that no file contains."""
     with open_or_empty(project) as ledger:
@@ -136,7 +116,7 @@ def judged_of(project: Project, lines: Sequence[Line], files: Sequence[FoundTran
         LedgerError: the ledger cannot be read.
     """
     with open_or_empty(project) as ledger:
-        watched = watching(ledger, lines, first=project.first_number).lines
+        watched = watching(ledger, rules_of(lines), first=project.first_number).lines
         checked = checked_lines(ledger, names=watched)
         troubles = [trouble for _, trouble in unanswered(ledger)]
         sessions = _began(project, ledger, files) if checked.sessions else {}
@@ -189,8 +169,7 @@ def page_facts(
     missing = missing_paths(project.root, (line.text for line in rules_of(advice.lines)))
     rules = [
         _rule(line, observed.by_place.get(place_of(line), Observation()), judged, missing, command)
-        for line in advice.lines
-        if kind_of(line) not in _FACTS
+        for line in rules_of(advice.lines)
     ]
     words = results(rules, judged.sessions)
     starts = [start for file in sessions if (start := _start_of(file)) is not None]
@@ -224,7 +203,7 @@ def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
 
 
 def _file(name: str, advice: Advice) -> FileFacts:
-    kinds = Counter(kind_of(line) in _FACTS for line in advice.lines if line.file == name)
+    kinds = Counter(is_fact(line) for line in advice.lines if line.file == name)
     scope = advice.scopes.get(name, ())
     return FileFacts(name, kinds[False], kinds[True], advice.files[name], tuple(scope))
 
@@ -241,7 +220,7 @@ def _rule(
         place=place_of(line),
         text=line.text,
         kind=kind_of(line),
-        heading=str(getattr(line, "heading", "")),
+        heading=heading_of(line),
         tokens=context_tokens(line.text),
         name=checked.name if checked else None,
         forbids=seen.forbids,
@@ -269,8 +248,8 @@ def _headings(lines: Sequence[Line], touched: Mapping[str, int]) -> Iterator[Hea
     """Yield the facts of each heading."""
     by_heading: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
-        if kind_of(line) in _FACTS:
-            key = line.file, str(getattr(line, "heading", ""))
+        if is_fact(line):
+            key = line.file, heading_of(line)
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():
         tokens = sum(context_tokens(line.text) for line in facts)

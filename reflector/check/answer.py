@@ -9,8 +9,9 @@ from datetime import date
 from pathlib import Path
 
 from reflector.audit.checked import Checked, CheckedLine
-from reflector.check.adapter import judged_of, page_facts, place_of
+from reflector.check.adapter import judged_of, page_facts
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Quote, Repeated, RuleFacts
+from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.rows import Speech, change_of, part_of, signals_of
 from reflector.playbook.bullet import Bullet

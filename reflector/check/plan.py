@@ -16,6 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from reflector.check.lines import rules_of
 from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -134,13 +135,14 @@ def look_at(
     `each` is as for `sessions_of`. Only rules are asked about.
     """
     since = typed.since.timestamp() if typed.since else 0.0
+    rules = rules_of(lines)
     with open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
-        names = [*watching(ledger, lines, first=project.first_number).lines]
+        names = [*watching(ledger, rules, first=project.first_number).lines]
         judge = judge_of(project.config)
         left = checks.questions(ledger, sessions, names, known, judge, again=typed.again)
-    return Look(sessions, _planned(project, lines, left))
+    return Look(sessions, _planned(project, rules, left))
 
 
 def open_or_empty(project: Project) -> Ledger:
@@ -160,7 +162,7 @@ def ask_planned(
     at_once = min((_at_once(judge) for judge in plan.shares), default=1)
     asking = checks.Asking(plan.questions, at_once, typed.learns, typed.again)
     backend = backend_of(config, project.root)
-    return checks.check_sessions(project, backend, plan.files, lines, asking, advance)
+    return checks.check_sessions(project, backend, plan.files, rules_of(lines), asking, advance)
 
 
 def _at_once(judge: str) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reflector.check.adapter import PLAYBOOK, playbook_lines
+from reflector.check.adapter import playbook_lines
+from reflector.check.lines import PLAYBOOK
 from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project
 from reflector.text.words import context_tokens

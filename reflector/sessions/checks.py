@@ -32,7 +32,7 @@ from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
 from reflector.transcripts.readers import Reader, stores
-from reflector.transcripts.reading import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -151,7 +151,7 @@ def questions(
     again: bool = False,
 ) -> list[tuple[FoundTranscript, int]]:
     """Return the transcripts that are to be asked about, each with the number of questions that
-    are left; `judge` and `again` as for `todo`.
+    are left; `judge` and `again` as for `todo`. Sessions without a step of the agent are left out.
     """
     asked = []
     for file in files:
@@ -159,9 +159,19 @@ def questions(
         count = 1
         if session_id is not None:
             count = len(list(todo(ledger, session_id, names, judge, again=again)))
-        if count:
+        if count and has_step(file.path):
             asked.append((file, count))
     return asked
+
+
+def has_step(path: Path) -> bool:
+    """Return whether the agent said or did anything in a session: one command of the client shows
+    nothing about a rule. True for a file that cannot be read, which is named when it is recorded.
+    """
+    try:
+        return any(message.origin == "model" for message in read_messages(path))
+    except (OSError, ValueError):
+        return True
 
 
 def check_sessions(

@@ -4,6 +4,8 @@ answers by a script.
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import cycle
@@ -455,3 +457,60 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
     assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
     assert "1 so far" in agent.call("history", "--dry-run").err
+
+
+def test_session_without_a_step_is_not_asked_about(fresh: Agent) -> None:
+    leave(fresh, "exit", Session("exit").user("/exit"))
+    found = fresh.json("check", "--dry-run")
+    assert (sum(found["sessions"].values()), found["questions"]) == (5, 4)
+
+
+def test_rules_of_the_playbook_are_checked(fresh: Agent) -> None:
+    fresh.call("adopt", fresh.project / "CLAUDE.md")
+    (fresh.project / "CLAUDE.md").unlink()
+    places = {line["place"]: line["text"] for line in fresh.json("check")["lines"]}
+    assert "Never mock the database" in places.values()
+    assert all(re.fullmatch(r"[a-z]+-\d{3}", place) for place in places)
+    fresh.call("check", "--yes")
+    assert lines(fresh)["Never mock the database"]["followed"]["no"] == 4
+
+
+def git(agent: Agent, *words: str) -> None:
+    identity = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", "-C", str(agent.project), *identity, *words], check=True)
+
+
+def test_path_that_git_knew_and_is_gone_is_a_row(fresh: Agent) -> None:
+    git(fresh, "init", "--quiet")
+    (fresh.project / "locales").mkdir()
+    (fresh.project / "locales/de.json").write_text("{}")
+    rules = "- Put texts into `locales/`.\n- Put pages into `pages/`.\n"
+    (fresh.project / "CLAUDE.md").write_text(rules)
+    git(fresh, "add", ".")
+    git(fresh, "commit", "--quiet", "-m", "start")
+    assert "any more" not in fresh.call("check").out
+    shutil.rmtree(fresh.project / "locales")
+    shown = fresh.call("check").out
+    assert shown.count("there is no locales/ any more") == 1
+    assert "pages/ any more" not in shown
+    assert fresh.json("check")["since_edit"] == 0
+
+
+def test_folder_outside_a_project_shows_all_projects(fresh: Agent) -> None:
+    git(fresh, "init", "--quiet")
+    (fresh.home / ".claude/CLAUDE.md").write_text("- Answer in English.\n")
+    shown = fresh.call("--project", fresh.home, "check").out.splitlines()
+    assert shown[0] == "1 project with sessions in the last 30 days. Nothing was sent anywhere."
+    assert shown[1].split() == "PROJECT FILES RULES TOKENS SESSIONS LOOK AT".split()
+    assert shown[2].split()[-4:] == ["6", "65", "4", "0"]
+    assert shown[3].split()[:4] == ["All", "of", "them", "~/.claude/CLAUDE.md"]
+    assert shown[-1] == f"Next: cd {fresh.project} && reflector check"
+    assert max(map(len, shown)) <= 80 or len(str(fresh.project)) > 50
+
+
+def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -> None:
+    fresh.call("check", "--yes")
+    before = files(fresh)
+    fresh.call("--project", fresh.home, "check")
+    assert files(fresh) == before
+    assert len(api.asked) == 4

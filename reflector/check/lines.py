@@ -1,0 +1,38 @@
+"""Lines of files: which are rules, and how a place names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reflector.playbook_files.watching import Line
+
+#: In the place of a file, for a rule of the playbook that no file of the project contains.
+PLAYBOOK = "playbook"
+_FACTS = frozenset(("fact", "command"))
+
+
+def kind_of(line: Line) -> str:
+    """Return whether a line is a rule, a fact or a command."""
+    return str(getattr(line, "kind", "rule"))
+
+
+def heading_of(line: Line) -> str:
+    """Return the heading above a line, "" if there is none."""
+    return str(getattr(line, "heading", ""))
+
+
+def is_fact(line: Line) -> bool:
+    """Return whether a line is a fact on the page: a fact or a command."""
+    return kind_of(line) in _FACTS
+
+
+def rules_of(lines: Iterable[Line]) -> list[Line]:
+    """Return the rules: the lines that a judge is asked about."""
+    return [line for line in lines if not is_fact(line)]
+
+
+def place_of(line: Line) -> str:
+    """Return FILE:LINE of a line, the name of a rule of the playbook."""
+    if line.file == PLAYBOOK and line.name:
+        return line.name
+    return f"{line.file}:{line.number}"
