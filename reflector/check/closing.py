@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+from reflector.audit.checked import Checked
 from reflector.check.facts import PageFacts, Step
 from reflector.check.plan import Plan, Typed, judge_title
 from reflector.check.rows import Part, counted, part_of
@@ -53,6 +54,16 @@ def cost_words(plan: Plan) -> str:
         for judge, share in plan.shares.items()
     ]
     return f"{', '.join(parts)}, {price_words(plan.price)}"
+
+
+def spent_words(checked: Checked) -> str:
+    """Return how many sessions were judged so far, and the price."""
+    price = f"${Decimal(checked.cost):.2f}"
+    if checked.unpriced:
+        price += " and a part without a known price"
+    sessions = counted(checked.sessions, "session")
+    questions = counted(checked.requests, "question")
+    return f"{sessions} judged so far: {questions}, {checked.tokens:,} tokens, {price}."
 
 
 def price_words(price: Decimal | None) -> str:

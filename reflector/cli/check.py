@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from reflector.check.answer import LinesJson, answer_of, compressed_files
-from reflector.check.closing import closing, cost_words
+from reflector.check.closing import closing, cost_words, spent_words
 from reflector.check.facts import PageFacts
 from reflector.check.page import page_lines
 from reflector.check.plan import (
@@ -165,6 +165,8 @@ def _notes(
         yield f"{unread[0]}{more}"
     yield from (f"reflector: {reason}" for reason in ran.failed)
     yield from ran.notes
+    if answer.found is not None and ran.asked:
+        yield spent_words(answer.found)
     if answer.found is not None and (dropped := sum(line.dropped for line in answer.found.lines)):
         yield f"{counted(dropped, 'answer')} dropped: the quote is not in the session."
     if answer.unanswered:
