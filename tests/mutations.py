@@ -362,7 +362,7 @@ MUTATIONS = [
     Mutation(CHECK_ROWS, "if rule.forbids else 0", "", PAGES),
     Mutation(CHECK_RESULTS, "began.at - first >= TASK", "False", PAGES),
     Mutation(CHECK_RESULTS, "value * false_share * rank", "value * false_share", PAGES),
-    Mutation(CHECK_RESULTS, "uniform = log(0.5 / _STEPS)", "uniform = log(1 / _STEPS)", PAGES),
+    Mutation(CHECK_RESULTS, "log((1 - _STRONG_WEIGHT) / _STEPS)", "log(1 / _STEPS)", PAGES),
     Mutation(CHECK_PAGE, "reserve = 1 if index", "reserve = 0 if index", PAGES),
     Mutation(CHECK_PAGE, "if width(line) <= WIDTH:", "if True:", PAGES),
     Mutation(CHECK_CLOSING, "typed.judge or only", "only", CHECK_ONLY),

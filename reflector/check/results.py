@@ -3,8 +3,8 @@ all results at most 4 % are expected to be false, however often you check.
 
 Invariant: without an influence, the expected evidence of each share is at most 1. Sessions of one
 branch within a day count as one vote, the mean of their answers, because they repeat each other.
-The evidence is a mean over bets on that vote: half of it uniform over all shares, half on the two
-strong shares of `_STRONG`. Results are chosen by e-BH (Wang and Ramdas, 2022), which needs no
+The evidence is a mean over bets on that vote: most of it on two strong shares, the rest uniform
+over all shares. Results are chosen by e-BH (Wang and Ramdas, 2022), which needs no
 independence between rules. Without any influence, a result requires a mean evidence of at least 25,
 which by Ville's inequality ever happens in at most 4 % of files.
 
@@ -35,6 +35,8 @@ _STEPS = 100
 _BETS = tuple((2 * step + 1) / _STEPS - 1 for step in range(_STEPS))
 #: A bet of .85 is on shares near .925 and .075: rules that are nearly always followed or broken.
 _STRONG = 0.85
+#: What part of the bets is on these two: with half of it, few rules of 30 alike sessions are found.
+_STRONG_WEIGHT = 0.8
 
 
 class Began(NamedTuple):
@@ -79,9 +81,9 @@ def evidence(shares: Sequence[float]) -> float:
 
 @lru_cache(maxsize=4096)
 def _evidence(shares: tuple[float, ...]) -> float:
-    uniform = log(0.5 / _STEPS)
+    uniform = log((1 - _STRONG_WEIGHT) / _STEPS)
     weighted = [(bet, uniform) for bet in _BETS]
-    weighted += [(bet, log(0.25)) for bet in (-_STRONG, _STRONG)]
+    weighted += [(bet, log(_STRONG_WEIGHT / 2)) for bet in (-_STRONG, _STRONG)]
     return sum(
         exp(min(weight + sum(log1p(bet * (2 * share - 1)) for share in shares), 700.0))
         for bet, weight in weighted
