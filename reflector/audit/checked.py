@@ -98,6 +98,7 @@ class CheckedLine:
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
+    follows, helps, followed_before  the last answer of each session
     """
 
     name: str
@@ -118,6 +119,9 @@ class CheckedLine:
     dropped: int
     tokens: int
     result: str
+    follows: Mapping[str, bool] = field(default_factory=dict, repr=False)
+    helps: Mapping[str, bool] = field(default_factory=dict, repr=False)
+    followed_before: Mapping[str, bool] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +347,9 @@ def _line(row: BulletRow, columns: _Columns, lines: Iterable[_Columns]) -> Check
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
         result=result,
+        follows=seen.followed,
+        helps=helps,
+        followed_before=columns[Standing.BEFORE].followed,
     )
 
 
