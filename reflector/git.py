@@ -2,9 +2,9 @@
 long it takes.
 
 Invariant: a repository's configuration (an archive and a shared folder bring one) names programs
-that git would run: a file system monitor, hooks, a pager, helpers of a fetch. None of them is run,
-nothing is fetched, no object is replaced by another, and no variable of the environment leads to
-another repository. The wait for an answer is bounded.
+that git would run: a file system monitor, hooks, a pager, helpers of a fetch and of a difference, a
+checker of signatures. None of them is run, nothing is fetched, no object is replaced by another,
+and no variable of the environment leads to another repository. The wait for an answer is bounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from reflector.files import read_bounded
 _TIMEOUT_S = 30
 #: More than a file has that names another folder.
 _MOST_POINTER = 1 << 16
-_SETTINGS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "protocol.allow=never")
+_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "log.showSignature=false",
+    "log.showRoot=true",
+    "protocol.allow=never",
+)
+#: Questions whose answer shows differences; git would run programs to make them.
+_DIFFERENCES = frozenset({"diff", "diff-index", "diff-tree", "log", "show"})
+_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
@@ -49,9 +58,11 @@ def ask_git(folder: Path, *arguments: str, given: bytes = b"") -> bytes | None:
         raise GitUnavailable("git is not installed")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    question, *rest = arguments
+    plain = _NO_PROGRAMS if question in _DIFFERENCES else ()
     try:
         ended = subprocess.run(
-            [program, "--no-pager", *settings, "-C", str(folder), *arguments],
+            [program, "--no-pager", *settings, "-C", str(folder), question, *plain, *rest],
             input=given,
             capture_output=True,
             env={**environment, **_ENVIRONMENT, "PATH": path},

@@ -123,6 +123,8 @@ LINED = (
     "tests/playbook_files/test_watching.py",
 )
 CHECK_ONLY = ("tests/cli/test_check.py",)
+PAGES = ("tests/check/test_page.py", "tests/check/test_rows.py", "tests/check/test_results.py")
+AT_ONCE = ("tests/sessions/test_checks.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
@@ -159,8 +161,8 @@ STATE, EFFECTS, BULLETS = of("events", "state effects bullets")
 STORE, APPENDING, PROJECTION, COUNTERS = of("ledger", "store append projection counters")
 AS_OF, USAGE, ANSWERS, ROWS = of("ledger", "as_of usage answers rows")
 SPOOLED, TAKEN, PIPED, INJECTION = of("sessions", "spool intake drain injection")
-ENDS, STORED, HISTORY, ERASED, MACHINES = of(
-    "sessions", "ends opencode_store history redaction machines"
+ENDS, STORED, HISTORY, ERASED, MACHINES, ASKING = of(
+    "sessions", "ends opencode_store history redaction machines checks"
 )
 PROVEN, COMPARED = of("proof", "verify tables")
 RECONCILED, VERDICTS, MATCHED, SURVEYED, MERGE, SAME_BULLETS = of(
@@ -196,7 +198,9 @@ RUNNING = "reflector/reflection/runner.py"
 AGENT, AGREED, ASKED, OFFERS, VERSIONS = of(
     "judges", "agent_process consent model offers client_versions"
 )
-CHECK_PLAN, CHECK_ROWS = of("check", "plan result")
+CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING = of(
+    "check", "plan rows results page closing"
+)
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
 HOSTED = ("tests/ledger/test_hosts.py",)
@@ -430,9 +434,34 @@ MUTATIONS = [
     Mutation(AGENT, "if fault := version_fault(client, version):", "if False:", JUDGED),
     Mutation(VERSIONS, "if _numbers(version) < _numbers(since):", "if False:", JUDGED),
     Mutation(CHECK_PLAN, "judge not in agreed and not plan.lacks:", "False:", CHECK_ONLY),
-    Mutation(CHECK_ROWS, "Urgency.MORE_AGAINST if is_against", "Urgency.FOR if False", CHECK_ONLY),
+    Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
+    Mutation(CHECK_ROWS, "no * 2 > number and not rule.result", "no and not rule.result", PAGES),
+    Mutation(CHECK_ROWS, "counts.came_up or counts.run", "counts.run", PAGES),
+    Mutation(CHECK_ROWS, "if rule.forbids else 0", "", PAGES),
+    Mutation(CHECK_RESULTS, "began.at - first >= TASK", "False", PAGES),
+    Mutation(CHECK_RESULTS, "value * false_share * rank", "value * false_share", PAGES),
+    Mutation(CHECK_RESULTS, "log((1 - _STRONG_WEIGHT) / _STEPS)", "log(1 / _STEPS)", PAGES),
+    Mutation(CHECK_PAGE, "reserve = 1 if index", "reserve = 0 if index", PAGES),
+    Mutation(CHECK_PAGE, "if width(line) <= WIDTH:", "if True:", PAGES),
+    Mutation(CHECK_CLOSING, "typed.judge or only", "only", CHECK_ONLY),
+    Mutation(
+        CHECK_PLAN,
+        'words = ["check", *(quote(str(path)) for path in self.files)]',
+        'words = ["check"]',
+        CHECK_ONLY,
+    ),
+    Mutation(ASKING, "if count and has_step(file.path):", "if count:", CHECK_ONLY),
+    Mutation(ASKING, "[*dict.fromkeys(sessions)]", "sessions", AT_ONCE),
+    Mutation(
+        CONSENT,
+        "sum(self._reserved.values()), limit",
+        "tokens, limit",
+        ("tests/reflection/test_gate.py",),
+    ),
     Mutation(AGENT, "if state.limits > 1:", "if state.limits > 2:", JUDGED),
-    Mutation(AGENT, "while not files.lock(fd, wait=False):", "while False:", JUDGED),
+    Mutation(
+        AGENT, "(lock for lock in locks if files.lock(lock, wait=False))", "iter(locks)", JUDGED
+    ),
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     Mutation(PIPED, "away.add(judge)", "away.update(map(runner.who, pending))", JUDGED),

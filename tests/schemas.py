@@ -178,7 +178,7 @@ def _modules() -> dict[str, Any]:
             for name in ("blame", "difference", "doubles", "session")
         },
         "book": "reflector.embed.lessons.book",
-        "check": "reflector.check.result",
+        "check": "reflector.check.answer",
         "drain": "reflector.sessions.drain",
         "machines": "reflector.sessions.machines",
         "overview": "reflector.sessions.overview",

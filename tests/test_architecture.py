@@ -30,6 +30,7 @@ _IMPORTS = {
     "exchange": "playbook events ledger proof",
     "entries": "playbook events ledger proof exchange",
     "judges": "text playbook transcripts",
+    "counts": "text transcripts judges",
     "reflection": "text playbook transcripts events ledger judges",
     "trials": "text playbook transcripts events ledger proof judges reflection",
     "embed": "text quality playbook transcripts events ledger proof judges reflection",
@@ -38,12 +39,14 @@ _IMPORTS = {
     "curator": "text playbook transcripts events ledger judges reflection changes",
     "sessions": (
         "text playbook transcripts events ledger exchange entries judges reflection trials embed"
-        " changes playbook_files curator audit"
+        " changes playbook_files curator audit counts"
     ),
-    "audit": "text quality playbook events ledger proof judges reflection",
+    "audit": "text quality playbook events ledger proof judges reflection playbook_files",
     "check": (
         "text instructions playbook transcripts events ledger judges reflection playbook_files"
         " sessions audit"
+        "text playbook transcripts events ledger judges reflection playbook_files sessions audit"
+        " counts"
     ),
     "report": (
         "text playbook events ledger judges reflection trials embed changes playbook_files audit"

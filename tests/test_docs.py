@@ -291,8 +291,16 @@ def test_gated_programs_print_what_is_shown(you: Agent, page: str) -> None:
     assert Reader(you, empty(you)).play(page) >= 3
 
 
+#: You commit before your first session.
+LONG_AGO = {
+    **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "You"),
+    **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "you@example.org"),
+    **dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), "2026-11-02T09:00:00Z"),
+}
+
+
 def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
-    you.environ = {"CLAUDE_PROJECT_DIR": ""}
+    you.environ = {"CLAUDE_PROJECT_DIR": "", **LONG_AGO}
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
     steps = (

@@ -309,7 +309,8 @@ def test_a_variable_names_project_or_start(
 
 
 PROGRAMS = (
-    "core.fsmonitor core.pager core.sshCommand core.editor core.alternateRefsCommand gpg.program"
+    "core.fsmonitor core.pager core.sshCommand core.editor core.alternateRefsCommand gpg.program "
+    "diff.external diff.program.textconv diff.program.command"
 ).split()
 
 
@@ -322,6 +323,7 @@ def hostile(tmp_path: Path) -> Path:
     mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     mark.chmod(0o755)
     (folder / "heads.txt").write_text("x")
+    (folder / ".gitattributes").write_text("*.txt diff=program\n")
     commit(folder)
     for name in ("post-index-change", "reference-transaction"):
         (folder / "hooks" / name).symlink_to(mark)
@@ -342,6 +344,9 @@ def hostile(tmp_path: Path) -> Path:
         ["ls-files"],
         ["status"],
         ["log"],
+        ["log", "-p"],
+        ["show"],
+        ["diff-tree", "--root", "-p", "HEAD"],
     ],
     ids=" ".join,
 )

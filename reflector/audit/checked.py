@@ -3,18 +3,21 @@ harmful, or not seen.
 
 Invariant: a session is counted once for a line, by the last finding about it. Nothing counts that
 rests on no quote, or whose window, reading or single answer was retracted. A question without an
-answer counts as asked and paid for, never as judged. A line is called followed, broken, helpful or
-harmful only with the evidence that `prune` asks for: harmful not if help that the judge did not
-find could explain it. "Not seen" is a count, not a result. Intervals assume that the judge is
-right. `check`, `list` and the report use it.
+answer counts as asked and paid for, never as judged. A line of a file is judged by the sessions
+that started with it: those that started without it are in a column of their own, and those of which
+neither is known in none. A line is called followed, broken, helpful or harmful only with the
+evidence that `prune` asks for: harmful not if help that the judge did not find could explain it.
+"Not seen" is a count, not a result. Intervals assume that the judge is right. `check`, `list` and
+the report use it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
@@ -22,8 +25,16 @@ from reflector.events.event import Event
 from reflector.ledger.as_of import Past
 from reflector.playbook.duplicates import Pair, duplicates
 from reflector.playbook.evidence import HARMS, FindingRates, Votes
+from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.watching import Line
 from reflector.prices import spent_on
-from reflector.reflection.checking import MODE, NOTHING, is_sound_reading, readings
+from reflector.reflection.checking import (
+    MODE,
+    NOTHING,
+    is_sound_reading,
+    readings,
+    session_starts,
+)
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
@@ -31,6 +42,10 @@ if TYPE_CHECKING:
     from reflector.ledger.store import Ledger
 
 TOO_FEW = "too few to tell"
+FOLLOWED_BEFORE = "followed before this line existed"
+#: A share is high from as many sessions and from this share on.
+_LEAST_SESSIONS = 5
+_HIGH_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +79,12 @@ class Answered:
         evidence = round(max(votes.help, votes.harm), 1)
         return cls(yes, len(answers) - yes, votes.share, *votes.interval, evidence)
 
+    @property
+    def is_high(self) -> bool:
+        """Return whether nearly all answers, of enough sessions, are yes."""
+        number = self.yes + self.no
+        return number >= _LEAST_SESSIONS and self.yes >= _HIGH_SHARE * number
+
     def words(self, yes: str, no: str) -> str:
         """Return the result in words, "" if there are too few answers for one."""
         if self.share is None or self.evidence < HARMS:
@@ -77,13 +98,18 @@ class CheckedLine:
     """One bullet of the playbook, or a watched line of a file.
 
     status    live or watched; `file` is the file of a watched one, None for another
-    sessions  whose judge was asked about it; `left_out` had no room for it
-    relevant  sessions in which it came up; in `unseen` ones nothing of it was shown
-    followed  yes or no, and `helped`: yes for helpful, no for harmful
+    sessions  that started with it and whose judge was asked about it; `left_out` had no room for it
+    relevant  those in which it came up; in `unseen` ones nothing of it was shown
+    followed  yes or no in those, and `helped`: yes for helpful, no for harmful
+    before    yes or no for followed, in sessions that started without it
+    others    the change of the share followed of the other lines between these two kinds of
+              sessions; null if there is none to compare
+    unknown   how many sessions may have started with or without it; they count nowhere
     earlier   how many sessions were judged when it was worded otherwise
     dropped   answers without evidence
     tokens    of context at each start, about
     result    in words; TOO_FEW if there is none
+    follows, helps, followed_before  the last answer of each session
     """
 
     name: str
@@ -97,10 +123,16 @@ class CheckedLine:
     unseen: int
     followed: Answered
     helped: Answered
+    before: Answered
+    others: float | None
+    unknown: int
     earlier: int
     dropped: int
     tokens: int
     result: str
+    follows: Mapping[str, bool] = field(default_factory=dict, repr=False)
+    helps: Mapping[str, bool] = field(default_factory=dict, repr=False)
+    followed_before: Mapping[str, bool] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +158,15 @@ class Checked:
 def checked_lines(
     ledger: Ledger,
     past: Past | None = None,
-    names: Collection[str] | None = None,
+    lines: Mapping[str, Line] | None = None,
+    births: Births | None = None,
     rates: FindingRates | None = None,
 ) -> Checked:
-    """Return the findings of checks about each live and watched bullet, or about those with these
-    names, as of now or of a moment; `rates` are those of the judge, if they were measured.
+    """Return the findings of checks about each live and watched bullet, as of now or of a moment.
+
+    lines   only about these lines, by the names of their bullets
+    births  when lines were in force; of others nothing is known
+    rates   of the judge, if they were measured
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -149,10 +185,14 @@ def checked_lines(
         if event.facts.get("watched"):
             tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
     rows = [row for row in then.rows() if row.status in ("live", "watched")]
-    if names is not None:
-        rows = [row for row in rows if row.name in names]
+    if lines is not None:
+        rows = [row for row in rows if row.name in lines]
+    columns = {
+        row.name: tally.columns(row, (lines or {}).get(row.name), births or Births())
+        for row in rows
+    }
     return Checked(
-        tuple(_line(row, tally.lines[row.name], rates) for row in rows),
+        tuple(_line(row, columns[row.name], columns.values(), rates) for row in rows),
         tuple(duplicates(row.bullet for row in rows)),
         len(tally.sessions),
         tally.requests,
@@ -179,6 +219,34 @@ class _Seen:
     reworded: int = 0
     file: str | None = None
 
+    @property
+    def proven(self) -> list[Event]:
+        return [event for event in self.findings if event.facts.get("disposition") not in NOTHING]
+
+    @property
+    def followed(self) -> Mapping[str, bool]:
+        """Return by session whether it was followed: the last finding replaces earlier ones."""
+        return {
+            _session_of(event): event.facts["followed"] == "yes"
+            for event in self.proven
+            if event.facts.get("followed") in ("yes", "no")
+        }
+
+    @property
+    def sessions(self) -> Set[str]:
+        return self.asked | self.left_out | set(map(_session_of, self.findings))
+
+    def only(self, sessions: Set[str]) -> _Seen:
+        """Return the same of these sessions alone."""
+        findings = [event for event in self.findings if _session_of(event) in sessions]
+        asked = self.asked & sessions
+        left_out = self.left_out & sessions
+        return replace(self, asked=asked, left_out=left_out, findings=findings)
+
+
+#: What checks saw of one line, by how it stood when the sessions started.
+_Columns = Mapping[Standing, _Seen]
+
 
 class _Tally:
     """The checks of a ledger as of a moment, counted event by event."""
@@ -191,6 +259,7 @@ class _Tally:
         self.tokens = 0
         self.cost = Decimal(0)
         self.unpriced = 0
+        self._starts = session_starts(ledger, upto)
         self._readings = {
             event.event_id: event
             for event in ledger.events(types=[ev.REFLECTION_COMPLETED], upto=upto)
@@ -223,6 +292,21 @@ class _Tally:
             for seen in self._lines_of([str(event.facts.get("name"))]):
                 seen.findings.append(event)
 
+    def columns(self, row: BulletRow, line: Line | None, births: Births) -> _Columns:
+        """Return what checks saw of a line; each session started with a bullet that is in no
+        file.
+        """
+        seen = self.lines[row.name]
+        if line is None and row.status == "watched":
+            line = Line(str(seen.file), 0, row.section, row.text)
+        sessions: dict[Standing, set[str]] = {standing: set() for standing in Standing}
+        for session in seen.sessions:
+            standing = Standing.SINCE
+            if line is not None:
+                standing = births.standing(line, self._starts.get(session))
+            sessions[standing].add(session)
+        return {standing: seen.only(those) for standing, those in sessions.items()}
+
     def _counts(self, answer: Event) -> bool:
         """Return whether an answer's window and one of its readings are in the count."""
         is_read = any(
@@ -243,22 +327,25 @@ def _session_of(event: Event) -> str:
     return event.session_id or event.target_id or ""
 
 
-def _line(row: BulletRow, seen: _Seen, rates: FindingRates | None) -> CheckedLine:
-    """Return the findings about a line."""
-    proven = [event for event in seen.findings if event.facts.get("disposition") not in NOTHING]
+def _line(
+    row: BulletRow, columns: _Columns, lines: Iterable[_Columns], rates: FindingRates | None
+) -> CheckedLine:
+    """Return the findings about a line; `lines` are all lines that are shown."""
+    seen = columns[Standing.SINCE]
+    proven = seen.proven
     relevant = {_session_of(event) for event in proven}
-    follows: dict[str, bool] = {}
     helps: dict[str, bool] = {}
     for event in proven:  # the last finding of a session replaces its earlier ones
-        data = event.facts
-        if data.get("followed") in ("yes", "no"):
-            follows[_session_of(event)] = data["followed"] == "yes"
-        if data.get("disposition") in ("checked", "counted"):
-            helps[_session_of(event)] = data.get("tag") == "helpful"
-    followed = Answered.of(follows.values())
+        if event.facts.get("disposition") in ("checked", "counted"):
+            helps[_session_of(event)] = event.facts.get("tag") == "helpful"
+    followed = Answered.of(seen.followed.values())
     helped = Answered.of(helps.values(), len(relevant) - len(helps), rates)
+    before = Answered.of(columns[Standing.BEFORE].followed.values())
     sessions = len(seen.asked | relevant)
     earlier = [event for event in seen.findings if event.position < seen.reworded]
+    result = _result(seen, relevant, followed, before, helped)
+    if not sessions and any(column.sessions for column in columns.values()):
+        result = TOO_FEW
     return CheckedLine(
         name=row.name,
         section=row.section,
@@ -271,18 +358,51 @@ def _line(row: BulletRow, seen: _Seen, rates: FindingRates | None) -> CheckedLin
         unseen=sessions - len(relevant),
         followed=followed,
         helped=helped,
+        before=before,
+        others=_change_of_others(columns, lines) if before.yes + before.no else None,
+        unknown=len(columns[Standing.UNKNOWN].asked),
         earlier=len({_session_of(event) for event in earlier}),
         dropped=len(seen.findings) - len(proven),
         tokens=context_tokens(row.text),
-        result=_result(seen, relevant, followed, helped),
+        result=result,
+        follows=seen.followed,
+        helps=helps,
+        followed_before=columns[Standing.BEFORE].followed,
     )
 
 
-def _result(seen: _Seen, relevant: Collection[str], followed: Answered, helped: Answered) -> str:
+def _change_of_others(columns: _Columns, lines: Iterable[_Columns]) -> float | None:
+    """Return how the share followed of other lines changed between the sessions before a line and
+    those since, which all started with the other lines. None if there are none.
+    """
+    change = 0.0
+    weights = 0.0
+    for other in lines:
+        answers = other[Standing.SINCE].followed
+        before = [
+            answers[session] for session in answers.keys() & columns[Standing.BEFORE].sessions
+        ]
+        since = [answers[session] for session in answers.keys() & columns[Standing.SINCE].sessions]
+        if other is not columns and before and since:
+            weight = 1 / (1 / len(before) + 1 / len(since))
+            change += weight * (mean(since) - mean(before))
+            weights += weight
+    return round(change / weights, 2) if weights else None
+
+
+def _result(
+    seen: _Seen,
+    relevant: Collection[str],
+    followed: Answered,
+    before: Answered,
+    helped: Answered,
+) -> str:
     """Return the findings about a line in words."""
     if relevant:
-        parts = (followed.words("followed", "not followed"), helped.words("helped", "harmful"))
-        return "; ".join(filter(None, parts)) or TOO_FEW
+        words = followed.words("followed", "not followed")
+        if followed.is_high and before.is_high:
+            words = FOLLOWED_BEFORE
+        return "; ".join(filter(None, (words, helped.words("helped", "harmful")))) or TOO_FEW
     if not seen.asked:
         return "not asked about"
     count = len(seen.asked)

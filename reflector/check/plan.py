@@ -8,11 +8,16 @@ or allowed. The price is None if the price of one judge is not known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
+from math import inf
+from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
+from reflector.check.lines import PLAYBOOK, rules_of
 from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -20,6 +25,8 @@ from reflector.judges.client_versions import client_fault
 from reflector.judges.offers import priced_model
 from reflector.judges.registry import backend_of, described, judge_kind, judge_of
 from reflector.ledger.store import Ledger
+from reflector.playbook.admissible import same_words
+from reflector.playbook_files.births import Births, Standing, births_of
 from reflector.playbook_files.watching import Line, watching
 from reflector.prices import Usage, cost
 from reflector.project import Project
@@ -37,6 +44,35 @@ _API_COMMAND = f"export ANTHROPIC_API_KEY=… && reflector check --judge {DEFAUL
 #: Tokens of an answer, for an estimate.
 _ANSWER_TOKENS = 1_000
 _BYTES_PER_TOKEN = 3
+
+
+#: The number of sessions that is read without -n.
+MOST_SESSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The command as it was typed."""
+
+    files: Sequence[Path] = ()
+    most: int = MOST_SESSIONS
+    since: datetime | None = None
+    judge: str | None = None
+    learns: bool = False
+    again: bool = False
+
+    def words(self, judge: str | None) -> list[str]:
+        """Return the words of a command that asks a judge; None for the one of the settings."""
+        words = ["check", *(quote(str(path)) for path in self.files)]
+        if self.most != MOST_SESSIONS:
+            words += ["-n", str(self.most)]
+        if self.since is not None:
+            words += ["--since", f"{self.since:%Y-%m-%d}"]
+        if self.learns:
+            words.append("--learn")
+        if self.again:
+            words.append("--retry-failed")
+        return [*words, "--judge", quote(judge)] if judge else [*words, "--yes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +121,45 @@ class Plan:
 
 
 class Look(NamedTuple):
-    """The transcripts of a project, newest first, and the plan for those left to ask about."""
+    """The transcripts of a project, newest first, the plan for those left to ask about, and when
+    each line was in force.
+    """
 
     sessions: list[FoundTranscript]
     plan: Plan
+    births: Births
 
 
 def look_at(
     project: Project,
     lines: Sequence[Line],
-    *,
-    most: int,
-    since: float,
-    again: bool,
+    typed: Typed,
     each: Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]],
 ) -> Look:
-    """Return at most `most` transcripts that were written since a time, and their plan.
+    """Return the transcripts that a command is about, and their plan.
 
-    `each` is as for `sessions_of`; `again` plans also sessions that have no answer although their
-    judge was asked as often as it is automatically.
+    `each` is as for `sessions_of`. Only rules are asked about.
     """
+    since = typed.since.timestamp() if typed.since else 0.0
+    rules = rules_of(lines)
     with open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
-        sessions = checks.project_sessions(project, known, most=most, since=since, each=each)
-        names = [*watching(ledger, lines, first=project.first_number).lines]
-        judge = judge_of(project.config)
-        left = checks.questions(ledger, sessions, names, known, judge, again=again)
-    return Look(sessions, _planned(project, lines, left))
+        sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
+        watched = watching(ledger, rules, first=project.first_number).lines
+        births = _births(project, lines)
+        asked = checks.asked_sessions(ledger, sessions, known, watched, births)
+        left = checks.questions(ledger, asked, known, judge_of(project.config), again=typed.again)
+    return Look(sessions, _planned(project, rules, left), births)
+
+
+def _births(project: Project, lines: Sequence[Line]) -> Births:
+    """Return when each line was in force. Each session started with the rules of the playbook."""
+    in_files = [line for line in lines if line.file != PLAYBOOK]
+    courses = dict(births_of(project.root, in_files, project.state_dir).courses)
+    for line in lines:
+        if line.file == PLAYBOOK:
+            courses[same_words(line.text)] = ((-inf, Standing.SINCE),)
+    return Births(courses)
 
 
 def open_or_empty(project: Project) -> Ledger:
@@ -122,24 +170,24 @@ def open_or_empty(project: Project) -> Ledger:
 def ask_planned(
     project: Project,
     lines: Sequence[Line],
-    plan: Plan,
-    *,
-    learns: bool,
-    again: bool,
+    look: Look,
+    typed: Typed,
     advance: Callable[[Decimal], object],
 ) -> checks.Ran:
     """Ask the judges as planned. Arguments and errors are those of `checks.check_sessions`."""
     config = replace(project.config, request_tokens=min(ROOM, project.config.request_tokens))
+    plan = look.plan
+    at_once = min((_at_once(judge) for judge in plan.shares), default=1)
+    asking = checks.Asking(plan.questions, at_once, typed.learns, typed.again)
+    backend = backend_of(config, project.root)
     return checks.check_sessions(
-        project,
-        backend_of(config, project.root),
-        plan.files,
-        lines,
-        learns=learns,
-        most=plan.questions,
-        advance=advance,
-        again=again,
+        project, backend, plan.files, checks.Subject(rules_of(lines), look.births), asking, advance
     )
+
+
+def _at_once(judge: str) -> int:
+    """Return how many questions a judge is asked at a time."""
+    return JUDGES[judge].at_once if judge in JUDGES else 1
 
 
 def _planned(
@@ -196,6 +244,21 @@ def judge_title(judge: str) -> str:
     if judge in JUDGES:
         return JUDGES[judge].title
     return judge_kind(judge).title if judge in BACKENDS else judge
+
+
+def skipped_words(plan: Plan) -> Iterator[str]:
+    """Yield the agents that cannot judge, with the ways out."""
+    faults = unfit_agents(plan)
+    for fault in faults.values():
+        yield f"{fault}. Or choose another judge (--judge NAME)."
+    for judge, number in plan.barred.items():
+        title = judge_title(judge)
+        reason = f"{title} may not judge yet. Allow it ({CONSENT}) or choose another judge"
+        if judge not in JUDGES:
+            reason = f"{title} cannot judge. Choose another judge"
+        if judge not in faults:
+            sessions = f"{number:,} {title} session{'s' if number > 1 else ''}"
+            yield f"{sessions} skipped: {reason} (--judge NAME)."
 
 
 def unfit_agents(plan: Plan) -> Mapping[str, str]:

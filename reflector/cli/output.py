@@ -30,6 +30,7 @@ from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook.names import SECTIONS
 from reflector.text.bounds import clean, visible
+from reflector.text.width import broken, cut, width
 
 T = TypeVar("T")
 
@@ -178,12 +179,12 @@ def table(
         line = "  ".join(
             column.shown(cell) for column, cell in zip(columns_of, cells, strict=True)
         ).rstrip()
-        click.secho(_cut(line, max(room, _LAST)) if room else line, bold=bold or None)
+        click.secho(cut(line, max(room, _LAST)) if room else line, bold=bold or None)
 
     lead = sum(column.width + 2 for column in columns_of[:-1])
     print_line((column.name for column in columns_of), bold=True)
     for *row, text in zip(*(column.cells for column in columns_of), texts, strict=True):
-        first, *others = _broken(row[-1], columns_of[-1].width) if whole else row[-1:]
+        first, *others = broken(row[-1], columns_of[-1].width) if whole else row[-1:]
         print_line([*row[:-1], first])
         for line in _below(others, text, lead, room):
             click.echo(line)
@@ -196,12 +197,12 @@ def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
     """Yield the lines below a row: the rest of its last column, which begins after `lead` columns,
     and a text, before that rest if it fits there.
     """
-    if text and others and _width(text) + 3 < lead:
+    if text and others and width(text) + 3 < lead:
         yield f"  {text}".ljust(lead) + others.pop(0)
         text = ""
     for other in others:
         yield " " * lead + other
-    for line in _broken(text, room - 2) if text else ():
+    for line in broken(text, room - 2) if text else ():
         yield f"  {line}"
 
 
@@ -215,7 +216,7 @@ class _Column:
     is_number: bool = False
 
     def __post_init__(self) -> None:
-        self.width = max(map(_width, [self.name, *self.cells]))
+        self.width = max(map(width, [self.name, *self.cells]))
         filled = [cell for cell in self.cells if cell]
         self.is_number = bool(filled) and all(
             cell == NONE or _NUMBER.fullmatch(cell) for cell in filled
@@ -228,8 +229,8 @@ class _Column:
 
     def shown(self, cell: str) -> str:
         """Return a cell as wide as the column."""
-        shown = _cut(cell, self.width)
-        padding = " " * (self.width - _width(shown))
+        shown = cut(cell, self.width)
+        padding = " " * (self.width - width(shown))
         return padding + shown if self.is_number else shown + padding
 
 
@@ -294,70 +295,28 @@ def event_table(
     table(tuple(columns), rows, extra=("actor", "when"), whole=whole, empty=empty)
 
 
-def _broken(text: str, width: int, *, words: bool = True) -> list[str]:
-    """Lines that are not wider than `width`, broken between words where there are any. Without
-    `words`, a longer word stays whole, to be copied.
-    """
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and _width(lines[-1]) + 1 + _width(word) <= width:
-            lines[-1] += f" {word}"
-            continue
-        if lines[-1]:
-            lines.append("")
-        for letter in word if words else (word,):
-            if lines[-1] and _width(lines[-1] + letter) > width:
-                lines.append("")
-            lines[-1] += letter
-    return lines
-
-
-def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes: Chinese letters two, combining marks
-    none.
-    """
-    if text.isascii():
-        return len(text)
-    import unicodedata
-
-    return sum(
-        0
-        if unicodedata.combining(letter)
-        else 2
-        if unicodedata.east_asian_width(letter) in "WF"
-        else 1
-        for letter in text
-    )
-
-
-def _cut(text: str, width: int) -> str:
-    if _width(text) <= width:
-        return text
-    while _width(text) > width - 1:
-        text = text[: min(len(text) - 1, width - 1)]
-    return text + "…"
-
-
 def print_facts(
-    rows: Iterable[tuple[str, str]], width: int, indent: int = 0, *, begun: bool = False
+    rows: Iterable[tuple[str, str]], name_width: int, indent: int = 0, *, begun: bool = False
 ) -> None:
-    """Print names of at most `width` characters, each with its value; a terminal gets long values
-    broken into lines.
+    """Print names of at most `name_width` characters, each with its value; a terminal gets long
+    values broken into lines.
 
     `begun` says that the indentation of the first line is printed already.
     """
-    room = get_terminal_size((100, 24)).columns - indent - width - 1 if sys.stdout.isatty() else 0
+    room = (
+        get_terminal_size((100, 24)).columns - indent - name_width - 1 if sys.stdout.isatty() else 0
+    )
     for name, value in rows:
         shown = safe(value)
-        for line in _broken(shown, room, words=False) if room >= _LAST else [shown]:
-            click.echo(f"{'' if begun else ' ' * indent}{name:<{width}} {line}".rstrip())
+        for line in broken(shown, room, words=False) if room >= _LAST else [shown]:
+            click.echo(f"{'' if begun else ' ' * indent}{name:<{name_width}} {line}".rstrip())
             name, begun = "", False
 
 
 def prose(text: str) -> None:
     """Print a sentence, on a terminal in lines that fit."""
     room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
-    for line in _broken(text, room) if room else [text]:
+    for line in broken(text, room) if room else [text]:
         click.echo(safe(line))
 
 

@@ -110,9 +110,12 @@ class Uses(NamedTuple):
         found = None
         if asked.ledger.has(BULLET_CHECKED):
             from reflector.audit.checked import checked_lines
+            from reflector.playbook_files.births import births_of
+            from reflector.playbook_files.watching import watched_lines
 
             rates = project.config.finding_rates
-            found = checked_lines(asked.ledger, asked.then, rates=rates)
+            births = births_of(project.root, watched_lines(asked.ledger))
+            found = checked_lines(asked.ledger, asked.then, births=births, rates=rates)
         lines = found.lines if found is not None else ()
         checked = {line.name: line for line in lines if line.sessions}
         votes = observed(rows, past, usage.bullets, rates=project.config.finding_rates)

@@ -38,7 +38,7 @@ from reflector.text.secrets import secret_kinds
 from reflector.text.words import count
 from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
-from reflector.transcripts.speakers import outside_tags
+from reflector.transcripts.speakers import own_sentences
 
 if TYPE_CHECKING:
     from reflector.config import Config
@@ -146,12 +146,6 @@ _POINTS = re.compile(
 _MOMENTARY = re.compile(
     r"\b(?:now|today|tomorrow|right away|for the moment|this (?:time|once)|just)\b", re.IGNORECASE
 )
-_QUOTED = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
-_FENCE = re.compile(
-    r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
-    re.MULTILINE | re.DOTALL,
-)
-_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def hear(
@@ -419,7 +413,7 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
         if not _may_hold_wish(text) or secret_kinds(text):
             continue
         number = 0
-        for sentence in _sentences(text):
+        for sentence in own_sentences(text):
             if wish := _wish_in(sentence):
                 form, advice = wish
                 yield Wish(form, advice, sentence, message.key, number)
@@ -429,17 +423,6 @@ def wishes(messages: Iterable[Message]) -> Iterator[Wish]:
 def _may_hold_wish(text: str) -> bool:
     """Return False for a task, a plan or something pasted, which are longer."""
     return 0 < len(text) <= _MAX_CHARACTERS and text.count("\n") < _MAX_LINES
-
-
-def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged
-    text, no list.
-    """
-    plain = outside_tags(_FENCE.sub("\n", text))
-    for line in plain.split("\n"):
-        if line.strip() and not _QUOTED.match(line):
-            parts = (part.strip() for part in _SENTENCE.split(line))
-            yield from filter(None, parts)
 
 
 def _wish_in(sentence: str) -> tuple[Form, str] | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from reflector.events import bullets, ledger, lessons, proposals, sessions
+from reflector.events import bullets, counts, ledger, lessons, proposals, sessions
 from reflector.events.effects import (
     AddsBullets,
     ChangesBullet,
@@ -34,7 +34,14 @@ from reflector.events.state import Data, Playbook
 
 EVENT_TYPES: Final[Mapping[str, EventType]] = {
     kind.name: kind
-    for kind in (*bullets.TYPES, *sessions.TYPES, *ledger.TYPES, *lessons.TYPES, *proposals.TYPES)
+    for kind in (
+        *bullets.TYPES,
+        *sessions.TYPES,
+        *counts.TYPES,
+        *ledger.TYPES,
+        *lessons.TYPES,
+        *proposals.TYPES,
+    )
 }
 _EFFECTS = {name: kind.effect for name, kind in EVENT_TYPES.items()}
 

@@ -125,6 +125,7 @@ class JudgeClient:
     turn       what its output has once for each turn; a second one means that it called a tool that
                it does not have
     echoes     how often its output repeats the question
+    at_once    most questions that it is asked at a time
     """
 
     name: str
@@ -143,6 +144,7 @@ class JudgeClient:
     first: Sequence[str] = ()
     turn: str = ""
     echoes: int = 0
+    at_once: int = 1
 
     @property
     def title(self) -> str:

@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
@@ -39,6 +40,10 @@ from reflector.prices import Usage
 #: No answer is longer; a client's frame around one may be.
 MOST_ANSWER = 64 << 10
 _MOST_OUT = 4 * MOST_ANSWER
+#: Most judges of one person at a time.
+_MOST = 3
+#: Set while the askers of this process are stopped: a thread is not interrupted itself.
+STOPPED = threading.Event()
 #: Bytes of what a client's own command prints that comes first.
 _MOST_FIRST = 16 << 20
 _CUE = "Answer with an empty JSON object."
@@ -119,7 +124,7 @@ class AgentClient:
         """Ask one question in a process of its own. Raises BackendError and nothing else."""
         client, agreed = self._agreed()
         try:
-            async with _alone(self.deadline):
+            async with _turn(self.deadline, client.at_once):
                 state = consent.client_state(client.name)
                 try:
                     output = await self._ask(client, agreed, state, "".join(texts))
@@ -196,7 +201,7 @@ async def check_client(name: str, agreed: consent.Agreed) -> str:
     """
     client = JUDGES[name]
     state = consent.State()
-    async with _alone(_BRIEF):
+    async with _turn(_BRIEF):
         with _workplace(agreed.environ, client.model) as (ours, environ):
             await _ready(client, agreed, state, ours, environ)
         consent.keep_state(name, state)
@@ -398,24 +403,44 @@ async def _stand_in() -> AsyncIterator[tuple[str, asyncio.Future[bytes]]]:
 
 
 @asynccontextmanager
-async def _alone(seconds: float) -> AsyncIterator[None]:
-    """Hold the person's lock: one judge at a time. Raises BackendError where another one takes
-    too long, OSError.
+async def _turn(seconds: float, at_once: int = 1) -> AsyncIterator[None]:
+    """Hold one of the person's locks: at most `at_once` judges at a time. Raises BackendError if
+    others take too long, OSError.
     """
-    fd = os.open(f"{consent.open_folder()}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    folder = consent.open_folder()
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    locks = [os.open(f"{folder}/lock{number or ''}", flags, 0o600) for number in range(_MOST)]
     try:
         end = time.monotonic() + seconds
-        while not files.lock(fd, wait=False):
+        while (held := _free_lock(locks[:at_once])) is None:
             if time.monotonic() > end:
                 raise _refusal(
                     "another judge of yours is at work; this one waits for its end", "transport"
                 )
-            await asyncio.sleep(0.1)
-        for name in ("guard", "work"):  # of a judge that was killed
-            shutil.rmtree(f"{consent.open_folder()}/{name}", ignore_errors=True)
+            await _pause(0.1)
+        locks.remove(held)
+        if all(files.lock(other, wait=False) for other in locks):
+            for name in ("guard", "work"):  # of a judge that was killed
+                shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+        while locks:
+            os.close(locks.pop())
+        locks.append(held)
         yield
     finally:
-        os.close(fd)
+        for lock in locks:
+            os.close(lock)
+
+
+def _free_lock(locks: Sequence[int]) -> int | None:
+    """Lock the first free one of some open files; return None if none is free."""
+    return next((lock for lock in locks if files.lock(lock, wait=False)), None)
+
+
+async def _pause(seconds: float) -> None:
+    """Wait; a client is ended if its asker was stopped meanwhile."""
+    if STOPPED.is_set():
+        raise KeyboardInterrupt
+    await asyncio.sleep(seconds)
 
 
 @contextmanager
@@ -498,7 +523,7 @@ async def _run(start: _Start) -> Ended:
         why = ""
         try:
             while process.poll() is None and not why:
-                await asyncio.sleep(0.02)
+                await _pause(0.02)
                 why = start.why_over(out, err, deadline)
         finally:
             with suppress(ProcessLookupError):

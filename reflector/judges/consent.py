@@ -250,9 +250,15 @@ def rest_words(name: str) -> str:
 
 
 def keep_state(name: str, state: State) -> None:
-    """Record what is known of a client; the judge's lock must be held. Raises OSError."""
-    states = {**_object(_STATE), name: asdict(state)}
-    files.write_durably(open_folder(), json.dumps(states).encode(), _STATE)
+    """Record the state of a client, without losing another one's. Raises OSError."""
+    folder = open_folder()
+    fd = os.open(f"{folder}/{_STATE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        files.lock(fd, wait=True)
+        states = {**_object(_STATE), name: asdict(state)}
+        files.write_durably(folder, json.dumps(states).encode(), _STATE)
+    finally:
+        os.close(fd)
 
 
 def open_folder(below: str = "") -> str:

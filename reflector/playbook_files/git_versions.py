@@ -22,10 +22,7 @@ from reflector.playbook.document import entry_text
 ATTRIBUTES = "playbook.json merge=reflector"
 _PATH = ".claude/playbook.json"
 _MAX_ATTRIBUTES_BYTES = 1 << 20
-_LOG = (
-    "log --format=%x00 -p -U1 --full-history -m --no-color --no-show-signature --no-textconv "
-    "--no-ext-diff HEAD --"
-)
+_LOG = "log --format=%x00 -p -U1 --full-history -m --no-color HEAD --"
 
 #: An entry of the file: the line of its name and that of its text.
 Entry = tuple[bytes, bytes]

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
+from hashlib import sha256
 from itertools import islice, product
 from pathlib import Path
 from shlex import quote
@@ -142,6 +143,16 @@ def advice_of(root: Path, named: Sequence[Path] = ()) -> Advice:
     if not named:
         unread += _elsewhere(root)
     return Advice(tuple(lines.values()), files, scopes, (*omitted, *unread), clients)
+
+
+def advice_digest(root: Path) -> str:
+    """Return the SHA-256 over the files that agents load in a project: a change of it is a change
+    of their advice.
+    """
+    digest = sha256()
+    for file in _files_of(root, (), []):
+        digest.update(b"%s\0%d\0%s" % (os.fsencode(file.shown), len(file.raw), file.raw))
+    return digest.hexdigest()
 
 
 def lines_in(file: str, text: str) -> Iterator[Line]:
@@ -450,6 +461,12 @@ def watching(ledger: Ledger, lines: Sequence[Line], *, first: int = 0) -> Watchi
     return Watching(lines_by_name, changes)
 
 
+def watched_lines(ledger: Ledger) -> list[Line]:
+    """Return the lines of files that are watched, as they were last seen. Raises LedgerError."""
+    file_of = files_of(ledger)
+    return [Line(file_of[row.name], 0, row.section, row.text) for row in _watched(ledger.rows())]
+
+
 def _watched(rows: Iterable[BulletRow]) -> list[BulletRow]:
     return [row for row in rows if row.status == "watched"]
 
@@ -515,7 +532,11 @@ def file_of_watched(ledger: Ledger) -> dict[str, str]:
 
 
 def _like(line: Line, row: BulletRow) -> float:
-    """Return the share of words in order that a line and a bullet have in common."""
-    words_before = terms(same_words(row.text))
-    words_after = terms(same_words(line.text))
+    return likeness(row.text, line.text)
+
+
+def likeness(before: str, after: str) -> float:
+    """Return the share of words in order that two texts have in common."""
+    words_before = terms(same_words(before))
+    words_after = terms(same_words(after))
     return SequenceMatcher(None, words_before, words_after, autojunk=False).ratio()

@@ -23,12 +23,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from reflector.events import event as ev
-from reflector.events.event import Event, NewEvent, identity
+from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.judges.answers import (
     MAX_QUOTE,
     PARSER_VERSION,
@@ -252,6 +253,19 @@ def _is_read_after(ledger: Ledger, window_id: str, position: int) -> bool:
         for event in ledger.targeting(window_id)
         if event.position > position and event.type == ev.REFLECTION_COMPLETED
     )
+
+
+def session_starts(ledger: Ledger, upto: int | None = None) -> Mapping[str, datetime]:
+    """Return when each session started whose records have times.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    starts: dict[str, datetime] = {}
+    for event in ledger.events(types=[ev.SESSION_OUTCOME], upto=upto):
+        if (began := time_of(event.facts.get("began"))) and event.session_id:
+            starts[event.session_id] = min(began, starts.get(event.session_id, began))
+    return starts
 
 
 class Checker(Recorder):

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
+from threading import Lock, get_ident
 from typing import Any
 
 from reflector.config import Config
@@ -77,6 +78,9 @@ class Gate:
         self.spending = Spending(environ)
         self.dollars = Spending(environ, unit="dollars")
         self._ace = ace_settings(environ)
+        #: The tokens that the requests of each thread may take, which are one reservation.
+        self._reserved: dict[int, int] = {}
+        self._turn = Lock()
         #: How many requests a person confirmed, and are left; None for what starts by itself.
         self.confirmed: int | None = None
 
@@ -189,6 +193,15 @@ class Gate:
         Raises:
             BackendError: the budget has fewer tokens left, also because of other reservations.
         """
+        with self._turn:
+            self._reserved[get_ident()] = tokens
+            try:
+                self._reserve(ledger, tokens, forced=forced)
+            except BaseException:
+                del self._reserved[get_ident()]
+                raise
+
+    def _reserve(self, ledger: Ledger, tokens: int, *, forced: bool) -> None:
         from reflector.judges.protocol import BackendError  # `status` asks what was spent alone
 
         if self.config.keeps_unread(self.project):
@@ -196,10 +209,12 @@ class Gate:
         if not forced and (spent := self._no_dollars(ledger) or self.left_of_day(one_more=True)):
             raise BackendError(spent, stage="budget", attempts=0)
         limit = None if forced else self.config.monthly_tokens or None
+        origin = ledger.head().origin
+        own = spent_this_month(ledger)
         try:
-            missing = self.spending.reserve(
-                ledger.head().origin, spent_this_month(ledger), tokens, limit
-            )
+            missing = self.spending.reserve(origin, own, sum(self._reserved.values()), limit)
+            if missing:
+                self.spending.write(origin, own, sum(self._reserved.values()) - tokens)
         except OSError as error:
             if limit is not None:
                 reason = _UNKNOWN_BUDGET.format(self.spending.path, error.strerror)
@@ -211,8 +226,10 @@ class Gate:
 
     def settle(self, ledger: Ledger) -> None:
         """Record for the person's other ledgers the tokens that this one took in the end."""
-        with suppress(OSError):  # the ledger has it, and says it again before its next request
-            self.spending.write(ledger.head().origin, spent_this_month(ledger))
+        with self._turn, suppress(OSError):  # it says it again before its next request
+            self._reserved.pop(get_ident(), None)
+            others = sum(self._reserved.values())
+            self.spending.write(ledger.head().origin, spent_this_month(ledger), others)
             if self.config.monthly_dollars:
                 self.dollars.write(ledger.head().origin, dollars_this_month(ledger))
 

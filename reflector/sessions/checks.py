@@ -2,39 +2,39 @@
 lines of the files that agents read.
 
 Invariant: a check begins with the newest session. A session is recorded before it is asked about,
-in a transaction of its own, and no lock is held while a judge is asked but the model's. A check
-that is stopped goes on with the first window that lacks an answer; a transcript that has not grown
-since is not opened. A check writes no file of the project. `reflector check` uses it.
+in a transaction of its own, and no lock is held while a judge is asked but the model's. An answer
+is recorded as soon as it comes. A check that is stopped goes on with the first window that lacks an
+answer; a transcript that has not grown since is not opened. A check writes no file of the project.
+`reflector check` uses it.
 """
 
 from __future__ import annotations
 
-import json
-import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
 from reflector.curator.listening import learned_words, propose_learned
 from reflector.events import event as ev
+from reflector.events.event import time_of
 from reflector.judges.protocol import Asks, Backend, BackendError
 from reflector.ledger.store import Ledger
+from reflector.playbook_files.births import Births, Standing
 from reflector.playbook_files.watching import Line, watch, watching
-from reflector.reflection.checking import Checker, Todo, todo
+from reflector.reflection.checking import Checker, Todo, session_starts, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.window import transcript_of
 from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
-from reflector.text.words import SPACED, grams
 from reflector.transcripts.readers import Reader, stores
-from reflector.transcripts.reading import UnknownTranscript
+from reflector.transcripts.reading import UnknownTranscript, read_messages
 
 if TYPE_CHECKING:
     from reflector.project import Project
@@ -42,32 +42,10 @@ if TYPE_CHECKING:
 #: The sessions of transcripts by path and size in bytes; "" for a copy of others.
 Recorded = Mapping[tuple[str, int], str]
 
+#: In how many sessions that started without a line the judge is asked about it.
+_MOST_BEFORE = 10
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
-#: A word, a path or a command with what may follow it; of scripts without spaces none.
-_WORD = rf"(?:{SPACED}|[./-])+"
-_MIN_WORD_CHARACTERS = 4
-_CHUNK_BYTES = 8 << 20
-#: Words by which no line is recognised.
-_COMMON = frozenset(
-    "always never when before after with from that this these those them they must should shall "
-    "only make sure "
-    "write keep each every into your have does don use used using instead prefer avoid where "
-    "which what also than "
-    "then there will would please ensure without over under here just more most other some such "
-    "very".split()
-)
-#: Particles and endings are written in it.
-_HIRAGANA = "[\u3041-\u3096]"
-_COMMON_UNSPACED = """
-    必须 务必 不要 不得 不能 不可 禁止 请勿 使用 应该 应当 需要 始终 总是 所有 全部
-    每个 之前 之后 以前 以后 必須 應該 總是 一个 这个 那个 我们 你们 可以 如果 或者 以及 時候 时候
-    場合 必ず 常に 使う 使い 全て
-    ต้อง จะต้อง ห้าม อย่า ควร เสมอ ทุกครั้ง ทั้งหมด ก่อน หลัง และ หรือ
-    ให้ การ ความ เป็น ไม่ ใช้ ของ ที่ ว่า จาก กับ
-    ຕ້ອງ ຫ້າມ ຢ່າ ຄວນ ສະເໝີ ທຸກຄັ້ງ ກ່ອນ ຫຼັງ ແລະ ໃຫ້ ການ ຄວາມ ເປັນ ບໍ່ ໃຊ້ ຂອງ ທີ່ ຈາກ ກັບ
-    ត្រូវ កុំ ហាម គួរ ជានិច្ច មុន ក្រោយ និង ការ ជា មិន ប្រើ របស់ ដែល ពី នៅ
-"""
 
 
 @dataclass(slots=True)
@@ -81,6 +59,27 @@ class Ran:
     spent: Decimal = Decimal(0)
     failed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+class Subject(NamedTuple):
+    """The lines that a check is about, and when each was in force."""
+
+    lines: Sequence[Line]
+    births: Births
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a check asks: at most `most` questions, `at_once` of them at a time.
+
+    learns  also ask for advice that seems to be missing
+    again   ask also about sessions whose judge gave no answer as often as it is asked automatically
+    """
+
+    most: int
+    at_once: int = 1
+    learns: bool = False
+    again: bool = False
 
 
 def recorded_files(project: Project, ledger: Ledger) -> Recorded:
@@ -114,12 +113,16 @@ def sessions_of(
     """
     dated: list[tuple[float, str, FoundTranscript]] = []
     for file in each(_transcripts_in(folders, known)):
-        is_subagents = file.path.name.startswith("agent-") or file.path.parent.name == "subagents"
         with suppress(OSError):
             written = file.path.stat().st_mtime
-            if written >= since and not is_subagents and is_in_project(root, file):
+            if written >= since and not is_subagents(file) and is_in_project(root, file):
                 dated.append((-written, str(file.path), file))
     return [file for _, _, file in sorted(dated, key=lambda row: row[:2])]
+
+
+def is_subagents(file: FoundTranscript) -> bool:
+    """Return whether a transcript is of a subagent, by its name."""
+    return file.path.name.startswith("agent-") or file.path.parent.name == "subagents"
 
 
 def project_sessions(
@@ -149,55 +152,55 @@ def _transcripts_in(
             yield from find_transcripts(folder, pattern, known)
 
 
-def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
-    """Return the texts of which no word, path or command is in any of these files; each record
-    names the project's folder, which does not count. A file that cannot be read counts as empty.
+class Asked(NamedTuple):
+    """A transcript with the names of the lines that its judge is asked about."""
+
+    file: FoundTranscript
+    names: Sequence[str]
+
+
+def asked_sessions(
+    ledger: Ledger,
+    files: Iterable[FoundTranscript],
+    known: Recorded,
+    lines: Mapping[str, Line],
+    births: Births,
+) -> list[Asked]:
+    """Return the transcripts that are asked about: those with lines that they started with, then
+    the others, each in their order.
+
+    lines  by the names of their bullets
     """
-    own = str(root).lower().encode()
-    forms = {text: set(chain.from_iterable(map(_forms, _rare_words(text)))) for text in texts}
-    for path in files:
-        with suppress(OSError), path.open("rb") as file:
-            before = b""
-            while forms and (chunk := file.read(_CHUNK_BYTES)):
-                part = (before + chunk.lower()).replace(own, b"")
-                for text in [*forms]:
-                    if any(word in part for word in forms[text]):
-                        del forms[text]
-                before = part[-200:]
-    return set(forms)
+    starts = session_starts(ledger)
+    answers = ledger.events(types=[ev.REFLECTION_ANSWERED])
+    answered = {answer.session_id for answer in answers}
+    left = Counter(dict.fromkeys(lines, _MOST_BEFORE))
+    current: list[Asked] = []
+    earlier: list[Asked] = []
+    for file in files:
+        session_id = known.get((str(file.path), file.bytes), "")
+        if session_id not in answered and not _has_step(file):
+            continue
+        started = starts.get(session_id) or time_of(file.started_at)
+        standings = {name: births.standing(line, started) for name, line in lines.items()}
+        since = [name for name in lines if standings[name] is Standing.SINCE]
+        before = [name for name in lines if standings[name] is Standing.BEFORE and left[name] > 0]
+        left.subtract(before)
+        if since or before:
+            (current if since else earlier).append(Asked(file, [*since, *before]))
+    return current + earlier
 
 
-def _rare_words(text: str) -> set[str]:
-    """Return the words by which a text is recognised: the longer and rarer ones, if it has any."""
-    words = {word.rstrip("./-") for word in re.findall(_WORD, text.lower())} - {""}
-    parts = grams(text)
-    longer = {word for word in words if len(word) >= _MIN_WORD_CHARACTERS}
-    longer |= {part for part in parts if len(part) > 1 and not re.match(_HIRAGANA, part)}
-    return longer - _COMMON - _common_grams() or longer or words | parts
-
-
-@cache
-def _common_grams() -> frozenset[str]:
-    """Return the grams by which no line is recognised."""
-    return frozenset(chain.from_iterable(map(grams, _COMMON_UNSPACED.split())))
-
-
-def _forms(word: str) -> Iterator[bytes]:
-    """Yield the forms that a word of lower case may have in a record of which only the ASCII is in
-    lower case: as it is, or escaped.
-    """
-    if word.isascii():
-        yield word.encode()
-        return
-    for form in {word, word.capitalize(), word.upper()}:
-        yield form.encode("utf-8", "replace").lower()
-        yield json.dumps(form)[1:-1].encode().lower()
+def _has_step(file: FoundTranscript) -> bool:
+    """Return whether the agent did anything in a session; True if that cannot be read."""
+    with suppress(OSError, UnknownTranscript):
+        return any(message.origin == "model" for message in read_messages(file.path))
+    return True
 
 
 def questions(
     ledger: Ledger,
-    files: Sequence[FoundTranscript],
-    names: Sequence[str],
+    sessions: Sequence[Asked],
     known: Recorded,
     judge: Callable[[str], str],
     *,
@@ -207,7 +210,7 @@ def questions(
     are left; `judge` and `again` as for `todo`.
     """
     asked = []
-    for file in files:
+    for file, names in sessions:
         session_id = known.get((str(file.path), file.bytes))
         count = 1
         if session_id is not None:
@@ -221,54 +224,127 @@ def check_sessions(
     project: Project,
     judge: Backend,
     files: Sequence[FoundTranscript],
-    lines: Sequence[Line],
-    *,
-    learns: bool,
-    most: int,
+    subject: Subject,
+    asking: Asking,
     advance: Callable[[Decimal], object],
-    again: bool = False,
 ) -> Ran:
-    """Record the lines, which are watched from then on, and the transcripts, in their order, and
-    ask at most `most` questions about them.
-
-    `advance` is called after each transcript, `again` is as for `todo`. Raises as `drain_project`
-    does.
+    """Record the lines, which are watched from then on, and the transcripts of `asked_sessions`,
+    and ask about them. `advance` is called after each transcript. Raises as `drain_project` does.
     """
-    ran = Ran()
-    away = set[str]()
     with waiting_pipeline(project, write=False) as pipeline:
-        watched = watching(pipeline.ledger, lines, first=project.first_number)
+        watched = watching(pipeline.ledger, subject.lines, first=project.first_number)
         watch(pipeline.ledger, watched)
         known = recorded_files(project, pipeline.ledger)
-    for file in files:
-        try:
-            session_id = _recorded_session(project, file, known)
-        except (OSError, ValueError) as error:
-            ran.failed.append(f"{file.path}: {error}")
+        left = deque(asked_sessions(pipeline.ledger, files, known, watched.lines, subject.births))
+    check = _Check(project, judge, asking)
+    ran = check.ran
+    while left and not check.is_over:
+        group = [left.popleft() for _ in range(min(asking.at_once, len(left)))]
+        sessions: dict[str, Sequence[str]] = {}
+        for file, names in group:
+            try:
+                sessions.setdefault(_recorded_session(project, file, known), names)
+            except (OSError, ValueError) as error:
+                ran.failed.append(f"{file.path}: {error}")
+        with locks.held(project.make_state_dir(), "model.lock", wait=True):
+            check.ask_about(sessions)
+        for _ in group:
             advance(ran.spent)
-            continue
-        with (
-            locks.held(project.make_state_dir(), "model.lock", wait=True),
-            project.open_ledger() as ledger,
-        ):
-            gate = Gate(project.config, project.root)
-            gate.confirmed = most - ran.asked
-            checker = Checker(ledger, judge, gate, learns=learns)
-            windows = list(todo(ledger, session_id, [*watched.lines], checker.judge, again=again))
-            goes_on = _ask(checker, windows, ran, away)
-            if not windows and _waits(ledger, session_id):
-                ran.notes.append(
-                    f"session {session_id[:8]} waits for the verdicts on what it cites; "
-                    "then it is checked"
-                )
-        ran.spent += checker.spent
-        advance(ran.spent)
-        if not goes_on or ran.asked >= most:
-            break
-    if learns:
+    if asking.learns:
         with waiting_pipeline(project, write=False) as pipeline:
             ran.notes.append(learned_words(propose_learned(pipeline.ledger), ran.answered))
     return ran
+
+
+class _Check:
+    """The questions of a check. Several sessions are asked about at once, each by a thread with a
+    ledger of its own, so each answer is recorded as soon as it comes.
+    """
+
+    def __init__(self, project: Project, judge: Backend, asking: Asking) -> None:
+        self.project = project
+        self.judge = judge
+        self.asking = asking
+        self.gate = Gate(project.config, project.root)
+        self.gate.confirmed = asking.most
+        self.ran = Ran()
+        self.is_over = False
+        #: The judges that cannot be asked now.
+        self.away: set[str] = set()
+        self._turn = Lock()
+
+    def ask_about(self, sessions: Mapping[str, Sequence[str]]) -> None:
+        """Ask about the lines of some sessions, by their names. The lock of the model must be
+        held.
+        """
+        if len(sessions) < 2:
+            for session, names in sessions.items():
+                self._ask_about(session, names)
+            return
+        from concurrent.futures import ThreadPoolExecutor, wait
+
+        from reflector.judges.agent_process import STOPPED
+
+        with ThreadPoolExecutor(self.asking.at_once) as threads:
+            pending = [threads.submit(self._ask_about, *session) for session in sessions.items()]
+            try:
+                for future in pending:
+                    future.result()
+            except BaseException:
+                STOPPED.set()
+                wait(pending)
+                raise
+            finally:
+                STOPPED.clear()
+
+    def _ask_about(self, session_id: str, names: Sequence[str]) -> None:
+        """Ask about the windows of a session."""
+        with self.project.open_ledger() as ledger:
+            checker = Checker(ledger, self.judge, self.gate, learns=self.asking.learns)
+            windows = list(todo(ledger, session_id, names, checker.judge, again=self.asking.again))
+            for question in windows:
+                self._ask(checker, question)
+            with self._turn:
+                self.ran.spent += checker.spent
+                if not windows and _waits(ledger, session_id):
+                    self.ran.notes.append(
+                        f"session {session_id[:8]} waits for the verdicts on what it cites; "
+                        "then it is checked"
+                    )
+
+    def _ask(self, checker: Checker, question: Todo) -> None:
+        """Ask one question, unless its judge is away or no more may be asked."""
+        is_new = question.answer is None
+        agent = str(question.window.facts.get("agent") or "")
+        judge = self.judge.who(agent) if isinstance(self.judge, Asks) else ""
+        with self._turn:
+            if self.is_over or (judge in self.away and is_new):
+                return
+            self.ran.asked += is_new
+            self.is_over = self.ran.asked >= self.asking.most
+        try:
+            reason = checker.ask(question)
+        except BackendError as error:
+            self._note_failure(error, judge)
+            return
+        with self._turn:
+            self.ran.answered += not reason
+            if reason:
+                session = (question.window.session_id or "")[:8]
+                self.ran.failed.append(f"session {session}: {reason}")
+
+    def _note_failure(self, error: BackendError, judge: str) -> None:
+        """Note why a judge cannot be asked now, once for each judge."""
+        with self._turn:
+            if error.stage == "budget":
+                self.ran.asked -= 1
+                self.is_over = True
+                if str(error) not in self.ran.notes:
+                    self.ran.notes.append(str(error))
+            else:
+                if judge not in self.away:
+                    self.ran.failed.append(str(error))
+                self.away.add(judge)
 
 
 def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) -> str:
@@ -287,30 +363,3 @@ def _recorded_session(project: Project, file: FoundTranscript, known: Recorded) 
 
 def _waits(ledger: Ledger, session_id: str) -> bool:
     return any(window.state in ("pending", "failed") for window in ledger.windows(session_id))
-
-
-def _ask(checker: Checker, windows: Sequence[Todo], ran: Ran, away: set[str]) -> bool:
-    """Ask about windows; return whether more can be asked."""
-    judge = checker.backend
-    for question in windows:
-        window = question.window
-        is_new = question.answer is None
-        agent = str(window.facts.get("agent") or "")
-        asked = judge.who(agent) if isinstance(judge, Asks) else ""
-        if asked in away and is_new:
-            continue
-        try:
-            ran.asked += is_new
-            reason = checker.ask(question)
-        except BackendError as error:
-            if error.stage == "budget":
-                ran.asked -= 1
-                ran.notes.append(str(error))
-                return False
-            away.add(asked)
-            ran.failed.append(str(error))
-            continue
-        if reason:
-            ran.failed.append(f"session {(window.session_id or '')[:8]}: {reason}")
-        ran.answered += not reason
-    return True

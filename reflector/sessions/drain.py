@@ -44,6 +44,7 @@ from reflector.sessions.last_session import leave_last_session, leave_waiting
 # Taking sessions in and judging them is imported where it is done: who adds advice or asks for it
 # needs none of that.
 if TYPE_CHECKING:
+    from reflector.counts.rules import RuleSet
     from reflector.judges.protocol import Backend
     from reflector.ledger.store import Ledger, WindowRow
     from reflector.reflection.recorder import Reflected
@@ -421,7 +422,7 @@ class Pipeline:
         from reflector.sessions.intake import take_in
 
         source = replace(source, project=self.project.root)
-        taken = take_in(self.ledger, source, window=window)
+        taken = take_in(self.ledger, source, window=window, rules=self._rules)
         if taken.event_id is not None:
             self.people_messages[taken.event_id] = taken.scan.people
             self._messages[taken.event_id] = taken.scan.messages if taken.scan.cited else ()
@@ -429,6 +430,13 @@ class Pipeline:
             names = {row.name for row in self.ledger.rows()}
             self.users.take(source, taken.scan, window=window, beside=names)
         return taken
+
+    @cached_property
+    def _rules(self) -> RuleSet:
+        """The rules that are counted in the windows of this project."""
+        from reflector.sessions.counted import rules_of
+
+        return rules_of(self.project, self.ledger.rows())
 
     @cached_property
     def has_lessons(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -20,6 +20,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from reflector.counts.rules import PartCounts, RuleSet
 from reflector.embed.lessons.recording import lessons_beginning, told_at_start
 from reflector.events import event as ev
 from reflector.events.event import MODEL, Event, NewEvent, identity, time_of
@@ -31,6 +32,7 @@ from reflector.ledger.store import BulletRow, Ledger
 from reflector.locate import agent_folder
 from reflector.reflection.window import keys_of, last_line, transcript_of, twins_of, window_names
 from reflector.sessions import answers
+from reflector.sessions.counted import counted_event
 from reflector.sessions.injection import is_fork, told_by_hook
 from reflector.sessions.opencode_store import is_export
 from reflector.sessions.spool import Delivery
@@ -150,6 +152,7 @@ def take_in(
     window: WindowMode = "new",
     scanned: Scan | None = None,
     beside: Collection[str] | None = None,
+    rules: RuleSet | None = None,
 ) -> Taken:
     """Record the source's window in the ledger, with the bullets that it cites and the texts that
     its session was shown.
@@ -159,16 +162,17 @@ def take_in(
     beside   the names that mean a bullet of another playbook, which the agent was shown as well;
              None if it was shown no other. A window that does not concern a playbook beside another
              is left out, and its records stay new
+    rules    the rules that are counted in it; None for no count
 
     Raises:
         OSError, UnknownTranscript: the file cannot be read, or is not a transcript
         LedgerError: the window cannot be appended
     """
     try:
-        return _record(ledger, source, window, scanned, beside)
+        return _record(ledger, source, window, scanned, beside, rules)
     except Conflict:
         # Another machine recorded the same window a moment ago, and its records are seen by now.
-        return _record(ledger, source, window, scanned, beside)
+        return _record(ledger, source, window, scanned, beside, rules)
 
 
 def _record(
@@ -177,6 +181,7 @@ def _record(
     mode: WindowMode,
     scanned: Scan | None,
     beside: Collection[str] | None,
+    rules: RuleSet | None,
 ) -> Taken:
     reading = _read_source(ledger, source, mode, scanned)
     nothing_new = Taken(reading.session_id, None, 0, (), reading.scan)
@@ -198,7 +203,7 @@ def _record(
 
     events = [recorded, *_telling_events(ledger, reading, recorded, mentions)]
     if reading.agent_id is None and mode == "new":
-        events.append(_outcome_event(ledger, source, reading, recorded))
+        events += _result_events(ledger, source, reading, recorded, rules)
     first, *_ = ledger.append([*events, *copied])
     if not first.added:
         return nothing_new
@@ -328,7 +333,9 @@ def _scan_from(source: Source, place: Place | None) -> Scan:
 
 def _messages(source: Source, scan: Scan) -> Iterable[Message]:
     """Return the messages of a scan; those of a large transcript are read once more."""
-    return scan.messages or read_messages(source.path, limit=scan.bytes, start=scan.start)
+    if scan.messages:
+        return scan.messages
+    return read_messages(source.path, limit=scan.bytes, start=scan.start, keeps_whole=True)
 
 
 def _without_answers(
@@ -628,16 +635,22 @@ def _recorded_event(
     )
 
 
-def _outcome_event(
-    ledger: Ledger, source: Source, reading: _Reading, recorded: NewEvent
-) -> NewEvent:
-    """Return the event of what came of the new records."""
+def _result_events(
+    ledger: Ledger, source: Source, reading: _Reading, recorded: NewEvent, rules: RuleSet | None
+) -> Iterator[NewEvent]:
+    """Yield the event of what came of the new records, and that of the rules counted in them."""
     new_keys = reading.new_keys
-    messages = (one for one in _messages(source, reading.scan) if one.key in new_keys)
+    every = _messages(source, reading.scan)
+    messages: Iterator[Message] = (message for message in every if message.key in new_keys)
+    counts = PartCounts()
+    if rules is not None:
+        messages = rules.passing(messages, counts)
     outcome = read_outcome(messages, answered=bool(reading.line))
     outcome.began = iso_time(outcome.began)
     outcome.ended = iso_time(outcome.ended)
-    return outcome_event(recorded, _root(ledger, source, reading), outcome)
+    yield outcome_event(recorded, _root(ledger, source, reading), outcome)
+    if rules is not None and rules.rules:
+        yield counted_event(recorded, rules, counts)
 
 
 def _root(ledger: Ledger, source: Source, reading: _Reading) -> str | None:

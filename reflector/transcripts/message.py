@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["assistant", "user"]
@@ -32,12 +33,19 @@ Origin = Literal[
 ]
 
 
+#: The whole arguments of a call that were not kept.
+NOT_KEPT: Mapping[str, Any] = MappingProxyType({})
+
+
 class ToolCall(NamedTuple):
-    """A tool call of the assistant. `input` holds the tool's own arguments, with bounded texts."""
+    """A tool call of the assistant. `input` holds the tool's own arguments, with bounded texts,
+    `whole` the arguments as they are if whoever reads the transcript asks for them.
+    """
 
     id: str
     name: str
     input: Mapping[str, Any]
+    whole: Mapping[str, Any] = NOT_KEPT
 
 
 class ToolResult(NamedTuple):

@@ -27,7 +27,7 @@ import stat
 import sys
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -40,7 +40,7 @@ from reflector.refusal import Refusal
 from reflector.transcripts.agents.claude_code import ClaudeCode
 from reflector.transcripts.building import Conversation, content_id, fields, objects, plain_text
 from reflector.transcripts.citations import Telling, called_wrong, citations_of
-from reflector.transcripts.message import Message, Tally
+from reflector.transcripts.message import NOT_KEPT, Message, Tally
 from reflector.transcripts.readers import (
     Reader,
     built_in_readers,
@@ -211,6 +211,7 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
         end = size if limit is None else min(size, limit)
         conversation = reading.conversation
         conversation.brief = end - start > _MAX_KEPT_BYTES
+        reading.keeps_whole = True
         result = Scan(reading.reader.agent, start, tally=reading.tally)
         for message in reading:
             result.add(message, conversation)
@@ -223,16 +224,22 @@ def scan(path: str | PathLike[str], limit: int | None = None, *, start: int = 0)
 
 
 def read_messages(
-    path: str | PathLike[str], *, limit: int | None = None, start: int = 0
+    path: str | PathLike[str],
+    *,
+    limit: int | None = None,
+    start: int = 0,
+    keeps_whole: bool = False,
 ) -> Iterator[Message]:
     """Yield the messages of a transcript, in the order in which the model saw them, each once.
 
     limit   the offset to read to: the file's size when its window was closed
     start   the offset to begin at, that of a place
+    keeps_whole  whether calls keep their whole arguments, which have no bound
 
     Raises: as `scan`, at the first step of the iteration.
     """
     with _opened(path, start, limit) as reading:
+        reading.keeps_whole = keeps_whole
         yield from reading
 
 
@@ -306,10 +313,14 @@ def open_transcript(path: str | PathLike[str]) -> FileIO:
     return file
 
 
-class _Reading:
+class SessionReading:
     """A reading of a transcript from an offset to a limit, of a document as a whole: its messages,
     each once.
+
+    keeps_whole  whether calls keep their whole arguments
     """
+
+    keeps_whole = False
 
     def __init__(self, file: FileIO, start: int, limit: int | None) -> None:
         self.reader, self._is_document = _recognise_open(file)
@@ -327,7 +338,7 @@ class _Reading:
                     continue
                 seen.add(message.key)
                 self.tally.messages += 1
-                yield message
+                yield message if self.keeps_whole or not message.calls else _bounded(message)
 
     def _messages(self) -> Iterator[Message]:
         conversation = self.conversation
@@ -346,16 +357,57 @@ class _Reading:
         yield from conversation.leftover()
 
 
+def _bounded(message: Message) -> Message:
+    """Return a message without the whole arguments of its calls, which have no bound."""
+    return message._replace(calls=tuple([call._replace(whole=NOT_KEPT) for call in message.calls]))
+
+
+@contextmanager
+def open_session(path: str | PathLike[str]) -> Iterator[SessionReading]:
+    """Open a transcript whose calls have their whole arguments alone, and whose results may have no
+    text.
+
+    Raises: as `scan`.
+    """
+    with _opened(path) as reading:
+        reading.keeps_whole = True
+        reading.conversation.brief = True
+        yield reading
+
+
+def messages_at(path: str | PathLike[str], places: Mapping[int, int]) -> dict[int, Message]:
+    """Return the messages of people with these keys, each read from its record alone, by key; the
+    whole transcript is read if a record alone does not show the words of its message.
+
+    places  the offset of the record's line by the key of the message
+
+    Raises: as `scan`.
+    """
+    found: dict[int, Message] = {}
+    reader = recognise(path)
+    with BufferedReader(open_transcript(path), _BUFFER // 16) as file:
+        for offset in places.values():
+            file.seek(offset)
+            for record in parse_line(file.readline(LINE_LIMIT).strip(), Tally()):
+                conversation = reader()
+                read = conversation.messages(record.value, record.text, offset, Tally())
+                messages = [*read, *conversation.leftover()]
+                found |= {message.key: message for message in messages if message.text}
+    if places.keys() <= found.keys():
+        return found
+    return {message.key: message for message in read_messages(path) if message.key in places}
+
+
 @contextmanager
 def _opened(
     path: str | PathLike[str], start: int = 0, limit: int | None = None
-) -> Iterator[_Reading]:
+) -> Iterator[SessionReading]:
     """Open a transcript.
 
     Raises: OSError and UnknownTranscript.
     """
     with open_transcript(path) as file:
-        yield _Reading(file, start, limit)
+        yield SessionReading(file, start, limit)
 
 
 class _Recognised(NamedTuple):

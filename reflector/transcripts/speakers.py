@@ -12,7 +12,7 @@ person's words, but never makes another's words a person's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -158,6 +158,13 @@ _INSTEAD = re.compile(
 _PASTED = re.compile(rf"^[ \t]*<({_NAME}){_ATTRIBUTES}\s?(/?)>", re.MULTILINE)
 _MARK = re.compile(rf"</?{_NAME}{_ATTRIBUTES}\s?/?>")
 _OPENED = re.compile(rf"<({_NAME}){_ATTRIBUTES}\s?(/?)>")
+#: Lines that are a quotation, a list, code or output.
+_FOREIGN_LINE = re.compile(r"\s*(?:>|\+|[-*•|#/]|\d+[.)]\s|```|~~~|\$ |[{}<\[])")
+_FENCED = re.compile(
+    r"^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|^[ \t]*(?:```|~~~).*\Z",
+    re.MULTILINE | re.DOTALL,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[\"'(\w])|(?<=[。！？])|\n+")
 
 
 def spoken(text: str) -> Speech:
@@ -241,6 +248,17 @@ def inner(text: str) -> str:
 def outside_tags(text: str) -> str:
     """Return a person's words outside tags that begin a line: a pasted text is not their wish."""
     return without(text, _PASTED)
+
+
+def own_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that are a person's own: no code, no quotation, no tagged
+    text, no list.
+    """
+    plain = outside_tags(_FENCED.sub("\n", text))
+    for line in plain.split("\n"):
+        if line.strip() and not _FOREIGN_LINE.match(line):
+            parts = (part.strip() for part in _SENTENCE_END.split(line))
+            yield from filter(None, parts)
 
 
 def speaker_of(texts: Iterable[str]) -> Speech:

@@ -3,16 +3,29 @@ ledger it rests on.
 """
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from math import inf
 
 import pytest
 
-from reflector.audit.checked import TOO_FEW, Answered, checked_lines
+from reflector.audit.checked import (
+    FOLLOWED_BEFORE,
+    TOO_FEW,
+    Answered,
+    CheckedLine,
+    checked_lines,
+)
 from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.ledger.store import Ledger
+from reflector.playbook.admissible import same_words
 from reflector.playbook.evidence import HARMS, FindingRates, against
+from reflector.playbook_files.births import Births, Standing
+from reflector.playbook_files.watching import Line
+from reflector.trials.outcome import Outcome, outcome_event
 from tests.ledger.events import (
     about,
     added,
@@ -172,7 +185,7 @@ def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -
     lines = {one.name: one for one in checked_lines(ledger).lines}
     assert (lines["pat-002"].dropped, lines["pat-003"].left_out, lines["pat-003"].file) == (
         1,
-        2,
+        0,
         "A.md",
     )
     assert [one.name for one in ledger.bullets()] == ["pat-001", "pat-002"]
@@ -197,5 +210,92 @@ def test_undecided_sessions_of_a_line_excuse_it(
         seen = window(number, f"s{number}")
         answer = ("checked", "harmful") if number < 10 else ("neutral", "neutral")
         ledger.append([seen, *reading(seen, ("pat-001", *answer, None))])
-    (line,) = checked_lines(ledger, names=["pat-001"]).lines
+    (line,) = checked_lines(ledger).lines
     assert line.result == result
+
+
+LINE = Line("CLAUDE.md", 3, "oth", "Run the tests before you commit.")
+OTHER = Line("CLAUDE.md", 4, "oth", "Keep the changelog in step.")
+CUT = datetime(2026, 11, 15, tzinfo=UTC)
+BIRTHS = Births(
+    {
+        same_words(LINE.text): ((-inf, Standing.BEFORE), (CUT.timestamp(), Standing.SINCE)),
+        same_words(OTHER.text): ((-inf, Standing.SINCE),),
+    }
+)
+
+
+def judged_sessions(
+    ledger: Ledger, answers: Mapping[str, Sequence[bool]], began: datetime | None
+) -> None:
+    """Record sessions that started at a time, with the answers about each name in each."""
+    for votes in zip(*answers.values(), strict=True):
+        number = len(list(ledger.events(types=[ev.SESSION_RECORDED])))
+        recorded = window(number, f"s{number}")
+        outcome = Outcome(began=began.isoformat() if began else None)
+        findings = [
+            (name, "neutral", "neutral", "yes" if vote else "no")
+            for name, vote in zip(answers, votes, strict=True)
+        ]
+        ledger.append(
+            [recorded, outcome_event(recorded, None, outcome), *reading(recorded, *findings)]
+        )
+
+
+def line_of(ledger: Ledger, births: Births = BIRTHS) -> CheckedLine:
+    lines = {"pat-001": LINE, "pat-002": OTHER}
+    return checked_lines(ledger, lines=lines, births=births).lines[0]
+
+
+def counts(answered: Answered) -> tuple[int, int]:
+    return answered.yes, answered.no
+
+
+@pytest.fixture
+def two_lines(ledger: Ledger) -> Ledger:
+    ledger.append([added("pat-001", LINE.text), added("pat-002", OTHER.text)])
+    return ledger
+
+
+def test_session_counts_in_column_of_its_start(two_lines: Ledger) -> None:
+    day = timedelta(days=1)
+    judged_sessions(two_lines, {"pat-001": [True] * 9}, CUT - day)
+    judged_sessions(two_lines, {"pat-001": [False] * 2}, CUT)
+    judged_sessions(two_lines, {"pat-001": [True] * 3}, None)
+    line = line_of(two_lines)
+    assert (counts(line.before), counts(line.followed), line.unknown) == ((9, 0), (0, 2), 3)
+    assert (line.sessions, line.relevant, line.result) == (2, 2, TOO_FEW)
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "result"),
+    [
+        (5, 5, FOLLOWED_BEFORE),
+        (4, 5, TOO_FEW),
+        (5, 4, TOO_FEW),
+        (0, 9, "followed 9 of 9"),
+        (9, 0, TOO_FEW),
+        (9, 14, FOLLOWED_BEFORE),
+    ],
+)
+def test_result_is_about_sessions_since(
+    two_lines: Ledger, before: int, since: int, result: str
+) -> None:
+    judged_sessions(two_lines, {"pat-001": [True] * before}, CUT - timedelta(days=1))
+    judged_sessions(two_lines, {"pat-001": [True] * since}, CUT)
+    assert line_of(two_lines).result == result
+
+
+def test_line_of_unknown_birth_gets_no_result(two_lines: Ledger) -> None:
+    judged_sessions(two_lines, {"pat-001": [True] * 20}, CUT)
+    line = line_of(two_lines, Births())
+    assert (line.sessions, line.unknown, line.result) == (0, 20, TOO_FEW)
+
+
+def test_change_of_other_lines_is_over_the_same_cut(two_lines: Ledger) -> None:
+    before = {"pat-001": [False] * 4, "pat-002": [True, False, False, False]}
+    since = {"pat-001": [True] * 4, "pat-002": [True, True, True, False]}
+    judged_sessions(two_lines, before, CUT - timedelta(days=1))
+    assert line_of(two_lines).others is None
+    judged_sessions(two_lines, since, CUT)
+    assert line_of(two_lines).others == 0.5

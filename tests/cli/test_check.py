@@ -4,6 +4,8 @@ answers by a script.
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import cycle
@@ -12,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from reflector.audit.checked import TOO_FEW, Answered, CheckedLine
-from reflector.check.result import LineJson, urgency
 from reflector.sessions.history import project_hash
 from tests.judges.api import Api, Asked, Behaviour, error, sound
 from tests.road.agent import Agent
@@ -98,7 +98,7 @@ def leave(agent: Agent, id: str, made: Session | None = None) -> Path:
 def lines(agent: Agent, *more: str, code: int | None = 0) -> dict[str, dict[str, Any]]:
     """What a check knows of each line, by its text."""
     found = agent.json("check", *more, code=code)
-    return {line["text"]: line["judged"] for line in found["lines"] if line["kind"] == "rule"}
+    return {one["text"]: one["judged"] for one in found["lines"]}
 
 
 def files(agent: Agent) -> dict[str, str]:
@@ -108,15 +108,13 @@ def files(agent: Agent) -> dict[str, str]:
     return {str(one): sha256(one.read_bytes()).hexdigest() for one in every}
 
 
-def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_quotes(
-    fresh: Agent, api: Api
-) -> None:
+def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -> None:
     before = files(fresh)
     ran = fresh.call("check", "--yes")
     assert len(api.asked) == 4
     assert "12 answers dropped: the quote is not in the session." in ran.err
-    kinds = {line["place"]: line["kind"] for line in fresh.json("check")["lines"]}
-    assert (kinds["CLAUDE.md:3"], kinds["CLAUDE.md:5"]) == ("fact", "rule")
+    assert "Nothing was sent anywhere" not in ran.out
+    assert "broken in 4 of 4 sessions that a judge read, too few to tell" in ran.out
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
     assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [
@@ -135,9 +133,7 @@ def test_a_check_shows_what_sessions_that_are_there_say_of_each_line_with_its_qu
     assert fresh.call("verify").out == ""
 
 
-def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(
-    fresh: Agent, api: Api
-) -> None:
+def test_no_session_is_asked_about_twice(fresh: Agent, api: Api) -> None:
     fresh.call("check", "--yes")
     first = lines(fresh)
     for path in (fresh.home / ".claude/projects").rglob("*.jsonl"):
@@ -170,34 +166,51 @@ def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_agai
     assert fresh.call("verify").out == ""
 
 
-def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
-    fresh: Agent, api: Api
-) -> None:
-    fresh.environ = {"PATH": str(fresh.home)}
-    ran = fresh.call("check")
-    unseen = {row.split()[0] for row in ran.out.splitlines() if "not mentioned" in row}
-    assert "CLAUDE.md: line 10 repeats line 6" in ran.err
-    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.out
-    assert unseen == {f"CLAUDE.md:{number}" for number in (5, 7, 8, 9, 11)}
-    assert "4 sessions of this project: 4 of Claude Code" in ran.err
-    assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
-    (fresh.home / "claude").touch(0o755)
-    assert "Next: reflector judge allow" in fresh.call("check").err
-    late = fresh.call("check", "--since", "2999-01-01")
-    assert "No agent keeps a session of this folder" in late.err
-    assert late.out.splitlines()[0].split() == ["line", "tokens", "text"]
-    assert not (fresh.project / ".claude").exists()
-    fresh.environ = api.environ()
-    for more in ((), ("--dry-run", "--yes")):  # nobody can be asked, or nobody is to be
-        assert ("Anthropic's API would get 4 questions, at most about") in fresh.call(
-            "check", *more
-        ).err
+def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
+    for more in ((), ("--all",), ("--json",), ("--dry-run", "--yes"), ("--judge", "anthropic")):
+        fresh.call("check", *more)
     assert (api.asked, (fresh.project / ".claude").exists()) == ([], False)
+    shown = fresh.call("check").out.splitlines()
+    assert shown[0].startswith("CLAUDE.md: 6 rules, 0 facts, ")
+    assert shown[1].endswith(" Nothing was sent anywhere.")
+    assert "NEEDS A JUDGE 6" in shown[3]
+    assert shown[-1].endswith(": reflector install")
 
 
-def test_one_who_cannot_be_asked_is_named_once_and_the_rest_is_asked_the_next_time(
-    fresh: Agent, api: Api
-) -> None:
+def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
+    shown = " ".join(fresh.call("check").out.split())
+    priced = r"The 6, read by Anthropic's API in 4 sessions, at most [\d,]+ tokens, \$0\.\d\d: "
+    assert re.search(priced + "reflector check --judge anthropic", shown)
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("", "export ANTHROPIC_API_KEY=… && reflector check --judge anthropic"),
+        ("claude", "reflector judge allow"),
+    ],
+)
+def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -> None:
+    fresh.environ = {"PATH": str(fresh.home)}
+    if program:
+        (fresh.home / program).touch(0o755)
+    assert f": {command}" in " ".join(fresh.call("check").out.split())
+
+
+def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
+    shown = fresh.call("check", "--since", "2999-01-01").out
+    assert "No session of this folder was found. Nothing was sent anywhere." in shown
+    assert "Use your agent here" in shown
+
+
+def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
+    ran = fresh.call("check", "--all")
+    assert "CLAUDE.md: line 10 repeats line 6" in ran.err
+    assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.err
+    assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
+
+
+def test_refused_judge_is_named_once_and_asked_again_later(fresh: Agent, api: Api) -> None:
     api.does = [error(401)]
     assert "401" in fresh.call("check", "--yes", code=1).err
     assert len(api.asked) == 1
@@ -277,7 +290,7 @@ def test_moved_rule_keeps_its_counts(fresh: Agent) -> None:
 
 def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
     refused = fresh.call("check", "--judge", "rules", code=2).err
-    assert "rules cannot judge lines: use a model, such as --judge claude" in refused
+    assert "rules cannot judge rules: use a model, such as --judge claude" in refused
 
 
 def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
@@ -387,27 +400,20 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
     path.write_bytes(text)
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> None:
-    free = fresh.sent(columns, "check", "--dry-run").splitlines()
-    assert sum("not mentioned" in line for line in free) == 6
+def test_page_in_a_terminal_has_its_evidence(fresh: Agent) -> None:
     fresh.call("check", "--yes")
-    shown = fresh.sent(columns, "check").splitlines()
-    broken = next(at for at, line in enumerate(shown) if line.startswith("CLAUDE.md:6 "))
-    assert "followed" in shown[broken - 1].split()
-    assert "0 of 4" in shown[broken]
-    assert shown[broken + 1] == "  Never mock the database"
-    assert sum("not seen in 4 sessions" in line for line in shown) == 4
-    assert any("columns leave no room for: tokens" in line for line in shown)
+    shown = fresh.sent(80, "check").replace("\r", "").splitlines()
+    assert "   6  Never mock the database" in shown
+    assert max(map(len, shown)) <= 80
+    assert len(shown) <= 24
 
 
 def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
     file = fresh.project / "more rules.md"
     file.write_text("- Run the linter before you push\n")
     typed = ("check", str(file), "-n", "3", "--judge", "anthropic", "--learn")
-    err = fresh.call(*typed, "--dry-run").err
-    wanted = f"reflector check '{file}' -n 3 --judge anthropic --learn --yes"
-    assert err.splitlines()[-1] == f"Next: {wanted}"
+    shown = fresh.call(*typed, "--dry-run").out.splitlines()
+    assert f"reflector check '{file}' -n 3 --learn --judge anthropic" in shown
 
 
 def test_agent_that_is_too_old_is_named_with_its_version(fresh: Agent) -> None:
@@ -433,33 +439,8 @@ def test_agent_that_may_not_judge_is_named(fresh: Agent) -> None:
 
 def test_project_without_advice_gets_a_way_out(agent: Agent) -> None:
     err = agent.call("check", code=1).err
-    assert "no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found here" in err
+    assert "no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found" in err
     assert err.endswith("; name a file: reflector check FILE\n")
-
-
-def test_rows_against_a_line_come_first() -> None:
-    def line(result: str, relevant: int, evidence: float, no: int = 0) -> LineJson:
-        said = Answered(0, no, 0.0, 1.0, evidence)
-        numbers = dict.fromkeys("left_out unseen earlier dropped tokens".split(), 0)
-        texts = dict.fromkeys("name section text status file".split(), "")
-        more = {
-            "sessions": 9,
-            "relevant": relevant,
-            "followed": said,
-            "helped": said,
-            "result": result,
-        }
-        return LineJson("", "", "", 0, None, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
-
-    results = (
-        ("harmful 13 of 14", 14, 78.0),
-        ("followed 19 of 20", 20, 2496.6),
-        ("not seen in 9 sessions", 0, 0.0),
-    )
-    harmful, followed, unseen = (line(*result) for result in results)
-    broken, unclear = line(TOO_FEW, 2, 1.0, no=2), line(TOO_FEW, 2, 1.0)
-    wanted = [harmful, broken, followed, unseen, unclear]
-    assert sorted([unclear, unseen, followed, broken, harmful], key=urgency) == wanted
 
 
 def test_file_that_is_too_long_is_named(agent: Agent) -> None:
@@ -481,7 +462,7 @@ def test_rule_for_some_files_is_not_counted_at_each_start(agent: Agent) -> None:
         "---\npaths: src/**/*.ts\n---\n- Prefer const over let\n"
     )
     ran = agent.call("check", "--dry-run")
-    assert re.search(r"rules/ts.md: 1 rule, about \d+ tokens only for src/\*\*/\*.ts", ran.err)
+    assert re.search(r"ts.md: 1 rule, 0 facts, \d+ tokens only for src/\*\*/\*.ts", ran.out)
     assert agent.json("check", "--dry-run")["scopes"] == {".claude/rules/ts.md": ["src/**/*.ts"]}
 
 
@@ -493,3 +474,60 @@ def test_progress_is_shown_in_a_pipe(agent: Agent, monkeypatch: pytest.MonkeyPat
         Session(f"s-{number}").user("Fix the total.").write(folder / f"{number}.jsonl")
     assert "looking at your agents' sessions: 1 so far" in agent.call("check", "--dry-run").err
     assert "1 so far" in agent.call("history", "--dry-run").err
+
+
+def test_session_without_a_step_is_not_asked_about(fresh: Agent) -> None:
+    leave(fresh, "exit", Session("exit").user("/exit"))
+    found = fresh.json("check", "--dry-run")
+    assert (sum(found["sessions"].values()), found["questions"]) == (5, 4)
+
+
+def test_rules_of_the_playbook_are_checked(fresh: Agent) -> None:
+    fresh.call("adopt", fresh.project / "CLAUDE.md")
+    (fresh.project / "CLAUDE.md").unlink()
+    places = {line["place"]: line["text"] for line in fresh.json("check")["lines"]}
+    assert "Never mock the database" in places.values()
+    assert all(re.fullmatch(r"[a-z]+-\d{3}", place) for place in places)
+    fresh.call("check", "--yes")
+    assert lines(fresh)["Never mock the database"]["followed"]["no"] == 4
+
+
+def git(agent: Agent, *words: str) -> None:
+    identity = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", "-C", str(agent.project), *identity, *words], check=True)
+
+
+def test_path_that_git_knew_and_is_gone_is_a_row(fresh: Agent) -> None:
+    git(fresh, "init", "--quiet")
+    (fresh.project / "locales").mkdir()
+    (fresh.project / "locales/de.json").write_text("{}")
+    rules = "- Put texts into `locales/`.\n- Put pages into `pages/`.\n"
+    (fresh.project / "CLAUDE.md").write_text(rules)
+    git(fresh, "add", ".")
+    git(fresh, "commit", "--quiet", "-m", "start")
+    assert "any more" not in fresh.call("check").out
+    shutil.rmtree(fresh.project / "locales")
+    shown = fresh.call("check").out
+    assert shown.count("there is no locales/ any more") == 1
+    assert "pages/ any more" not in shown
+    assert fresh.json("check")["since_edit"] == 0
+
+
+def test_folder_outside_a_project_shows_all_projects(fresh: Agent) -> None:
+    git(fresh, "init", "--quiet")
+    (fresh.home / ".claude/CLAUDE.md").write_text("- Answer in English.\n")
+    shown = fresh.call("--project", fresh.home, "check").out.splitlines()
+    assert shown[0] == "1 project with sessions in the last 30 days. Nothing was sent anywhere."
+    assert shown[1].split() == "PROJECT FILES RULES TOKENS SESSIONS LOOK AT".split()
+    assert shown[2].split()[-4:] == ["6", "65", "4", "0"]
+    assert shown[3].split()[:4] == ["All", "of", "them", "~/.claude/CLAUDE.md"]
+    assert shown[-1] == f"Next: cd {fresh.project} && reflector check"
+    assert max(map(len, shown)) <= 80 or len(str(fresh.project)) > 50
+
+
+def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -> None:
+    fresh.call("check", "--yes")
+    before = files(fresh)
+    fresh.call("--project", fresh.home, "check")
+    assert files(fresh) == before
+    assert len(api.asked) == 4

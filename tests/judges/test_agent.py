@@ -16,7 +16,7 @@ from reflector.config import CONSENT, Config, ConfigError, load_config
 from reflector.events.event import REFLECTION_FAILED
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
-from reflector.judges.agent_process import AgentClient
+from reflector.judges.agent_process import STOPPED, AgentClient
 from reflector.judges.model import Reply
 from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described
@@ -184,16 +184,36 @@ def test_after_two_limits_in_a_row_nothing_is_asked_until_they_are_over(played: 
     assert consent.client_state("claude").limits == 0
 
 
-@only_claude
-def test_one_judge_of_a_person_runs_at_a_time(played: Played) -> None:
-    async def both() -> list[BaseException | Reply]:
-        played.mode("hanging")
-        clients = AgentClient(deadline=4.0), AgentClient(deadline=0.5)
-        return await asyncio.gather(*(one.send(TEXTS) for one in clients), return_exceptions=True)
+def refused(played: Played, askers: int) -> int:
+    """Return how many of some askers are refused while the others wait for their answers."""
+
+    async def ask() -> list[BaseException | Reply]:
+        clients = [AgentClient(writer=JUDGES[played.name].names[1], deadline=4.0)] * (askers - 1)
+        late = replace(clients[0], deadline=0.5)
+        asked = [asyncio.create_task(client.send(TEXTS)) for client in clients]
+        await asyncio.sleep(0.3)
+        return await asyncio.gather(*asked, late.send(TEXTS), return_exceptions=True)
 
     played.send()
-    said = [str(one) for one in asyncio.run(both())]
-    assert ["another judge of yours is at work" in one for one in said] == [False, True]
+    played.mode("hanging")
+    return sum("another judge of yours" in str(outcome) for outcome in asyncio.run(ask()))
+
+
+@pytest.mark.parametrize(("played", "most"), [("claude", 3), ("codex", 1)], indirect=["played"])
+def test_agent_is_asked_some_questions_at_once(played: Played, most: int) -> None:
+    assert refused(played, most + 1) == 1
+
+
+@only_claude
+def test_stopped_asker_ends_its_client(played: Played) -> None:
+    played.send()
+    played.mode("hanging")
+    STOPPED.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            played.send()
+    finally:
+        STOPPED.clear()
 
 
 @only_claude

@@ -5,12 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from reflector.changes.apply import Step, apply_changes
+from reflector.counts.rules import Marks, PartCounts, rule_of, rule_set
 from reflector.events import event as ev
 from reflector.events.event import Event, NewEvent, identity
 from reflector.events.fields import pack_keys
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import KINDS, Change
+from reflector.sessions.counted import counted_event
 from reflector.trials.outcome import Outcome, outcome_event
+
+_RULES = rule_set([rule_of("Run `make lint` before you commit.")])
+_MARKS = dict.fromkeys(_RULES.rules, Marks(run=1, said=1, came_up=1))
 
 
 def _event(
@@ -287,6 +292,11 @@ def learned() -> list[NewEvent]:
         _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
         outcome_event(
             run, run.session_id, Outcome(turns=2, words=1, corrections=1, tests="passes")
+        ),
+        counted_event(
+            run,
+            _RULES,
+            PartCounts("2026-11-21T09:00:00Z", 2, set(_RULES.rules), _MARKS),
         ),
         *(
             changed(kind.event, "pat-001", kind.name, **kind.constants)

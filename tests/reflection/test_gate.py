@@ -7,8 +7,10 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -388,3 +390,25 @@ def test_what_is_no_record_is_an_error_and_holds_nobody_up(
     with pytest.raises(OSError, match="Errno"):
         spending.write("a", 7)
     assert not (path.parent / "elsewhere").exists()
+
+
+def test_reservations_of_threads_add_up(ledger: Ledger, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    shared = gate(environ, monthly_tokens=25_000)
+    both = Barrier(2, timeout=20)
+
+    def ask() -> str:
+        try:
+            shared.reserve(ledger, 10_000)
+        except BackendError as error:
+            return str(error)
+        finally:
+            both.wait()
+        return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        others = [threads.submit(ask) for _ in range(2)]
+        assert [other.result() for other in others] == ["", ""]
+    with pytest.raises(BackendError, match="5,000 more than are left"):
+        shared.reserve(ledger, 10_000)
+    assert shared.spending.total("another", 0) == 20_000

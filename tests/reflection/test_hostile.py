@@ -181,7 +181,7 @@ def checked_after(ledger: Ledger, client: Client) -> CheckedLine:
     for window in ledger.windows():
         for one in todo(ledger, window.session_id or "", ["pat-001"]):
             assert checker.ask(one) == ""
-    (line,) = checked_lines(ledger, names=["pat-001"]).lines
+    (line,) = [line for line in checked_lines(ledger).lines if line.name == "pat-001"]
     return line
 
 

@@ -125,6 +125,7 @@ def checked(tmp_path: Path, api: Api) -> Agent:
     """A project with a CLAUDE.md of two lines and two sessions."""
     agent = Agent.bare(tmp_path / "checked", api.environ())
     (agent.project / "CLAUDE.md").write_text(ADVICE)
+    agent.commit_long_ago()
     for id in ("s-1", "s-2"):
         session = Session(id).user(WORDS).agent("Done.")
         for record in session.records:

@@ -328,8 +328,10 @@ class ClaudeCode(Conversation):
 
     def _call(self, block: dict[str, Any]) -> ToolCall:
         """Return a tool call, and remember its tool for its result."""
-        arguments = {} if self.brief else bounds.arguments(fields(block.get("input")))
-        call = ToolCall(short_text(block.get("id")), short_text(block.get("name")), arguments)
+        whole = fields(block.get("input"))
+        arguments = {} if self.brief else bounds.arguments(whole)
+        name = short_text(block.get("name"))
+        call = ToolCall(short_text(block.get("id")), name, arguments, whole)
         self._tools[call.id] = call.name
         if len(self._tools) > _MAX_CALLS:
             del self._tools[next(iter(self._tools))]

@@ -1,0 +1,298 @@
+"""The page's facts, from the parts that find them: lines of files, births of lines, free counts,
+and answers of judges.
+
+Invariant: this is the one module of `check` that knows those parts. `observe` returns empty counts
+if a part is missing, so a page never shows a count that nobody made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector.audit.checked import Checked, CheckedLine, checked_lines
+from reflector.check.counting import RuleCount, Tally, counts_of
+from reflector.check.facts import (
+    NO_COUNTS,
+    Answers,
+    Counts,
+    FileFacts,
+    HeadingFacts,
+    PageFacts,
+    Quote,
+    Repeated,
+    RuleFacts,
+)
+from reflector.check.lines import PLAYBOOK, is_fact, place_of, rules_of
+from reflector.check.plan import Look, open_or_empty
+from reflector.check.project_files import last_edit, missing_paths
+from reflector.check.results import Began, results
+from reflector.counts.rules import Rule, rule_of
+from reflector.events import event as ev
+from reflector.events.event import time_of
+from reflector.ledger.store import Ledger
+from reflector.playbook_files.births import Births
+from reflector.playbook_files.watching import Advice, Line, watching
+from reflector.project import Project
+from reflector.reflection.checking import unanswered
+from reflector.sessions import checks
+from reflector.sessions.history import FoundTranscript
+from reflector.text.words import context_tokens
+
+#: Records at the beginning of a transcript in which its branch is looked for.
+_HEAD_RECORDS = 50
+_MOST_HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The free counts of one line. Fields are those of `RuleFacts`."""
+
+    since: Counts = NO_COUNTS
+    before: Counts = NO_COUNTS
+    unknown: Counts = NO_COUNTS
+    forbids: bool = False
+    has_words: bool = False
+    occasion: str = ""
+    last_said: Quote | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The free counts of a project.
+
+    by_place  the counts of lines by FILE:LINE
+    repeated  your sentences that are in no rule
+    touched   by FILE:LINE of a fact, the sessions that touched it
+    """
+
+    by_place: Mapping[str, Observation] = field(default_factory=dict)
+    repeated: tuple[Repeated, ...] = ()
+    touched: Mapping[str, int] = field(default_factory=dict)
+
+
+def observe(
+    project: Project,
+    lines: Sequence[Line],
+    sessions: Sequence[FoundTranscript],
+    births: Births,
+) -> Observed:
+    """Return the free counts of lines in sessions, kept ones included.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    lines_by_key = {rule_of(line.text).key: line for line in rules_of(lines)}
+
+    def standing(rule: Rule, began: datetime) -> str:
+        return births.standing(lines_by_key[rule.key], began).value
+
+    rules = [rule_of(line.text) for line in lines_by_key.values()]
+    counted = counts_of(project, rules, sessions, standing)
+    return Observed(
+        {place_of(lines_by_key[key]): _observation(rule) for key, rule in counted.by_rule.items()},
+        tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
+    )
+
+
+def _observation(rule: RuleCount) -> Observation:
+    said = rule.last_said
+    at = time_of(said.timestamp) if said is not None else None
+    return Observation(
+        since=_counts(rule.since, rule.occasion),
+        before=_counts(rule.before, rule.occasion),
+        unknown=_counts(rule.unknown, rule.occasion),
+        forbids=rule.forbids,
+        has_words=rule.has_words,
+        occasion=rule.occasion,
+        last_said=Quote(said.words, at.astimezone().date()) if said and at else None,
+    )
+
+
+def _counts(tally: Tally, occasion: str) -> Counts:
+    came_up = tally.came_up if occasion else 0
+    return Counts(tally.sessions, came_up, tally.run, tally.written, tally.said, tally.against)
+
+
+def playbook_lines(project: Project, lines: Sequence[Line]) -> list[Line]:
+    """Return the rules of the playbook that no file contains."""
+    with open_or_empty(project) as ledger:
+        in_files = watching(ledger, lines, first=project.first_number).lines
+        live = [row for row in ledger.rows() if row.status == "live"]
+    return [
+        Line(PLAYBOOK, index, row.section, row.text, row.name)
+        for index, row in enumerate(live, start=1)
+        if row.name not in in_files
+    ]
+
+
+class Judged(NamedTuple):
+    """The findings of judges.
+
+    by_line     of each line that a judge was asked about
+    sessions    the branch and the start of each session
+    unanswered  sessions that have no answer and are not asked about again automatically
+    """
+
+    checked: Checked
+    by_line: Mapping[Line, CheckedLine]
+    sessions: Mapping[str, Began]
+    unanswered: int
+
+
+def judged_of(project: Project, lines: Sequence[Line], look: Look) -> Judged:
+    """Return the findings of judges about lines.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    with open_or_empty(project) as ledger:
+        watched = watching(ledger, rules_of(lines), first=project.first_number).lines
+        checked = checked_lines(ledger, lines=watched, births=look.births)
+        troubles = [trouble for _, trouble in unanswered(ledger)]
+        sessions = _began(project, ledger, look.sessions) if checked.sessions else {}
+    by_line = {watched[line.name]: line for line in checked.lines}
+    attempts = project.config.max_attempts
+    return Judged(
+        checked, by_line, sessions, sum(trouble.is_over(attempts) for trouble in troubles)
+    )
+
+
+def _began(
+    project: Project, ledger: Ledger, files: Sequence[FoundTranscript]
+) -> Mapping[str, Began]:
+    """Return the branch and the start of each session of a ledger."""
+    known = checks.recorded_files(project, ledger)
+    branches = {
+        session_id: branch_in(file.path)
+        for file in files
+        if (session_id := known.get((str(file.path), file.bytes)))
+    }
+    starts: dict[str, datetime] = {}
+    for outcome in ledger.events(types=[ev.SESSION_OUTCOME]):
+        began = time_of(outcome.facts.get("began")) or time_of(outcome.recorded_at)
+        session_id = outcome.session_id or ""
+        if began is not None:
+            starts[session_id] = min(began, starts.get(session_id, began))
+    return {session: Began(branches.get(session, ""), at) for session, at in starts.items()}
+
+
+def branch_in(path: Path) -> str:
+    """Return the git branch that the head of a transcript names; "" if none does."""
+    with suppress(OSError), path.open("rb") as file:
+        for line in islice(file, _HEAD_RECORDS):
+            with suppress(ValueError, RecursionError):
+                record: Any = json.loads(line[:_MOST_HEAD_BYTES])
+                if isinstance(record, dict) and isinstance(record.get("gitBranch"), str):
+                    return str(record["gitBranch"])
+    return ""
+
+
+def page_facts(
+    project: Project,
+    advice: Advice,
+    look: Look,
+    judged: Judged,
+    command: Callable[..., str],
+) -> PageFacts:
+    """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
+    sessions = look.sessions
+    observed = observe(project, advice.lines, sessions, look.births)
+    missing = missing_paths(project.root, (line.text for line in rules_of(advice.lines)))
+    rules = [
+        _rule(line, observed.by_place.get(place_of(line), Observation()), judged, missing, command)
+        for line in rules_of(advice.lines)
+    ]
+    words = results(rules, judged.sessions)
+    starts = [start for file in sessions if (start := _start_of(file)) is not None]
+    edited = last_edit(project.root, [name for name in advice.files if name != PLAYBOOK])
+    return PageFacts(
+        files=tuple(_file(name, advice) for name in advice.files),
+        rules=tuple(rule.with_result(words.get(rule.place, "")) for rule in rules),
+        facts=tuple(_headings(advice.lines, observed.touched)),
+        repeated=observed.repeated,
+        sessions=len(sessions),
+        first=min(starts).astimezone().date() if starts else None,
+        since_edit=None
+        if edited is None or not starts
+        else sum(start >= edited for start in starts),
+        agent=_agent_of(sessions),
+    )
+
+
+def _start_of(file: FoundTranscript) -> datetime | None:
+    """Return when a session began; of one that was recorded before, when it was written last."""
+    with suppress(OSError):
+        return time_of(file.started_at) or datetime.fromtimestamp(file.path.stat().st_mtime, UTC)
+    return None
+
+
+def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
+    names = Counter(checks.reader_of(file).name for file in sessions)
+    if len(names) != 1:
+        return "an agent" if names else "your agent"
+    return next(iter(names)).removesuffix(" Code").removesuffix(" CLI")
+
+
+def _file(name: str, advice: Advice) -> FileFacts:
+    kinds = Counter(is_fact(line) for line in advice.lines if line.file == name)
+    scope = advice.scopes.get(name, ())
+    return FileFacts(name, kinds[False], kinds[True], advice.files[name], tuple(scope))
+
+
+def _rule(
+    line: Line,
+    seen: Observation,
+    judged: Judged,
+    missing: Mapping[str, str],
+    command: Callable[..., str],
+) -> RuleFacts:
+    checked = judged.by_line.get(line)
+    return RuleFacts(
+        place=place_of(line),
+        text=line.text,
+        kind=line.kind.value,
+        heading=line.heading,
+        tokens=context_tokens(line.text),
+        name=checked.name if checked else None,
+        forbids=seen.forbids,
+        has_words=seen.has_words,
+        occasion=seen.occasion,
+        missing=missing.get(line.text, ""),
+        last_said=seen.last_said,
+        since=seen.since,
+        before=seen.before,
+        unknown=seen.unknown,
+        judged_since=_answers(checked),
+        judged_before=Answers(followed=checked.followed_before) if checked else Answers(),
+        judged=checked,
+        quotes=command("blame", checked.name) if checked and checked.relevant else None,
+    )
+
+
+def _answers(checked: CheckedLine | None) -> Answers:
+    """Return the answers of sessions that started with a line."""
+    if checked is None:
+        return Answers()
+    return Answers(checked.sessions, checked.relevant, checked.follows, checked.helps)
+
+
+def _headings(lines: Sequence[Line], touched: Mapping[str, int]) -> Iterator[HeadingFacts]:
+    """Yield the facts of each heading."""
+    by_heading: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        if is_fact(line):
+            key = line.file, line.heading
+            by_heading.setdefault(key, []).append(line)
+    for (_, heading), facts in by_heading.items():
+        tokens = sum(context_tokens(line.text) for line in facts)
+        counts = [touched[place_of(line)] for line in facts if place_of(line) in touched]
+        most = max(counts) if counts else None
+        yield HeadingFacts(place_of(facts[0]), heading, len(facts), tokens, most)

@@ -1,0 +1,179 @@
+"""The answer of `check`: the page's facts, and all values for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from reflector.audit.checked import Checked, CheckedLine
+from reflector.check.adapter import judged_of, page_facts
+from reflector.check.facts import Counts, HeadingFacts, PageFacts, Quote, Repeated, RuleFacts
+from reflector.check.lines import place_of, rules_of
+from reflector.check.plan import Look
+from reflector.check.rows import Speech, change_of, part_of, signals_of
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.duplicates import Pair, duplicates
+from reflector.playbook_files.watching import Advice, Line
+from reflector.project import Project
+from reflector.sessions import checks, history
+from reflector.sessions.history import FoundTranscript
+from reflector.transcripts.readers import stores
+
+
+@dataclass(frozen=True, slots=True)
+class LineJson:
+    """A rule and its evidence; `name` and `judged` are null before a judge was asked about it.
+
+    place     its file and line; the name of a rule of the playbook
+    kind      rule, fact or command
+    part      of the page: look, followed, never came up, no session yet, needs a judge
+    evidence  the words of the page
+    since     its counts in sessions that started with it; `before` in sessions that could not know
+              it, `unknown` in the others
+    result    of judges, over all rules at once; "" without one
+    quotes, act  the commands that show its quotes and that change it
+    """
+
+    place: str
+    kind: str
+    heading: str
+    name: str | None
+    text: str
+    tokens: int
+    part: str
+    evidence: list[str]
+    since: Counts
+    before: Counts
+    unknown: Counts
+    last_said: Quote | None
+    missing: str
+    result: str
+    judged: CheckedLine | None
+    quotes: str | None
+    act: str
+
+
+@dataclass(frozen=True, slots=True)
+class LinesJson:
+    """The answer of `check`.
+
+    files      the files with their tokens at each start
+    scopes     the patterns of files at which a file is loaded, if it is not loaded at each start
+    left_out   text that is not a line, and files and imports that were not read
+    sessions   how many transcripts of the project were looked at, by agent
+    since_edit  how many of them began since the last edit of the files; null if that is unknown
+    compressed  how many transcripts of any project cannot be read, by agent
+    questions  how many are left to ask, with at most `tokens`, and `price` in USD if it is known
+    lacks      the command that gets a judge; null if there is one
+    facts      the facts of the files, by heading
+    repeated   your sentences that are in no rule
+    change     points by which all rules are followed more often since their lines exist
+    unanswered  how many sessions have no answer and are not asked about again automatically
+    found      the findings of judges so far; null if no judge was asked
+    """
+
+    files: Mapping[str, int]
+    scopes: Mapping[str, tuple[str, ...]]
+    left_out: list[str]
+    sessions: Mapping[str, int]
+    since_edit: int | None
+    compressed: Mapping[str, int]
+    questions: int
+    tokens: int
+    price: str | None
+    lacks: str | None
+    lines: list[LineJson]
+    facts: list[HeadingFacts]
+    repeated: list[Repeated]
+    change: int | None
+    alike: list[Pair]
+    failed: list[str]
+    unanswered: int
+    found: Checked | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The facts of the page, and the document for JSON."""
+
+    facts: PageFacts
+    document: LinesJson
+
+
+def answer_of(
+    project: Project,
+    advice: Advice,
+    look: Look,
+    ran: checks.Ran,
+    command: Callable[..., str],
+) -> Answer:
+    """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
+    judged = judged_of(project, advice.lines, look)
+    facts = page_facts(project, advice, look, judged, command)
+    price = look.plan.price
+    document = LinesJson(
+        files=advice.files,
+        scopes=advice.scopes,
+        left_out=[*advice.omitted],
+        sessions=by_agent(look.sessions),
+        since_edit=facts.since_edit,
+        compressed={title: len(paths) for title, paths in compressed_files().items()},
+        questions=look.plan.questions - ran.asked,
+        tokens=look.plan.tokens,
+        price=None if price is None else f"{price:.2f}",
+        lacks=look.plan.lacks or None,
+        lines=[_line(rule, facts, command) for rule in facts.rules],
+        facts=[*facts.facts],
+        repeated=[*facts.repeated],
+        change=change_of(facts.rules),
+        alike=duplicates(map(_bullet, rules_of(advice.lines))),
+        failed=ran.failed,
+        unanswered=judged.unanswered,
+        found=judged.checked if judged.checked.requests else None,
+    )
+    return Answer(facts, document)
+
+
+def _bullet(line: Line) -> Bullet:
+    return Bullet(place_of(line), line.section, line.text)
+
+
+def _line(rule: RuleFacts, facts: PageFacts, command: Callable[..., str]) -> LineJson:
+    speech = Speech(facts.agent, date.today())
+    is_bullet = rule.judged is not None and rule.judged.status == "live"
+    return LineJson(
+        place=rule.place,
+        kind=rule.kind,
+        heading=rule.heading,
+        name=rule.name,
+        text=rule.text,
+        tokens=rule.tokens,
+        part=part_of(rule).value,
+        evidence=[signal.words(rule, speech) for signal in signals_of(rule)],
+        since=rule.since,
+        before=rule.before,
+        unknown=rule.unknown,
+        last_said=rule.last_said,
+        missing=rule.missing,
+        result=rule.result,
+        judged=rule.judged,
+        quotes=rule.quotes,
+        act=command("edit", rule.name) if rule.name and is_bullet else f"edit {rule.place}",
+    )
+
+
+def by_agent(files: Iterable[FoundTranscript]) -> Mapping[str, int]:
+    """Return how many transcripts there are of each agent."""
+    return Counter(checks.reader_of(file).name for file in files)
+
+
+def compressed_files() -> dict[str, list[Path]]:
+    """Return the transcripts that cannot be read, by agent."""
+    files: dict[str, list[Path]] = {}
+    for store in stores():
+        if paths := history.compressed([store.kept.folder]):
+            files.setdefault(store.reader.name, []).extend(paths)
+    return files

@@ -1,0 +1,73 @@
+"""The last lines of the page: the quotes to read, the price of a judge, and the next command.
+
+Invariant: a command that asks a judge repeats the files and options of the command that was typed,
+so it sends what was shown to the judge that was shown. Its price is before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from reflector.audit.checked import Checked
+from reflector.check.facts import PageFacts, Step
+from reflector.check.plan import Plan, Typed, judge_title
+from reflector.check.rows import Part, counted, part_of
+
+
+def closing(
+    facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str], *, has_ledger: bool
+) -> tuple[Step, ...]:
+    """Return the next commands; `command` writes a command of this playbook for a terminal."""
+    steps = [*_quotes(facts)]
+    if not facts.sessions:
+        reason = "Use your agent here, or go to the folder where you did, then run"
+        steps.append(Step(reason, command("check")))
+    if plan.shares:
+        steps.append(_judge_line(facts, plan, typed, command))
+    if not has_ledger:
+        reason = "Keep these counts when your agent deletes its sessions"
+        steps.append(Step(reason, "reflector install"))
+    return tuple(steps)
+
+
+def _quotes(facts: PageFacts) -> Sequence[Step]:
+    """Return where the sentences about the first rule to look at are shown."""
+    quoted = [rule for rule in facts.rules if rule.quotes and part_of(rule) is Part.LOOK]
+    return [Step("Quotes", quoted[0].quotes or "")] if quoted else []
+
+
+def _judge_line(facts: PageFacts, plan: Plan, typed: Typed, command: Callable[..., str]) -> Step:
+    """Return the price of a judge, and the command that asks it."""
+    unjudged = sum(part_of(rule) is Part.JUDGE for rule in facts.rules)
+    whose = f"The {unjudged}" if unjudged else "Every rule"
+    only = next(iter(plan.shares)) if len(plan.shares) == 1 else None
+    asks = plan.lacks or command(*typed.words(typed.judge or only))
+    return Step(f"{whose}, {cost_words(plan)}", asks)
+
+
+def cost_words(plan: Plan) -> str:
+    """Return the judges with the sessions, the tokens and the price, in a clause."""
+    parts = [
+        f"read by {judge_title(judge)} in {counted(share.questions, 'session')}, "
+        f"at most {-(-share.tokens // 1000) * 1000:,} tokens"
+        for judge, share in plan.shares.items()
+    ]
+    return f"{', '.join(parts)}, {price_words(plan.price)}"
+
+
+def spent_words(checked: Checked) -> str:
+    """Return how many sessions were judged so far, and the price."""
+    price = f"${Decimal(checked.cost):.2f}"
+    if checked.unpriced:
+        price += " and a part without a known price"
+    sessions = counted(checked.sessions, "session")
+    questions = counted(checked.requests, "question")
+    return f"{sessions} judged so far: {questions}, {checked.tokens:,} tokens, {price}."
+
+
+def price_words(price: Decimal | None) -> str:
+    """Return a price in USD."""
+    if price is None:
+        return "price unknown"
+    return f"${price:.2f}" if price >= Decimal("0.01") else "less than $0.01"

@@ -1,0 +1,264 @@
+"""Free counts of a project's rules: in the transcripts that agents still keep, and in the events of
+sessions whose transcripts are gone.
+
+Invariant: your words are read from the transcripts each time and are kept nowhere. The numbers of a
+transcript are kept in the state folder, by its path, size and time, so that it is read once; a
+project without a ledger keeps nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflector.counts.repeated import Repeated, Sentence, repeated
+from reflector.counts.rules import (
+    AGAIN,
+    VERSION,
+    Counting,
+    Marks,
+    PartCounts,
+    Remark,
+    Rule,
+    RuleSet,
+    restored,
+    rule_set,
+)
+from reflector.counts.sentences import sentences_of
+from reflector.events.event import time_of
+from reflector.events.folds import fold_ledger
+from reflector.files import read_ours, replace_file
+from reflector.project import Project
+from reflector.sessions.counted import CountsFold
+from reflector.sessions.history import FoundTranscript
+from reflector.transcripts.reading import messages_at, open_session
+
+_CACHE = "counts.json"
+_MOST_CACHE_BYTES = 64 << 20
+#: Returns how a rule stood when a session started: "since", "before" or "unknown".
+StandingOf = Callable[[Rule, datetime], str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sessions of one period by the counts of a rule.
+
+    came_up  its occasion came up; of a rule without a known occasion all sessions
+    run, written  the agent ran or wrote a token of it; if it has an occasion and does not only
+                  forbid, where the occasion came up
+    said     you said it again
+    named    you named a token of it
+    against  the agent ran or wrote a token that it speaks against beside others
+    """
+
+    sessions: int = 0
+    came_up: int = 0
+    run: int = 0
+    written: int = 0
+    said: int = 0
+    named: int = 0
+    against: int = 0
+
+
+@dataclass(slots=True)
+class RuleCount:
+    """The counts of one rule.
+
+    forbids    whether it names nothing but tokens that it speaks against
+    has_words  whether a call can contain a token of it
+    occasion   such as "sessions that committed", "" if it is not known
+    last_said  your newest sentence that says it again, None without one
+    """
+
+    counting: Counting
+    since: Tally = field(default_factory=Tally)
+    before: Tally = field(default_factory=Tally)
+    unknown: Tally = field(default_factory=Tally)
+    last_said: Sentence | None = None
+
+    @property
+    def has_words(self) -> bool:
+        return (self.counting.named | self.counting.negated) > 0
+
+    @property
+    def forbids(self) -> bool:
+        return self.has_words and not self.counting.named
+
+    @property
+    def occasion(self) -> str:
+        return self.counting.occasion.label if self.counting.occasion else ""
+
+    def add(self, standing: str, marks: Marks) -> None:
+        """Add a session that started with the rule in a standing."""
+        period = {"since": self.since, "before": self.before}.get(standing, self.unknown)
+        against = self.counting.negated
+        named = self.counting.named or against
+        occasion = self.counting.occasion
+        holds = (marks.run | marks.written) & named > 0
+        came_up = marks.came_up > 0 or occasion is None or (occasion.named == "" and holds)
+        is_asked_for = came_up or self.forbids
+        period.sessions += 1
+        period.came_up += came_up
+        period.run += is_asked_for and marks.run & named > 0
+        period.written += is_asked_for and marks.written & named > 0
+        period.said += marks.said & AGAIN
+        period.named += marks.said > AGAIN
+        period.against += not self.forbids and (marks.run | marks.written) & against > 0
+
+
+class Counted(NamedTuple):
+    """The counts of rules by their keys, and your sentences that are in no rule."""
+
+    by_rule: Mapping[int, RuleCount]
+    repeated: list[Repeated]
+
+
+class _FileCounts(NamedTuple):
+    """The counts of one transcript."""
+
+    path: Path
+    session_id: str
+    counts: PartCounts
+
+
+def counts_of(
+    project: Project,
+    rules: Iterable[Rule],
+    sessions: Sequence[FoundTranscript],
+    standing: StandingOf,
+) -> Counted:
+    """Return the counts of rules in a project's sessions.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    cache = _read_cache(project, list(rules))
+    by_rule = {key: RuleCount(counting) for key, counting in cache.rules.rules.items()}
+    files = _count_files(project, cache, sessions)
+    by_session = dict[str, PartCounts]()
+    for file in files:
+        by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
+    for session in (_kept(project) | by_session).values():
+        began = time_of(session.began)
+        for key in by_rule.keys() & session.rules if session.steps else ():
+            rule = by_rule[key].counting.rule
+            period = "unknown" if began is None else standing(rule, began)
+            by_rule[key].add(period, session.marks.get(key, Marks()))
+    sentences = list(_add_quotes(files, by_rule))
+    return Counted(by_rule, repeated(sentences))
+
+
+def _kept(project: Project) -> dict[str, PartCounts]:
+    """Return the counts that the ledger has, by session."""
+    if not project.has_ledger():
+        return {}
+    with project.open_ledger() as ledger:
+        return fold_ledger(CountsFold(), ledger)
+
+
+def _add_quotes(
+    files: Sequence[_FileCounts], by_rule: Mapping[int, RuleCount]
+) -> Iterator[Sentence]:
+    """Add your newest sentences to the rules that they say again; yield those that are in none."""
+    for file in sorted(files, key=lambda file: file.counts.began, reverse=True):
+        unquoted = {key for key, count in by_rule.items() if count.last_said is None}
+        wanted = [
+            remark
+            for remark in file.counts.remarks
+            if not remark.rules or not unquoted.isdisjoint(remark.rules)
+        ]
+        with suppress(OSError, ValueError):
+            for remark, sentence in _sentences(file, wanted).items():
+                if not remark.rules:
+                    yield sentence
+                for key in unquoted.intersection(remark.rules):
+                    by_rule[key].last_said = sentence
+
+
+def _sentences(file: _FileCounts, remarks: Sequence[Remark]) -> dict[Remark, Sentence]:
+    """Return the sentences of remarks, in their order. Raises OSError and ValueError."""
+    sentences: dict[Remark, Sentence] = {}
+    places = {remark.record: remark.offset for remark in remarks}
+    messages = messages_at(file.path, places) if places else {}
+    for remark in remarks:
+        message = messages[remark.record]
+        words = sentences_of(message)[remark.number]
+        sentences[remark] = Sentence(words, message.timestamp, file.session_id)
+    return sentences
+
+
+class _Cache(NamedTuple):
+    """The rules as they are counted, and the counts of transcripts by path."""
+
+    rules: RuleSet
+    files: Mapping[str, Any]
+
+
+def _count_files(
+    project: Project, cache: _Cache, sessions: Sequence[FoundTranscript]
+) -> list[_FileCounts]:
+    """Return the counts of the transcripts that can be read; of those that have not changed, as
+    they were kept.
+    """
+    values: dict[str, Any] = {}
+    for file in sessions:
+        with suppress(OSError, ValueError):
+            stat = file.path.stat()
+            state = [stat.st_size, stat.st_mtime_ns]
+            known = cache.files.get(str(file.path))
+            if known is None or known["state"] != state:
+                known = {"state": state, **_count_file(cache.rules, file.path)}
+            values[str(file.path)] = known
+    others = {path: known for path, known in cache.files.items() if Path(path).exists()}
+    if project.has_ledger() and cache.files != others | values:
+        _write_cache(project, _Cache(cache.rules, others | values))
+    return [_file_counts(path, known, cache.rules) for path, known in values.items()]
+
+
+def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
+    """Return the counts of a transcript as they are kept: numbers, and no words."""
+    with open_session(path) as reading:
+        counts = rules.count(reading)
+        session_id = reading.conversation.session_id or path.stem
+    return {
+        "session": session_id,
+        "began": counts.began,
+        "steps": counts.steps,
+        "marks": [[key, *marks] for key, marks in counts.marks.items()],
+        "remarks": counts.remarks,
+    }
+
+
+def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCounts:
+    marks = {key: Marks(*bits) for key, *bits in known["marks"]}
+    remarks = [
+        Remark(record, offset, number, tuple(keys))
+        for record, offset, number, keys in known["remarks"]
+    ]
+    counts = PartCounts(known["began"], known["steps"], set(rules.rules), marks, remarks)
+    return _FileCounts(Path(path), known["session"], counts)
+
+
+def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
+    """Return what is kept for these rules."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        kept = json.loads(read_ours(project.state_dir / _CACHE, _MOST_CACHE_BYTES))
+        if kept["state"] == _state(rule.key for rule in rules):
+            return _Cache(restored(kept["rules"]), dict(kept["files"]))
+    return _Cache(rule_set(rules), {})
+
+
+def _write_cache(project: Project, cache: _Cache) -> None:
+    rules = cache.rules.rules
+    kept = {"state": _state(rules), "rules": list(rules.values()), "files": cache.files}
+    with suppress(OSError):
+        replace_file(project.state_dir / _CACHE, json.dumps(kept).encode(), 0o600)
+
+
+def _state(keys: Iterable[int]) -> list[Any]:
+    return [VERSION, *sorted({*keys})]

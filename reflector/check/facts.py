@@ -1,0 +1,173 @@
+"""The values of the page of `check`: files, rules with their counts and answers, headings of facts,
+and sentences that you repeat.
+
+Invariant: a value is a count or a quote, never a conclusion. `before` is about sessions that could
+not know the rule, `since` about sessions that started with it, `unknown` about the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import NamedTuple
+
+from reflector.audit.checked import CheckedLine
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The free counts of a rule in the sessions of one period.
+
+    sessions  of the period
+    came_up   sessions in which the occasion of the rule came up
+    run, written  sessions in which the agent ran it, and wrote it
+    said      sessions in which you said it
+    against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
+              "use pnpm, not npm"
+    """
+
+    sessions: int = 0
+    came_up: int = 0
+    run: int = 0
+    written: int = 0
+    said: int = 0
+    against: int = 0
+
+
+NO_COUNTS = Counts()
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of judges about a rule in one period.
+
+    asked     sessions whose judge was asked about it; it came up in `relevant` ones
+    followed  yes or no by session
+    helped    yes for helpful, no for harmful, by session
+    """
+
+    asked: int = 0
+    relevant: int = 0
+    followed: Mapping[str, bool] = field(default_factory=dict)
+    helped: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Your words, and the day on which you said them last."""
+
+    words: str
+    day: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFacts:
+    """A rule and all that is known of it.
+
+    place     FILE:LINE, or the name of a rule of the playbook
+    kind      rule, fact or command
+    tokens    of context at each start
+    name      of its bullet; None before the ledger has it
+    forbids   whether the agent breaks it if its calls contain it
+    has_words  whether calls can contain a command, a path or an identifier of it
+    occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
+    missing   a path of it that is not in the project any more; "" for none
+    last_said  None if you never said it
+    result    of judges, only if chance is an unlikely explanation; "" for none
+    judged    all findings of judges; None before a judge was asked
+    """
+
+    place: str
+    text: str
+    kind: str = "rule"
+    heading: str = ""
+    tokens: int = 0
+    name: str | None = None
+    forbids: bool = False
+    has_words: bool = False
+    occasion: str = ""
+    missing: str = ""
+    last_said: Quote | None = None
+    since: Counts = NO_COUNTS
+    before: Counts = NO_COUNTS
+    unknown: Counts = NO_COUNTS
+    judged_since: Answers = Answers()
+    judged_before: Answers = Answers()
+    result: str = ""
+    judged: CheckedLine | None = None
+    quotes: str | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """The counts that are shown: of all sessions if no birth is known."""
+        is_dated = self.since.sessions or self.before.sessions
+        return self.since if is_dated else self.unknown
+
+    def with_result(self, words: str) -> RuleFacts:
+        """Return the rule with the result of judges, in words."""
+        return replace(self, result=words)
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file that agents load: its rules, its facts, its tokens, and the patterns of files at which
+    it is loaded, if it is not loaded at each start.
+    """
+
+    name: str
+    rules: int
+    facts: int
+    tokens: int
+    scope: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingFacts:
+    """The facts below one heading: their tokens, and the sessions that touched them; None if nobody
+    counted.
+    """
+
+    place: str
+    heading: str
+    facts: int
+    tokens: int
+    touched: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A sentence of yours that is in no rule, and the sessions in which you said it."""
+
+    words: str
+    sessions: int
+
+
+class Step(NamedTuple):
+    """A next command, and the reason for it."""
+
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """The facts of the page.
+
+    sessions    that were looked at, the first of them on the day `first`; None without one
+    since_edit  sessions since the last edit of the files; None if that is unknown
+    agent       the agent that wrote the sessions, in a sentence
+    was_sent    whether a judge was asked just now
+    closing     the next commands, the last lines of the page
+    """
+
+    files: tuple[FileFacts, ...]
+    rules: tuple[RuleFacts, ...]
+    facts: tuple[HeadingFacts, ...] = ()
+    repeated: tuple[Repeated, ...] = ()
+    sessions: int = 0
+    first: date | None = None
+    since_edit: int | None = None
+    agent: str = "your agent"
+    was_sent: bool = False
+    closing: tuple[Step, ...] = ()

@@ -1,0 +1,224 @@
+"""The page of `check` in lines for a terminal: the files, the rules to look at, and the others as
+counts, with the next command at the end.
+
+Invariant: the page has at most `HEIGHT` lines of at most `WIDTH` columns, measured as a terminal
+shows them. Each row to look at has its evidence below it. A command
+to copy is never cut or broken. With `whole`, the page has every rule in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+
+from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, RuleFacts, Step
+from reflector.check.rows import (
+    Part,
+    Row,
+    change_of,
+    counted,
+    followed_words,
+    is_followed_before,
+    parts,
+    rows_of,
+)
+from reflector.text.width import broken, cut, width
+
+WIDTH = 80
+HEIGHT = 22
+_MOST_FILES = 3
+_INDENT = 6
+_ALL = "check --all"
+
+
+def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[str]:
+    """Return the lines of the page; with `whole`, every rule in full."""
+    rules_by_part = parts(facts.rules)
+    rows = rows_of(facts, today)
+    if whole:
+        lines = [*_head(facts), *_whole_rows(rows, _number_of_files(facts))]
+        lines += _whole_parts(rules_by_part)
+        lines += [line for heading in facts.facts for line in _fact_lines(heading)]
+        return [*lines, *_steps(facts.closing)]
+    head = [*_head(facts)]
+    tail = [*_tail(facts, rules_by_part)]
+    steps = [*_steps(facts.closing)]
+    room = HEIGHT - len(head) - len(tail) - len(steps) - 1
+    return [*(cut(line, WIDTH) for line in [*head, *_look(rows, facts, room), *tail]), *steps]
+
+
+def _head(facts: PageFacts) -> Iterator[str]:
+    if len(facts.files) > _MOST_FILES:
+        yield _files_line(facts.files)
+    else:
+        yield from map(_file_line, facts.files)
+    yield _sessions_line(facts)
+
+
+def _file_line(file: FileFacts) -> str:
+    when = f"only for {', '.join(file.scope)}" if file.scope else "at each start"
+    return f"{file.name}: {_sizes(file.rules, file.facts, file.tokens)} {when}"
+
+
+def _files_line(files: Sequence[FileFacts]) -> str:
+    rules = sum(file.rules for file in files)
+    number_of_facts = sum(file.facts for file in files)
+    tokens = sum(file.tokens for file in files if not file.scope)
+    return f"{len(files)} files: {_sizes(rules, number_of_facts, tokens)} at each start"
+
+
+def _sizes(rules: int, number_of_facts: int, tokens: int) -> str:
+    return f"{counted(rules, 'rule')}, {counted(number_of_facts, 'fact')}, {tokens:,} tokens"
+
+
+def _sessions_line(facts: PageFacts) -> str:
+    sent = "" if facts.was_sent else " Nothing was sent anywhere."
+    if facts.first is None:
+        return f"No session of this folder was found.{sent}"
+    words = f"{counted(facts.sessions, 'session')} since {facts.first.day} {facts.first:%b}"
+    if facts.since_edit is not None:
+        words += f", {facts.since_edit or 'none'} since the last edit"
+    return f"{words}.{sent}"
+
+
+def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
+    """Return the rows to look at, as many as the room allows."""
+    if not rows:
+        return [_nothing_words(facts)]
+    label_width = _label_width(rows, _number_of_files(facts))
+    lines: list[str] = []
+    for index, row in enumerate(rows):
+        row_lines = [*_row_lines(row, label_width)]
+        reserve = 1 if index + 1 < len(rows) else 0
+        if len(lines) + len(row_lines) + reserve > room:
+            lines.append(f"{' ' * label_width}  and {len(rows) - index:,} more: {_ALL}")
+            break
+        lines += row_lines
+    return ["LOOK AT THESE", *lines]
+
+
+def _nothing_words(facts: PageFacts) -> str:
+    """Return why there is nothing to look at."""
+    if not facts.rules:
+        return "No line of these files is a rule that a session could visibly follow or break."
+    if not facts.sessions:
+        return "LOOK AT THESE: none, because no session shows anything of your rules yet."
+    if not any(rule.counts.sessions or rule.judged_since.asked for rule in facts.rules):
+        is_older = any(rule.before.sessions for rule in facts.rules)
+        reason = "every session is older than these rules" if is_older else "nothing was counted"
+        return f"LOOK AT THESE: none, because {reason}."
+    return "LOOK AT THESE: none."
+
+
+def _row_lines(row: Row, label_width: int) -> Iterator[str]:
+    """Yield a row in one line if it fits, else with its evidence below it."""
+    evidence = "; ".join(row.evidence)
+    label = f"{_label(row.label, label_width):>{label_width}}"
+    room = WIDTH - label_width - 2
+    spare = room - width(row.text) - width(evidence)
+    if spare >= 2:
+        yield f"{label}  {row.text}{' ' * spare}{evidence}"
+        return
+    yield f"{label}  {cut(row.text, room)}"
+    yield f"{' ' * (label_width + 2)}{cut(evidence, room)}"
+
+
+def _number_of_files(facts: PageFacts) -> int:
+    return len({rule.place.rpartition(":")[0] for rule in facts.rules})
+
+
+def _label(place: str, label_width: int) -> str:
+    """Return a place that fits: without its file if that is clear, else the end of it."""
+    if label_width < _INDENT:
+        return place.rpartition(":")[2]
+    return place if len(place) <= label_width else f"…{place[1 - label_width :]}"
+
+
+def _label_width(rows: Sequence[Row], number_of_files: int) -> int:
+    """Return the width of the labels: numbers of lines if there is one file."""
+    if number_of_files < 2:
+        return max(4, *(len(row.label.rpartition(":")[2]) for row in rows))
+    return min(24, max(_INDENT, *(len(row.label) for row in rows)))
+
+
+def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]:
+    if followed := rules_by_part[Part.FOLLOWED]:
+        first = followed[0]
+        frame = f"FOLLOWED {len(followed)}, first  ({followed_words(first)})"
+        text = cut(first.text, max(12, WIDTH - width(frame)))
+        yield frame.replace("first  ", f"first {text} ")
+    shown = []
+    if unseen := rules_by_part[Part.UNSEEN]:
+        tokens = sum(rule.tokens for rule in unseen)
+        shown.append(f"NEVER CAME UP {len(unseen)} ({tokens:,} tokens)")
+    if new := rules_by_part[Part.NEW]:
+        shown.append(f"NO SESSION SINCE {len(new)}")
+    if unjudged := rules_by_part[Part.JUDGE]:
+        shown.append(f"NEEDS A JUDGE {len(unjudged)}")
+    if facts.rules:
+        shown.append(f"Every rule: {_ALL}")
+    if shown:
+        yield "   ".join(shown)
+
+
+def _steps(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the next commands, each with its reason; one that is too long has lines of its own."""
+    for reason, command in steps:
+        line = f"{reason}: {command}" if command else reason
+        if width(line) <= WIDTH:
+            yield line
+        else:
+            yield from broken(f"{reason}:", WIDTH)
+            yield command
+
+
+def _whole_rows(rows: Sequence[Row], number_of_files: int) -> Iterator[str]:
+    if not rows:
+        yield "LOOK AT THESE: none."
+        return
+    yield f"LOOK AT THESE {len(rows)}"
+    label_width = _label_width(rows, number_of_files)
+    for row in rows:
+        yield from _labelled(row.label, label_width, [row.text, *row.evidence])
+
+
+def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]:
+    for part, rules in rules_by_part.items():
+        if part is Part.LOOK or not rules:
+            continue
+        yield f"{part.upper()} {len(rules)}"
+        for rule in rules:
+            yield from _labelled(rule.place, len(rule.place), [rule.text, *_rule_words(rule, part)])
+    change = change_of([rule for rules in rules_by_part.values() for rule in rules])
+    if change is not None:
+        yield f"All rules: followed in {change:+} points of sessions since their lines exist."
+
+
+def _rule_words(rule: RuleFacts, part: Part) -> Iterator[str]:
+    if rule.result:
+        yield f"result: {rule.result}"
+    if part is Part.FOLLOWED:
+        yield f"followed in {followed_words(rule)}"
+    elif part is Part.NEW and (words := followed_words(rule)):
+        yield words
+    if is_followed_before(rule):
+        yield "followed before this line existed, too"
+
+
+def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[str]:
+    """Yield texts beside a label, each in lines."""
+    shown = f"{_label(label, label_width):>{label_width}}"
+    for text in texts:
+        for line in broken(text, max(20, WIDTH - label_width - 2)):
+            yield f"{shown}  {line}"
+            shown = " " * label_width
+
+
+def _fact_lines(heading: HeadingFacts) -> Iterator[str]:
+    touched = "" if heading.touched is None else f", touched in {heading.touched} sessions"
+    name = heading.heading or "(no heading)"
+    yield cut(
+        f"FACTS {heading.place}  {name}: {counted(heading.facts, 'fact')}, "
+        f"{heading.tokens:,} tokens{touched}",
+        WIDTH,
+    )

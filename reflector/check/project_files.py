@@ -1,0 +1,49 @@
+"""Facts about the files of a project that git knows: when some were edited last, and which paths
+of a rule are not in the project any more.
+
+Invariant: without git nothing is claimed. git prints no difference, so no program that a
+repository names runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reflector.git import git_says
+
+#: A path in backquotes: it has a slash, and no pattern, placeholder or address.
+_PATH = re.compile(r"`(?:\./)?((?:[\w.-]+/)+[\w.-]*)`")
+#: The most paths that git is asked about: a file of rules has a few that are gone.
+_MOST_ASKED = 20
+
+
+def last_edit(root: Path, files: Sequence[str]) -> datetime | None:
+    """Return when these files of a project were edited last: by the last commit, or now if a file
+    has changes that are not committed; None if git does not know.
+    """
+    if not files:
+        return None
+    if git_says(root, "status", "--porcelain", "--", *files):
+        paths = [root / file for file in files]
+        changed = max((path.stat().st_mtime for path in paths if path.exists()), default=None)
+        return None if changed is None else datetime.fromtimestamp(changed, UTC)
+    printed = git_says(root, "log", "-1", "--format=%ct", "--", *files)
+    return datetime.fromtimestamp(int(printed), UTC) if printed else None
+
+
+def missing_paths(root: Path, texts: Iterable[str]) -> Mapping[str, str]:
+    """Return by text the first path in it that was in the repository once and is gone."""
+    gone: dict[str, str] = {}
+    asked: dict[str, bool] = {}
+    for text in texts:
+        for path in _PATH.findall(text):
+            if (root / path).exists() or ".." in path or len(asked) >= _MOST_ASKED:
+                continue
+            if path not in asked:
+                asked[path] = bool(git_says(root, "log", "-1", "--format=%h", "--", path))
+            if asked[path]:
+                gone.setdefault(text, path)
+    return gone

@@ -1,0 +1,194 @@
+"""All your projects in one table, for a folder that is none: the files that agents load in each,
+its rules, its sessions of the last days, and the rules to look at.
+
+Invariant: no ledger is opened and nothing is written. A project whose settings or files cannot be
+read has a row without figures.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from shlex import quote
+
+from reflector.audit.checked import Checked
+from reflector.check.adapter import Judged, page_facts
+from reflector.check.facts import PageFacts, Repeated
+from reflector.check.page import HEIGHT, WIDTH
+from reflector.check.plan import Look, Plan
+from reflector.check.rows import counted, rows_of
+from reflector.git import repository
+from reflector.locate import agent_folder
+from reflector.mistakes import Mistake
+from reflector.playbook_files.births import births_of
+from reflector.playbook_files.watching import Advice, advice_of
+from reflector.project import Project, project_of
+from reflector.sessions import checks
+from reflector.sessions.history import FoundTranscript, find_transcripts
+from reflector.text.width import cut, width
+from reflector.transcripts.readers import stores
+
+#: Days of sessions in the table.
+_DAYS = 30
+#: The lines of the page that are not rows of projects.
+_OTHER_LINES = 6
+_HEADER = ("PROJECT", "FILES", "RULES", "TOKENS", "SESSIONS", "LOOK AT")
+_UNKNOWN = "-"
+_NOTHING_JUDGED = Judged(Checked(()), {}, {}, 0)
+
+Each = Callable[[Iterable[FoundTranscript]], Iterable[FoundTranscript]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A project with its sessions and the facts of its page; None if they cannot be read."""
+
+    root: Path
+    sessions: Sequence[FoundTranscript]
+    facts: PageFacts | None
+    look_at: int
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of its row."""
+        number = f"{len(self.sessions):,}"
+        if self.facts is None:
+            return _home_words(self.root), _UNKNOWN, _UNKNOWN, _UNKNOWN, number, _UNKNOWN
+        files = self.facts.files
+        look_at = f"{self.look_at:,}" if files or self.look_at else _UNKNOWN
+        return (
+            _home_words(self.root),
+            _file_words(self.facts),
+            f"{sum(file.rules for file in files):,}",
+            f"{sum(file.tokens for file in files if not file.scope):,}",
+            number,
+            look_at,
+        )
+
+
+def is_outside(project: Project, advice: Advice) -> bool:
+    """Return whether a folder is no project: without git, files that agents load there, a ledger
+    and sessions. Your home folder is none because of your own files.
+    """
+    root = project.root.resolve()
+    own = Path(agent_folder()).expanduser().parent.resolve()
+    if (advice.lines and root != own) or repository(root)[1] or project.has_ledger():
+        return False
+    return root == own or not checks.project_sessions(project, {}, most=1, since=0.0, each=iter)
+
+
+def project_table(each: Each, today: date) -> list[str]:
+    """Return the lines of the table of your projects with sessions of the last days; none without
+    projects.
+    """
+    oldest = (datetime.now(UTC) - timedelta(days=_DAYS)).timestamp()
+    projects = [_found(root, sessions, today) for root, sessions in _sessions(each, oldest)]
+    if not projects:
+        return []
+    projects.sort(key=lambda found: (-found.look_at, -len(found.sessions), str(found.root)))
+    total = counted(len(projects), "project")
+    shown = projects[: HEIGHT - _OTHER_LINES]
+    rows = [_HEADER, *(found.cells() for found in shown), *_own_row(projects)]
+    lines = [
+        f"{total} with sessions in the last {_DAYS} days. Nothing was sent anywhere.",
+        *_aligned(rows),
+    ]
+    if len(projects) > len(shown):
+        lines.append(f"and {len(projects) - len(shown):,} more")
+    lines += _repeated_line(projects)
+    return [*lines, f"Next: cd {quote(_home_words(projects[0].root))} && reflector check"]
+
+
+def _sessions(each: Each, oldest: float) -> Iterator[tuple[Path, list[FoundTranscript]]]:
+    """Yield each project in which agents worked since a time, with its sessions."""
+    by_root: dict[Path, list[FoundTranscript]] = defaultdict(list)
+    found = (
+        file
+        for store in stores()
+        if store.kept.folder.is_dir()
+        for file in find_transcripts(store.kept.folder, store.kept.pattern)
+    )
+    for file in each(found):
+        with suppress(OSError, ValueError):
+            folder = Path(file.cwd)
+            is_new = file.path.stat().st_mtime >= oldest
+            if (
+                is_new
+                and folder.is_absolute()
+                and folder.is_dir()
+                and not checks.is_subagents(file)
+            ):
+                by_root[project_of(folder.resolve())].append(file)
+    yield from by_root.items()
+
+
+def _found(root: Path, sessions: Sequence[FoundTranscript], today: date) -> _Found:
+    try:
+        project = Project.at(root)
+        advice = advice_of(root)
+        look = Look([*sessions], Plan(""), births_of(root, advice.lines, None))
+        facts = page_facts(project, advice, look, _NOTHING_JUDGED, lambda *words: " ".join(words))
+    except (OSError, ValueError, Mistake):
+        return _Found(root, sessions, None, 0)
+    return _Found(root, sessions, facts, len(rows_of(facts, today)))
+
+
+def _own_row(projects: Sequence[_Found]) -> Iterator[tuple[str, ...]]:
+    """Yield the row of your own CLAUDE.md, which is loaded in every project."""
+    path = Path(agent_folder()).expanduser() / "CLAUDE.md"
+    with suppress(OSError):
+        advice = advice_of(path.parent, [path]) if path.is_file() else None
+        if advice is not None:
+            number = sum(len(found.sessions) for found in projects)
+            tokens = sum(advice.files.values())
+            name = _home_words(path)
+            yield "All of them", name, f"{len(advice.rules):,}", f"{tokens:,}", f"{number:,}", "-"
+
+
+def _repeated_line(projects: Sequence[_Found]) -> Iterator[str]:
+    """Yield the sentence that you repeat most."""
+    sentences: list[tuple[Repeated, str]] = [
+        (repeated, found.root.name)
+        for found in projects
+        if found.facts is not None
+        for repeated in found.facts.repeated
+    ]
+    if sentences:
+        repeated, name = max(sentences, key=lambda pair: pair[0].sessions)
+        number = counted(repeated.sessions, "session")
+        yield cut(f'You repeat most: "{repeated.words}" ({name}, {number})', WIDTH)
+
+
+def _file_words(facts: PageFacts) -> str:
+    names = [file.name for file in facts.files]
+    if not names:
+        return "none"
+    return names[0] if len(names) == 1 else f"{names[0]}, {len(names) - 1} more"
+
+
+def _home_words(path: Path) -> str:
+    """Return a path as you type it."""
+    home = Path("~").expanduser()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as a table of `WIDTH` columns: numbers are at the right, texts are cut."""
+    widths = [max(width(row[column]) for row in rows) for column in range(len(_HEADER))]
+    spare = WIDTH - sum(widths[2:]) - 2 * (len(_HEADER) - 1)
+    widths[0] = min(widths[0], max(spare - widths[1], spare // 2))
+    widths[1] = min(widths[1], spare - widths[0])
+    for row in rows:
+        cells = [
+            _padded(cut(cell, widths[column]), widths[column])
+            for column, cell in enumerate(row[:2])
+        ]
+        cells += [f"{cell:>{widths[column]}}" for column, cell in enumerate(row[2:], start=2)]
+        yield "  ".join(cells).rstrip()
+
+
+def _padded(text: str, columns: int) -> str:
+    return text + " " * (columns - width(text))

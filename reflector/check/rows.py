@@ -1,0 +1,298 @@
+"""The parts of the page, and the signals that bring a rule among those to look at.
+
+Invariant: a signal is evidence in your terms: a count of sessions, or a path. A rule belongs to
+exactly one part. A kind of signal is one row of `SIGNALS`: its name in JSON, its count, and its
+words. The first signal of a rule decides the order of its row; the words of all are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from reflector.check.facts import Counts, PageFacts, Repeated, RuleFacts
+
+#: The least share of occasions at which a rule counts as followed.
+FOLLOWED_SHARE = 0.8
+#: The fewest sessions of which "followed before it existed" is claimed.
+_FEWEST = 5
+_DAYS_OF_WEEK = timedelta(days=6)
+
+
+class Part(StrEnum):
+    """A part of the page."""
+
+    LOOK = "look"
+    FOLLOWED = "followed"
+    UNSEEN = "never came up"
+    NEW = "no session yet"
+    JUDGE = "needs a judge"
+
+
+class Speech(NamedTuple):
+    """The agent that a sentence names, and the day on which you read it."""
+
+    agent: str
+    today: date
+
+
+class Signal(NamedTuple):
+    """A reason to look at a rule.
+
+    count  the sessions that show it; 0 if it does not apply
+    words  its evidence in a clause
+    """
+
+    name: str
+    count: Callable[[RuleFacts], int]
+    words: Callable[[RuleFacts, Speech], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row to look at: a rule, or a sentence in no rule, with its evidence, the strongest first.
+
+    rank  of its kind, then its count: rows are ordered by it
+    """
+
+    label: str
+    text: str
+    evidence: tuple[str, ...]
+    rank: tuple[int, int]
+
+
+def part_of(rule: RuleFacts) -> Part:
+    """Return the part of the page to which a rule belongs."""
+    if signals_of(rule):
+        return Part.LOOK
+    if _is_followed(rule):
+        return Part.FOLLOWED
+    if not rule.counts.sessions and not rule.judged_since.asked:
+        return Part.NEW if rule.before.sessions else Part.JUDGE
+    if _never_came_up(rule):
+        return Part.UNSEEN
+    return Part.JUDGE
+
+
+def parts(rules: Iterable[RuleFacts]) -> Mapping[Part, list[RuleFacts]]:
+    """Return the rules of each part, those with the most evidence first."""
+    rules_by_part: dict[Part, list[RuleFacts]] = {part: [] for part in Part}
+    for rule in rules:
+        rules_by_part[part_of(rule)].append(rule)
+    rules_by_part[Part.FOLLOWED].sort(key=lambda rule: -_followed(rule)[0])
+    rules_by_part[Part.UNSEEN].sort(key=lambda rule: -rule.tokens)
+    return rules_by_part
+
+
+def signals_of(rule: RuleFacts) -> list[Signal]:
+    """Return the signals of a rule, the strongest first."""
+    return [signal for signal in SIGNALS if signal.count(rule)]
+
+
+def rows_of(facts: PageFacts, today: date) -> list[Row]:
+    """Return the rows to look at, the most useful first."""
+    speech = Speech(facts.agent, today)
+    rows = [_row(rule, speech) for rule in facts.rules if signals_of(rule)]
+    rows += [_repeated_row(repeated) for repeated in facts.repeated]
+    return sorted(rows, key=lambda row: row.rank)
+
+
+def _row(rule: RuleFacts, speech: Speech) -> Row:
+    signals = signals_of(rule)
+    strongest = signals[0]
+    rank = SIGNALS.index(strongest), -strongest.count(rule)
+    evidence = tuple(signal.words(rule, speech) for signal in signals)
+    return Row(rule.place, rule.text, evidence, rank)
+
+
+def _repeated_row(repeated: Repeated) -> Row:
+    evidence = f"in no rule; you said it in {counted(repeated.sessions, 'session')}"
+    return Row("+", f'"{repeated.words}"', (evidence,), (_REPEATED_RANK, -repeated.sessions))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+
+
+def day_words(day: date, today: date) -> str:
+    """Return a day in a sentence: today, on Friday, on 3 Oct."""
+    if day == today:
+        return "today"
+    if day == today - timedelta(days=1):
+        return "yesterday"
+    if today - _DAYS_OF_WEEK <= day < today:
+        return f"on {day:%A}"
+    year = f" {day.year}" if day.year != today.year else ""
+    return f"on {day.day} {day:%b}{year}"
+
+
+def followed_words(rule: RuleFacts) -> str:
+    """Return how often a rule was followed, and how often before it existed; "" if unknown."""
+    yes, number = _followed(rule)
+    if not number:
+        return ""
+    before_yes, before_number = _followed(rule, before=True)
+    words = f"{yes} of {number}"
+    if before_number:
+        words += f"; before the line, {before_yes} of {before_number}"
+    return words
+
+
+def is_followed_before(rule: RuleFacts) -> bool:
+    """Return whether sessions followed a rule already before it existed, as they do since."""
+    return all(
+        number >= _FEWEST and yes >= FOLLOWED_SHARE * number
+        for yes, number in (_followed(rule), _followed(rule, before=True))
+    )
+
+
+def change_of(rules: Iterable[RuleFacts]) -> int | None:
+    """Return by how many points rules are followed more often since their lines exist; None if no
+    rule has enough sessions on both sides. It describes, and proves no effect: you add a line when
+    a rule was just broken, and a model may have changed as well.
+    """
+    since = [0, 0]
+    before = [0, 0]
+    for rule in rules:
+        ratios = _followed(rule), _followed(rule, before=True)
+        if all(number >= _FEWEST for _, number in ratios):
+            since = [sum(pair) for pair in zip(since, ratios[0], strict=True)]
+            before = [sum(pair) for pair in zip(before, ratios[1], strict=True)]
+    if not since[1]:
+        return None
+    return round(100 * (since[0] / since[1] - before[0] / before[1]))
+
+
+def _followed(rule: RuleFacts, *, before: bool = False) -> tuple[int, int]:
+    """Return in how many sessions a rule was followed, and in how many it could be: by judges if
+    they answered, else by the commands that ran.
+    """
+    answers = rule.judged_before if before else rule.judged_since
+    if answers.followed:
+        return sum(answers.followed.values()), len(answers.followed)
+    counts = rule.before if before else rule.counts
+    if rule.forbids or not rule.has_words:
+        return 0, 0
+    if rule.occasion:
+        return min(counts.run, counts.came_up), counts.came_up
+    return counts.run, counts.sessions if counts.run else 0
+
+
+def _is_followed(rule: RuleFacts) -> bool:
+    yes, number = _followed(rule)
+    return number > 0 and yes >= FOLLOWED_SHARE * number
+
+
+def _never_came_up(rule: RuleFacts) -> bool:
+    """Return whether no session shows anything of a rule that sessions could show."""
+    counts = rule.counts
+    if rule.judged_since.asked:
+        return not rule.judged_since.relevant
+    is_counted = rule.has_words and counts.sessions > 0
+    return is_counted and not (counts.came_up or counts.run or counts.written)
+
+
+def _broken(rule: RuleFacts) -> int:
+    answers = rule.judged_since.followed
+    is_result = "not followed" in rule.result
+    return sum(not answer for answer in answers.values()) if is_result else 0
+
+
+def _broken_words(rule: RuleFacts, _: Speech) -> str:
+    words = _share_words("broken in", _no(rule.judged_since.followed), "that a judge read")
+    return words + _before_words(_no(rule.judged_before.followed))
+
+
+def _harmed(rule: RuleFacts) -> int:
+    answers = rule.judged_since.helped
+    return sum(not answer for answer in answers.values()) if "harmful" in rule.result else 0
+
+
+def _harmed_words(rule: RuleFacts, _: Speech) -> str:
+    return _share_words("harmed in", _no(rule.judged_since.helped), "in which it came up")
+
+
+def _no(answers: Mapping[str, bool]) -> tuple[int, int]:
+    return sum(not answer for answer in answers.values()), len(answers)
+
+
+def _share_words(verb: str, share: tuple[int, int], which: str = "") -> str:
+    number, total = share
+    return f"{verb} {number:,} of {counted(total, 'session')} {which}".rstrip()
+
+
+def _before_words(share: tuple[int, int]) -> str:
+    number, total = share
+    return f"; before the line, in {number:,} of {total:,}" if total else ""
+
+
+def _said(rule: RuleFacts) -> int:
+    return rule.counts.said
+
+
+def _said_words(rule: RuleFacts, speech: Speech) -> str:
+    words = _share_words("you said it again in", (rule.counts.said, rule.counts.sessions))
+    if rule.last_said is None:
+        return words
+    return f"{words}, last {day_words(rule.last_said.day, speech.today)}"
+
+
+def _breaches(rule: RuleFacts, counts: Counts) -> int:
+    """Return in how many sessions the agent did what a rule speaks against, at least."""
+    return max(counts.written, counts.run) if rule.forbids else counts.against
+
+
+def _breached(rule: RuleFacts) -> int:
+    return _breaches(rule, rule.counts)
+
+
+def _breached_words(rule: RuleFacts, speech: Speech) -> str:
+    counts = rule.counts
+    verb = "wrote" if counts.written >= counts.run else "ran"
+    deed = f"{verb} it" if rule.forbids else "did the opposite"
+    words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
+    return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
+
+
+def _missed(rule: RuleFacts) -> int:
+    if rule.judged_since.followed or not rule.occasion or _is_followed(rule):
+        return 0
+    yes, number = _followed(rule)
+    return number - yes
+
+
+def _missed_words(rule: RuleFacts, _: Speech) -> str:
+    counts = rule.counts
+    words = f"run in {counts.run:,} of {counts.came_up:,} {rule.occasion}"
+    return words + _before_words((rule.before.run, rule.before.came_up))
+
+
+def _doubted(rule: RuleFacts) -> int:
+    no, number = _no(rule.judged_since.followed)
+    return no if no * 2 > number and not rule.result else 0
+
+
+def _doubted_words(rule: RuleFacts, _: Speech) -> str:
+    words = _share_words("broken in", _no(rule.judged_since.followed), "that a judge read")
+    return f"{words}, too few to tell"
+
+
+#: The kinds of evidence, the strongest first. A sentence in no rule has the rank of the last.
+SIGNALS: Sequence[Signal] = (
+    Signal("broken", _broken, _broken_words),
+    Signal("harmful", _harmed, _harmed_words),
+    Signal("said again", _said, _said_words),
+    Signal("forbidden", _breached, _breached_words),
+    Signal("not run", _missed, _missed_words),
+    Signal(
+        "missing path",
+        lambda rule: int(bool(rule.missing)),
+        lambda rule, _: f"there is no {rule.missing} any more",
+    ),
+    Signal("mostly broken", _doubted, _doubted_words),
+)
+_REPEATED_RANK = len(SIGNALS) - 1

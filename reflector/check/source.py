@@ -1,0 +1,37 @@
+"""The lines that `check` looks at: those of files, and the rules of the playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reflector.check.adapter import playbook_lines
+from reflector.check.lines import PLAYBOOK
+from reflector.playbook_files.watching import Advice, advice_of
+from reflector.project import Project
+from reflector.text.words import context_tokens
+
+#: Files that were not read, in an error.
+_MOST_UNREAD = 3
+
+
+def advice_to_check(project: Project, files: Sequence[Path]) -> Advice:
+    """Return the advice of the files that you name, else of those that agents load and of the
+    playbook. Raises OSError for a named file that cannot be read.
+    """
+    advice = advice_of(project.root, files)
+    if files:
+        return advice
+    rules = playbook_lines(project, advice.lines)
+    if not rules:
+        return advice
+    tokens = sum(context_tokens(rule.text) for rule in rules)
+    return replace(advice, lines=(*advice.lines, *rules), files={**advice.files, PLAYBOOK: tokens})
+
+
+def no_line_words(advice: Advice) -> str:
+    """Return why there is nothing to check, and the way out."""
+    unread = [text for text in advice.omitted if text.startswith(("not read: ", "not followed: "))]
+    reasons = unread[:_MOST_UNREAD] or ["no CLAUDE.md, AGENTS.md, GEMINI.md or rules file found"]
+    return "; ".join([*reasons, "name a file: reflector check FILE"])

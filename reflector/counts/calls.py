@@ -1,0 +1,88 @@
+"""The commands that an agent's calls run, and the text that they add to files.
+
+Invariant: text that an edit removes or keeps is not added, so a prohibition is not charged with
+the edit that removes what it forbids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from reflector.transcripts.building import fields, objects, plain_text
+from reflector.transcripts.message import ToolCall
+
+_SHELLS = frozenset(("Bash", "PowerShell", "Shell"))
+_EDITORS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit"))
+_ADDED = ("new_string", "newText", "content", "new_source")
+_REMOVED = ("old_string", "oldText")
+_PATCHES = ("input", "patch")
+_FILES = ("file_path", "notebook_path", "path")
+_HEREDOC = re.compile(
+    r"^(?P<line>.*<<-?\s*(['\"]?)(?P<end>\w+)\2.*)\n(?P<body>(?s:.*?))^\s*(?P=end)\b", re.M
+)
+_INTO_FILE = re.compile(
+    r"(?<![<>&\d-])>{1,2}\s*(?P<file>[\w./~$-]+)|\btee (?:-a )?(?P<tee>[\w./~$-]+)"
+)
+_PATCH = "*** Begin Patch"
+_PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
+
+
+class Act(NamedTuple):
+    """A command that a call runs, or its change of one file.
+
+    command  "" for a change of a file
+    file     its path, "" if it is not known
+    """
+
+    command: str = ""
+    file: str = ""
+    added: str = ""
+    removed: str = ""
+
+
+def acts_of(call: ToolCall) -> Iterator[Act]:
+    """Yield the commands and changes of files of a call."""
+    if call.name in _SHELLS:
+        yield from _acts_of_shell(plain_text(call.whole.get("command")))
+    elif call.name in _EDITORS:
+        yield from _acts_of_editor(call.whole)
+
+
+def _acts_of_shell(command: str) -> Iterator[Act]:
+    """Yield a command without the texts in it, and the texts that it writes into files."""
+    if "<<" not in command:
+        yield Act(command)
+        return
+    yield Act(_HEREDOC.sub(r"\g<line>", command))
+    for text in _HEREDOC.finditer(command):
+        target = _INTO_FILE.search(text["line"])
+        if _PATCH in text["body"]:
+            yield from _acts_of_patch(text["body"])
+        elif target:
+            yield Act(file=target["file"] or target["tee"], added=text["body"])
+
+
+def _acts_of_editor(arguments: Mapping[str, Any]) -> Iterator[Act]:
+    file = _first_text(arguments, _FILES)
+    patch = _first_text(arguments, _PATCHES)
+    if _PATCH in patch:
+        yield from _acts_of_patch(patch)
+        return
+    for edit in objects(arguments.get("edits")) or [fields(arguments)]:
+        yield Act(file=file, added=_first_text(edit, _ADDED), removed=_first_text(edit, _REMOVED))
+
+
+def _acts_of_patch(patch: str) -> Iterator[Act]:
+    """Yield the changes of the files of a patch as Codex CLI writes it."""
+    _, *parts = _PATCHED_FILE.split(patch)
+    for file, body in zip(parts[::2], parts[1::2], strict=True):
+        lines = body.splitlines()
+        added = [line[1:] for line in lines if line.startswith("+")]
+        removed = [line[1:] for line in lines if line.startswith("-")]
+        yield Act(file=file, added="\n".join(added), removed="\n".join(removed))
+
+
+def _first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next(filter(None, (plain_text(arguments.get(name)) for name in names)), "")

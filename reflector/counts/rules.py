@@ -1,0 +1,268 @@
+"""Rules in one recorded part of a session: which of their tokens the agent ran and wrote, whether
+you said them again, and whether their occasion came up.
+
+Invariant: only the agent's own calls and your own words on the main conversation count; the output
+of tools, files that were read, hooks and the agent's words never do. A count is a count: "written"
+does not mean "broken". The same records and rules give the same counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from hashlib import sha256
+from itertools import chain
+from typing import Any, NamedTuple
+
+from reflector.counts.calls import Act, acts_of
+from reflector.counts.likeness import Likeness, features_of
+from reflector.counts.occasions import Occasion, comes_up_with, occasion_of
+from reflector.counts.sentences import instructs, is_against, may_repeat, sentences_of
+from reflector.counts.tokens import Token, tokens_of
+from reflector.text.words import words_of
+from reflector.transcripts.message import Message
+from reflector.transcripts.records import record_key
+
+#: How tokens, occasions and likeness are read: it changes whenever a count would.
+VERSION = "counts/1"
+#: In `said`, the bit of a sentence that says the rule again; the tokens follow it.
+AGAIN = 1
+_WORDS = re.compile(r"\w+")
+
+
+class Rule(NamedTuple):
+    """A rule: a key that follows from its words, and its text."""
+
+    key: int
+    text: str
+
+
+def rule_of(text: str) -> Rule:
+    """Return a rule by its text. Punctuation, case and markup do not change its key."""
+    return Rule(record_key(" ".join(words_of(text))), text)
+
+
+class Marks(NamedTuple):
+    """The words of a rule in a part of a session.
+
+    run, written  one bit for each of the rule's tokens
+    said          a bit for a sentence that says the rule again, then one for each token that you
+                  name
+    came_up       1 if the occasion came up
+    """
+
+    run: int = 0
+    written: int = 0
+    said: int = 0
+    came_up: int = 0
+
+    def joined(self, other: Marks) -> Marks:
+        """Return the marks of both."""
+        return Marks(*(mine | theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class Remark(NamedTuple):
+    """A sentence of yours that says rules again, or that instructs and is in no rule.
+
+    record  the key of its record, and `offset` that of the record's line
+    number  its place among the sentences of the record
+    rules   the keys of the rules
+    """
+
+    record: int
+    offset: int
+    number: int
+    rules: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class PartCounts:
+    """The counts of one part of a session.
+
+    began  the first time in it as written, "" without one
+    steps  messages of the agent
+    rules  the keys of the rules that were counted
+    marks  by the key of the rule; a rule without marks is not in it
+    """
+
+    began: str = ""
+    steps: int = 0
+    rules: set[int] = field(default_factory=set)
+    marks: dict[int, Marks] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def add(self, key: int, marks: Marks) -> None:
+        """Add marks of a rule."""
+        self.marks[key] = self.marks.get(key, Marks()).joined(marks)
+
+    def join(self, other: PartCounts) -> None:
+        """Add the counts of another part of the session."""
+        self.began = min(filter(None, (self.began, other.began)), default="")
+        self.steps += other.steps
+        self.rules |= other.rules
+        for key, marks in other.marks.items():
+            self.add(key, marks)
+
+
+class Counting(NamedTuple):
+    """A rule as it is counted.
+
+    named, negated  the bits of the tokens that it speaks for, and against
+    features        the words by which it is compared, as `features_of` returns them
+    """
+
+    rule: Rule
+    tokens: tuple[Token, ...]
+    occasion: Occasion | None
+    named: int
+    negated: int
+    features: Mapping[str, bool]
+
+
+class _Sought(NamedTuple):
+    """A token as it is looked for, with the rule's key and the token's bit."""
+
+    token: Token
+    key: int
+    bit: int
+
+    def places_in(self, text: str) -> int:
+        """Return how often a text holds the token and not as a part of another word."""
+        # Looking for the plain text first is ten times as fast.
+        held = self.token.text in text
+        return len(_expression(self.token.text).findall(text)) if held else 0
+
+
+class RuleSet:
+    """Rules that are counted together, in one pass over each text.
+
+    rules  by their keys
+    """
+
+    def __init__(self, rules: Iterable[Counting]) -> None:
+        self.rules = {counting.rule.key: counting for counting in rules}
+        #: By the longest word of the token.
+        self._sought: dict[str, list[_Sought]] = {}
+        self._occasions: dict[Occasion, list[int]] = {}
+        for key, counting in self.rules.items():
+            if counting.occasion:
+                self._occasions.setdefault(counting.occasion, []).append(key)
+            for place, token in enumerate(counting.tokens):
+                if not token.is_pattern:
+                    anchor = max(_WORDS.findall(token.text), key=len)
+                    sought = _Sought(token, key, 1 << place)
+                    self._sought.setdefault(anchor, []).append(sought)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 over the version and the rules' keys."""
+        return sha256(f"{VERSION} {sorted(self.rules)}".encode()).hexdigest()
+
+    @cached_property
+    def _likeness(self) -> Likeness:
+        return Likeness([counting.features for counting in self.rules.values()])
+
+    def count(self, messages: Iterable[Message]) -> PartCounts:
+        """Return the counts of a part of a session."""
+        counts = PartCounts(rules=set(self.rules))
+        deque(self.passing(messages, counts), maxlen=0)
+        return counts
+
+    def passing(self, messages: Iterable[Message], counts: PartCounts) -> Iterator[Message]:
+        """Yield messages, which must have the whole arguments of calls, and count them."""
+        open_occasions = dict(self._occasions)
+        for message in messages:
+            if not message.chain:
+                self._count_message(message, counts, open_occasions)
+            yield message
+
+    def _count_message(
+        self, message: Message, counts: PartCounts, occasions: dict[Occasion, list[int]]
+    ) -> None:
+        counts.began = counts.began or message.timestamp
+        if message.origin == "model":
+            counts.steps += 1
+            for act in chain.from_iterable(map(acts_of, message.calls)):
+                self._count_act(act, counts)
+                for occasion in [one for one in occasions if comes_up_with(one, act)]:
+                    for key in occasions.pop(occasion):
+                        counts.add(key, Marks(came_up=1))
+        elif message.origin in ("human", "refusal"):
+            self._count_words(message, counts)
+
+    def _count_act(self, act: Act, counts: PartCounts) -> None:
+        for sought in self._held_by(act.command):
+            counts.add(sought.key, Marks(run=sought.bit))
+        for sought in self._held_by(act.file):
+            if sought.token.is_path:
+                counts.add(sought.key, Marks(written=sought.bit))
+        for sought in self._held_by(act.added):
+            if sought.places_in(act.added) > sought.places_in(act.removed):
+                counts.add(sought.key, Marks(written=sought.bit))
+
+    def _held_by(self, text: str) -> list[_Sought]:
+        """Return the tokens that a text holds."""
+        words = self._sought.keys() & _WORDS.findall(text) if text else ()
+        candidates = chain.from_iterable(self._sought[word] for word in words)
+        return [sought for sought in candidates if sought.places_in(text)]
+
+    def _count_words(self, message: Message, counts: PartCounts) -> None:
+        for sought in self._held_by(message.text):
+            counts.add(sought.key, Marks(said=sought.bit << 1))
+        for number, sentence in enumerate(sentences_of(message)):
+            keys = self.said_in(sentence)
+            for key in keys:
+                counts.add(key, Marks(said=AGAIN))
+            if keys or instructs(sentence):
+                remark = Remark(message.key, message.offset, number, tuple(keys))
+                counts.remarks.append(remark)
+
+    def said_in(self, sentence: str) -> list[int]:
+        """Return the keys of the rules that a sentence says again."""
+        keys: set[int] = set()
+        if instructs(sentence):
+            for sought in self._held_by(sentence):
+                if sought.token.is_distinct and sought.token.negated == is_against(sentence):
+                    keys.add(sought.key)
+        if may_repeat(sentence):
+            all_keys = list(self.rules)
+            keys.update(all_keys[place] for place in self._likeness.places_like(sentence))
+        return sorted(keys)
+
+
+def rule_set(rules: Iterable[Rule]) -> RuleSet:
+    """Return rules that are counted together."""
+    return RuleSet(map(_counting, rules))
+
+
+def restored(saved: Iterable[Any]) -> RuleSet:
+    """Return a rule set from the JSON of its countings."""
+    return RuleSet(
+        Counting(
+            Rule(*rule),
+            tuple(Token(*token) for token in tokens),
+            Occasion(*occasion) if occasion else None,
+            *others,
+        )
+        for rule, tokens, occasion, *others in saved
+    )
+
+
+def _counting(rule: Rule) -> Counting:
+    tokens = tokens_of(rule.text)
+    bits = {False: 0, True: 0}
+    for place, token in enumerate(tokens):
+        bits[token.negated] |= 0 if token.is_pattern else 1 << place
+    occasion = occasion_of(rule.text, tokens)
+    return Counting(rule, tokens, occasion, bits[False], bits[True], features_of(rule.text))
+
+
+@cache
+def _expression(token: str) -> re.Pattern[str]:
+    """Return an expression for a token that is not a part of another word."""
+    begin = r"(?<![\w-])" if token[0].isalnum() or token[0] in "_-" else ""
+    end = r"(?![\w-])" if token[-1].isalnum() or token[-1] == "_" else ""
+    return re.compile(begin + re.escape(token) + end)

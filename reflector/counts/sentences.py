@@ -1,0 +1,73 @@
+"""The form of your sentences: which instruct, and which may say a rule again.
+
+Invariant: a form is read by a few short expressions, so a sentence of an unknown form counts
+nothing. English, Chinese, Japanese, Spanish and Portuguese are read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from reflector.transcripts.message import Message
+from reflector.transcripts.speakers import own_sentences
+
+#: A longer message is a task or something pasted, and a longer sentence is not a remark.
+_MOST_CHARACTERS = 4_000
+_MOST_SENTENCE_CHARACTERS = 300
+
+_FILLERS = r"(?:(?:no|ok|and|also|but|so|again|hey|well|hmm|now|wait)[,:]? +)*"
+_INSTRUCTS = re.compile(
+    _FILLERS + r"(?:please +)?(?:(?:you|we) (?:should|must|need to|have to) |always|never"
+    r"|do ?n[o'’]t|stop|avoid|make sure|ensure|remember|prefer|use|keep|put|run|write|answer|reply"
+    r"|check|test|commit|only|instead)\b"
+    r"|.*(?:, not |\binstead of\b|\brather than\b|\bnever\b|\balways\b)"
+    r"|不要|别|請|请|必须|务必|应该|先|用|使用|禁止"
+    r"|.*(?:ください|して(?:ね)?[。！]?$|しないで|すること|禁止|不要)"
+    r"|(?:por favor,? )?(?:no |nunca |siempre |usa |utiliza |evita |não |sempre |use |evite )",
+    re.IGNORECASE,
+)
+_COMPLAINS = re.compile(
+    r"(?:no[,.]? +)?(?:why (?:did|do|are|is|have)|(?:did|have|do|are)(?:n['’]t| not)? you"
+    r"|you (?:\w+ )?(?:did|have|are|forgot|missed|never|still)\b)|为什么|なぜ|どうして|por qu[eé]",
+    re.IGNORECASE,
+)
+_WISH = r"['’ ]*(?:d like|want|need|prefer|said|told|asked|would|do ?n['’o]t want)"
+_REPORTS = re.compile(
+    rf"[\"“⏺⎿❯$]|\W*{_FILLERS}(?:I(?!{_WISH})\b"
+    r"|(?:it|its|this|that|these|there|here|the|an?|my|which|where|how|is|are|does|you can)\b"
+    r"|we (?:have|had|are|were|did)\b|(?:have|take) a look|look at|what|looks?\b|seems?\b"
+    r"|\d|at |\.\.)",
+    re.IGNORECASE,
+)
+_AGAINST = re.compile(
+    r"(?<![\w-])(?:never|not|no|avoid|stop|don['’]?t|nunca|não|evit\w+)\b|n['’]t\b|不|别|禁止|ない|ません",
+    re.IGNORECASE,
+)
+_OPEN = ("?", "？", ":", "：")
+
+
+def sentences_of(message: Message) -> list[str]:
+    """Return the sentences of a message that may be remarks, none of a task or a pasted text."""
+    if len(message.text) > _MOST_CHARACTERS:
+        return []
+    sentences = own_sentences(message.text)
+    return [sentence for sentence in sentences if len(sentence) <= _MOST_SENTENCE_CHARACTERS]
+
+
+def instructs(sentence: str) -> bool:
+    """Return whether a sentence has the form of an instruction."""
+    return not sentence.endswith(_OPEN) and _INSTRUCTS.match(sentence) is not None
+
+
+def may_repeat(sentence: str) -> bool:
+    """Return whether a sentence may say a rule again: it is not a question, a report or a lead-in,
+    unless it asks why you did it otherwise.
+    """
+    if _COMPLAINS.match(sentence):
+        return True
+    return not sentence.endswith(_OPEN) and _REPORTS.match(sentence) is None
+
+
+def is_against(sentence: str) -> bool:
+    """Return whether a sentence speaks against something."""
+    return _AGAINST.search(sentence) is not None

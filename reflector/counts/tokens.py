@@ -1,0 +1,120 @@
+"""The tokens of a rule: commands, paths, options and identifiers that a call can contain word for
+word.
+
+Invariant: the tokens depend on the rule's text alone, in the order of the text, because events
+name them by their place. A token is `negated` if the rule speaks against it: "use `a`, not `b`".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+#: Events have one bit for each token.
+MOST_TOKENS = 16
+_MIN_CHARACTERS = 3
+_MOST_CHARACTERS = 120
+
+_SPAN = r"(?<!`)`(?P<span>[^`\n]+)`(?!`)"
+_OPTION = r"--[a-z][\w-]+"
+_PATH = (
+    r"(?:[\w.*@-]+/)+(?:[\w*@-]*\.[\w*]+|(?![\w*]))|\*\.\w+"
+    r"|[\w-]+\.(?:py|[jt]sx?|rs|go|md|json|ya?ml|toml|sh)\b"
+)
+_IDENTIFIER = (
+    r"[A-Za-z]\w*_\w+|[a-z][a-z\d]+[A-Z]\w+|(?:[A-Z][a-z\d]+){2,}\b|[a-zA-Z]\w+(?:\.\w+)*\(\)"
+)
+_TOKEN = re.compile(rf"{_SPAN}|(?<![\w/.@-])(?P<bare>{_OPTION}|{_PATH}|{_IDENTIFIER})")
+#: Names with a capital inside that are not identifiers.
+_NAMES = frozenset(
+    "GitHub GitLab JavaScript TypeScript CoffeeScript PostgreSQL MongoDB GraphQL DevOps YouTube"
+    " LinkedIn macOS NumPy PyTorch FastAPI OpenAI ChatGPT OpenCode StackOverflow WordPress"
+    " CloudFlare DynamoDB BigQuery LaTeX PowerShell".split()
+)
+#: An ending of files, not a file such as `.env`.
+_ENDING = re.compile(r"\.(?!env|git)[a-z]{1,5}")
+#: What follows is for you to fill in, as in `fix/<issue>`.
+_PLACEHOLDER = re.compile(r"[<{\[…$]|\.\.\.")
+
+#: The last cue before a token decides; a negation takes the two words after it with it.
+_CUE = re.compile(
+    r"(?P<against>(?<![\w-])(?:never|not|don['’]?t|avoid|no|nunca|jam[aá]s|evit[ae]r?|não|nao"
+    r"|instead of|rather than|in favou?r of not|en vez de|en lugar de|em vez de"
+    r"|forbid\w*|prohibit\w*|banned)\b"
+    r"(?:[ \t]+(?!without|until|unless|before)[\w'’]+){0,2}"
+    r"|n['’]t\b(?:[ \t]+[\w'’]+){0,1}|不要|不得|不能|不可|禁止|严禁|避免|请勿|勿|别|而不是)"
+    r"|\b(?:use|using|prefer|run|running|but|without|until|unless|before|always|usa|utiliza|use"
+    r"|prefiere|prefira|sin|sem)\b|改用|请|必须|应",
+    re.IGNORECASE,
+)
+_BOUNDARY = re.compile(r"[.!?:;][\s]|[。！？；：\n]")
+#: Japanese and Korean say after a token that they speak against it.
+_AGAINST_AFTER = re.compile(
+    r"[^。．\n`]{0,24}?(?:(?<!なければなら)(?<!なければいけ)ない|ません|禁止|避け|하지 ?마|금지|않)"
+)
+_AFTER = re.compile(r"[ぁ-ゖ가-힣]|[ \t]?[ぁ-ゖ가-힣]")
+
+
+class Token(NamedTuple):
+    """A token of a rule.
+
+    text     as a call contains it; of a pattern such as `*.ts` the pattern
+    negated  whether the rule speaks against it
+    """
+
+    text: str
+    negated: bool
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it describes files and is not a text."""
+        return "*" in self.text
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it names a file or a folder."""
+        return (
+            " " not in self.text
+            and re.fullmatch(rf"(?:\.{{0,2}}/)?(?:{_PATH})", self.text) is not None
+        )
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether its words are hardly said about something else."""
+        return not self.is_path and re.search(r"[ _.:-]|[a-z][A-Z]|\(\)", self.text) is not None
+
+
+def tokens_of(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a rule, each once, in the order of its text."""
+    tokens: dict[str, Token] = {}
+    for match in _TOKEN.finditer(text):
+        written = _text_of(match)
+        if len(written) >= _MIN_CHARACTERS and written not in _NAMES:
+            tokens.setdefault(written, Token(written, _is_negated(text, match)))
+    return tuple(tokens.values())[:MOST_TOKENS]
+
+
+def _text_of(match: re.Match[str]) -> str:
+    """Return the text of a match without a part to fill in; "" if nothing else is left.
+
+    Of a function only its name and the bracket remain, because calls have arguments.
+    """
+    written = match["bare"] or match["span"]
+    fixed = _PLACEHOLDER.split(written, maxsplit=1)[0]
+    token = " ".join(fixed.removesuffix(")").split()).rstrip("\"'=,;-")
+    if _ENDING.fullmatch(token):
+        return f"*{token}"
+    is_word = any(map(str.isalnum, token))
+    return token if is_word and len(token) <= _MOST_CHARACTERS else ""
+
+
+def _is_negated(text: str, match: re.Match[str]) -> bool:
+    """Return whether the last cue before a token, or a Japanese or Korean one after it, speaks
+    against it.
+    """
+    before = _BOUNDARY.split(text[: match.start()])[-1]
+    cues = list(_CUE.finditer(re.sub(r"`[^`\n]*`", "`", before)))
+    if cues:
+        return cues[-1]["against"] is not None
+    rest = text[match.end() :]
+    return _AFTER.match(rest) is not None and _AGAINST_AFTER.match(rest) is not None

@@ -1,0 +1,117 @@
+"""When each line of advice was in force in this clone: the sessions that started with it, those
+that started without it, and those of which neither is known.
+
+Invariant: a line is in force while a file at HEAD contains it (`line_history`). A file that was not
+written since a time has contained its lines since then, committed or not. A standing is unknown
+
+- between the author date of the line's commit and its arrival in this clone;
+- before the first commit that this clone has, if that contains the line;
+- before the last write of the line's file, if the line is not committed;
+- before the line came from a file that agents do not load by themselves;
+- where git does not answer, and where the reflog has gaps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from math import inf
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from reflector.files import read_bounded
+from reflector.playbook.admissible import same_words
+from reflector.playbook_files.line_history import MAX_BYTES, Past, pasts_of, texts_in
+from reflector.playbook_files.watching import Line
+
+#: In the state folder of a project.
+_KEPT = "births.json"
+
+
+class Standing(StrEnum):
+    """How a line stood when a session started."""
+
+    SINCE = "since"
+    BEFORE = "before"
+    UNKNOWN = "unknown"
+
+
+#: How a line stood from each time on, the first of which is before all sessions.
+Course = Sequence[tuple[float, Standing]]
+_UNKNOWN: Course = ((-inf, Standing.UNKNOWN),)
+
+
+@dataclass(frozen=True, slots=True)
+class Births:
+    """The courses of lines, by their words."""
+
+    courses: Mapping[str, Course] = field(default_factory=dict)
+
+    def standing(self, line: Line, started: datetime | None) -> Standing:
+        """Return how a line stood when a session started; None if that is not known."""
+        if started is None:
+            return Standing.UNKNOWN
+        course = self.courses.get(same_words(line.text), _UNKNOWN)
+        later = bisect_right(course, started.timestamp(), key=itemgetter(0))
+        return course[later - 1][1]
+
+
+def births_of(root: Path, lines: Iterable[Line], state: Path | None = None) -> Births:
+    """Return when each of these lines of a project was in force.
+
+    state  the project's state folder, which keeps the answer of git
+    """
+    file_of = {same_words(line.text): line.file for line in lines}
+    files = {name: _file_now(root, name) for name in {*file_of.values()}}
+    if not files:
+        return Births()
+    kept = state / _KEPT if state is not None else None
+    pasts = pasts_of(root, {file.path for file in files.values()}, file_of, kept)
+    return Births({text: _course(pasts[text], files[name], text) for text, name in file_of.items()})
+
+
+class _FileNow(NamedTuple):
+    """A file of the project; `changed` is the time of its last write."""
+
+    path: Path
+    changed: float
+    texts: Set[str]
+
+
+def _file_now(root: Path, name: str) -> _FileNow:
+    path = root / name
+    try:
+        target = path.resolve()
+        changed = max(path.lstat().st_ctime, target.stat().st_ctime)
+        return _FileNow(target, changed, texts_in(read_bounded(target, MAX_BYTES)))
+    except (OSError, RuntimeError):
+        return _FileNow(path, inf, frozenset())
+
+
+def _course(past: Past, file: _FileNow, text: str) -> Course:
+    """Return how a line stood over time, by git and by the last write of its file."""
+    is_in_file = text in file.texts
+    is_uncommitted = is_in_file and not past.states[-1].has_line
+    times = {-inf, file.changed, *past.written, *(state.time for state in past.states)}
+    course: list[tuple[float, Standing]] = []
+    for time in sorted(times):
+        standing = _standing(past, time)
+        if is_in_file and time >= file.changed:
+            standing = Standing.SINCE
+        elif is_uncommitted and standing is Standing.BEFORE:
+            standing = Standing.UNKNOWN
+        if not course or course[-1][1] is not standing:
+            course.append((time, standing))
+    return course
+
+
+def _standing(past: Past, time: float) -> Standing:
+    """Return how a line stood at a time, by git alone."""
+    has_line = past.has_line_at(time)
+    if has_line is None or (not has_line and past.is_coming(time)):
+        return Standing.UNKNOWN
+    return Standing.SINCE if has_line else Standing.BEFORE

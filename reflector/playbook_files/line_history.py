@@ -1,0 +1,383 @@
+"""The history of lines of advice in git: what HEAD of this clone contained over time, and when the
+commits that brought each line were written.
+
+Invariant: git is only asked, and runs no program of a repository. The states of HEAD are those of
+its reflog; without one, those of its first parents by the dates of their commits. A rewording keeps
+the history of its line, unless it demands the opposite. So does a line that moves from one file to
+another that agents load. All that git does not show is unknown. The number of questions to git does
+not depend on the length of the history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from heapq import heapify, heappop, heappush
+from io import BytesIO
+from itertools import chain
+from math import inf
+from operator import itemgetter
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from reflector.files import read_bounded, read_ours, write_durably
+from reflector.git import GitUnavailable, ask_git
+from reflector.instructions.units import units_of
+from reflector.locate import AGENT_FILES
+from reflector.playbook.admissible import same_words
+from reflector.playbook.bullet import Bullet
+from reflector.playbook.duplicates import near
+from reflector.playbook_files.watching import likeness
+from reflector.text.words import terms
+
+MAX_BYTES = 1 << 20
+#: From this likeness on, a text has the history of the text that it replaces.
+_LEAST_LIKENESS = 0.8
+#: Of the newest versions of the files: a few seconds' work.
+_MAX_BYTES_OF_ALL = 1 << 22
+_MAX_REFLOG_BYTES = 1 << 24
+_MOST_STATES = 5_000
+#: What agents load by themselves in a project: files, and folders of rules.
+_LOADED = (
+    *AGENT_FILES,
+    ".claude/CLAUDE.md",
+    ".claude/rules",
+    ".github/instructions",
+    ".cursor/rules",
+)
+#: Other files that a line may have come from.
+_PROSE = (".md", ".mdc", ".txt", "rules")
+_PLACES = ("rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "logs/HEAD", "HEAD")
+_RAW = ("-r", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-relative")
+_LOG = (
+    *("log", *_RAW, "--full-history", "--full-diff", "--diff-merges=separate"),
+    "--format=%x01%H %at %P%x01",
+)
+_FIRST_PARENTS = ("log", "--first-parent", "--format=%H %ct")
+_TREES = ("cat-file", "--batch-check=%(objectname)")
+_SIZES = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
+_CHANGED_FILE = re.compile(rb":\d{6} \d{6} (\w+) (\w+) \w\0([^\0]+)\0")
+_REFLOG_ENTRY = re.compile(rb"^(\w+) (\w+) .*> (\d+) [+-]\d{4}", re.MULTILINE)
+
+
+class State(NamedTuple):
+    """HEAD from a time on: whether it contains a line, None if that is not known."""
+
+    time: float
+    has_line: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The states of HEAD, and when each commit that brought the line was written: -inf if the line
+    may be older than that commit.
+    """
+
+    states: Sequence[State] = (State(-inf, None),)
+    written: Sequence[float] = ()
+
+    def has_line_at(self, time: float) -> bool | None:
+        later = bisect_right(self.states, time, key=itemgetter(0))
+        return self.states[later - 1].has_line if later else False
+
+    def is_coming(self, time: float) -> bool:
+        """Return whether a commit with the line was written and is not in this clone yet."""
+        return any(written <= time < self._arrival(written) for written in self.written)
+
+    def _arrival(self, written: float) -> float:
+        if self.has_line_at(written):
+            return written
+        arrivals = (state.time for state in self.states if state.has_line and state.time > written)
+        return next(arrivals, inf)
+
+
+def pasts_of(
+    root: Path, files: Collection[Path], texts: Collection[str], kept: Path | None = None
+) -> Mapping[str, Past]:
+    """Return the history of each text, as `same_words` has it, in these files of a project and in
+    those that agents load.
+
+    kept  a file that has the answer to the last question
+    """
+    try:
+        git = _Git(root, files)
+        digest = git.digest(texts)
+        pasts = _read_pasts(kept, digest)
+        if pasts is None:
+            history = _History(git, texts)
+            pasts = {text: history.past(text) for text in texts}
+            _keep_pasts(kept, digest, pasts)
+    except GitUnavailable:
+        return dict.fromkeys(texts, Past())
+    return pasts
+
+
+def _read_pasts(kept: Path | None, digest: str) -> Mapping[str, Past] | None:
+    """Return the answer that is kept; None if it is that to another question."""
+    try:
+        answer = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
+        return {
+            text: Past([State(*state) for state in states], written)
+            for text, (states, written) in answer[digest].items()
+        }
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _keep_pasts(kept: Path | None, digest: str, pasts: Mapping[str, Past]) -> None:
+    if kept is not None and kept.parent.is_dir():
+        answer = {text: (past.states, past.written) for text, past in pasts.items()}
+        with suppress(OSError):
+            write_durably(str(kept.parent), json.dumps({digest: answer}).encode(), kept.name)
+
+
+def texts_in(content: bytes) -> Set[str]:
+    """Return the advice in a file, as `same_words` compares it."""
+    return {same_words(unit.text) for unit in units_of(content.decode("utf-8", "replace"))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The blobs before and after a commit: of the files of advice, and before it of others that a
+    line may have come from.
+    """
+
+    before: set[bytes]
+    after: set[bytes]
+    others: set[bytes]
+
+    @property
+    def blobs(self) -> Set[bytes]:
+        return self.before | self.after | self.others
+
+    def brings(self, blobs: Set[bytes]) -> bool:
+        """Return whether a line that is in these blobs is new."""
+        return self.before.isdisjoint(blobs) and not self.after.isdisjoint(blobs)
+
+
+@dataclass(slots=True)
+class _Commit:
+    """A commit that changed the files, with the change to each of its parents."""
+
+    written: float
+    parents: int
+    changes: list[_Change] = field(default_factory=list)
+
+    def brings(self, blobs: Set[bytes]) -> bool:
+        """Return whether a line that is in these blobs is in no parent."""
+        return sum(change.brings(blobs) for change in self.changes) == max(1, self.parents)
+
+    def born(self, blobs: Set[bytes]) -> float:
+        """Return when the line was written, -inf if it may be older than the commit."""
+        is_moved = any(not change.others.isdisjoint(blobs) for change in self.changes)
+        return -inf if is_moved or not self.parents else self.written
+
+
+class _Head(NamedTuple):
+    """HEAD from a time on; no commit if it is not known."""
+
+    time: float
+    commit: bytes | None
+
+
+class _Git:
+    """The questions to git about files of advice. Each of them raises GitUnavailable."""
+
+    def __init__(self, root: Path, files: Iterable[Path]) -> None:
+        self._top = root
+        top, prefix, reflog, self._head = self._ask(*_PLACES).splitlines()
+        self._top = Path(os.fsdecode(top))
+        self._reflog = _read_reflog(root / os.fsdecode(reflog))
+        loaded = [os.fsdecode(prefix) + name for name in _LOADED]
+        named = [file.relative_to(self._top) for file in files if file.is_relative_to(self._top)]
+        self._paths = {*loaded, *map(str, named)}
+        self._only = ["--", *(f":(literal){path}" for path in self._paths)]
+
+    def _ask(self, *arguments: str, given: Iterable[bytes] = ()) -> bytes:
+        answer = ask_git(self._top, *arguments, given=b"".join(line + b"\n" for line in given))
+        if answer is None:
+            raise GitUnavailable(f"git does not answer {arguments[0]}")
+        return answer
+
+    def digest(self, texts: Iterable[str]) -> str:
+        """Return a digest of all that the history of these texts depends on."""
+        question = [*sorted(self._paths), "", *sorted(texts)]
+        return sha256(
+            b"\0".join([self._head, self._reflog, *map(os.fsencode, question)])
+        ).hexdigest()
+
+    def commits(self) -> Collection[_Commit]:
+        """Return the commits in HEAD's history that changed the files."""
+        commits: dict[bytes, _Commit] = {}
+        _, *pieces = self._ask(*_LOG, "HEAD", *self._only).split(b"\1")
+        for header, difference in zip(pieces[::2], pieces[1::2], strict=True):
+            name, written, *parents = header.split()
+            commit = commits.setdefault(name, _Commit(float(written), len(parents)))
+            commit.changes.append(self._change(difference, has_parent=bool(parents)))
+        return commits.values()
+
+    def _change(self, difference: bytes, *, has_parent: bool) -> _Change:
+        change = _Change(set(), set(), set())
+        for before, after, name in _CHANGED_FILE.findall(difference):
+            path = os.fsdecode(name)
+            if not self._paths.isdisjoint((path, *map(str, PurePosixPath(path).parents))):
+                change.before.add(before)
+                change.after.add(after)
+            elif has_parent and path.endswith(_PROSE):
+                change.others.add(before)
+        return change
+
+    def heads(self) -> list[_Head]:
+        """Return the states of HEAD, by its reflog or else by the dates of its commits."""
+        if entries := _REFLOG_ENTRY.findall(self._reflog):
+            heads = _heads(entries[-_MOST_STATES:])
+            if heads[-1].commit != self._head:
+                heads[-1] = heads[-1]._replace(commit=None)
+            return heads
+        log = self._ask(*_FIRST_PARENTS, "HEAD", *self._only).splitlines()
+        return _heads((b"", *line.split()) for line in reversed(log))
+
+    def blobs_at(self, commits: Collection[bytes]) -> Mapping[bytes, Set[bytes]]:
+        """Return the blobs of the files in each commit that this clone has."""
+        names = self._ask(*_TREES, given=(commit + b"^{tree}" for commit in commits)).splitlines()
+        trees = dict(zip(commits, names, strict=True))
+        (empty,) = self._ask("hash-object", "-t", "tree", "--stdin").splitlines()
+        pairs = (empty + b" " + tree for tree in set(names) if b" " not in tree)
+        answer = self._ask("diff-tree", "--stdin", *_RAW, *self._only, given=pairs)
+        blobs: dict[bytes, Set[bytes]] = {}
+        for piece in answer.split(empty + b" ")[1:]:
+            tree, _, difference = piece.partition(b"\n")
+            blobs[tree] = self._change(difference, has_parent=False).after
+        return {commit: blobs[tree] for commit, tree in trees.items() if tree in blobs}
+
+    def texts_of(self, blobs: Iterable[bytes]) -> Mapping[bytes, Set[str]]:
+        """Return the advice in each of these blobs that can be read."""
+        left = _MAX_BYTES_OF_ALL
+        sizes: dict[bytes, int] = {}
+        for line in self._ask(*_SIZES, given=blobs).splitlines():
+            name, size = line.split()
+            if size != b"missing" and int(size) <= min(MAX_BYTES, left):
+                sizes[name] = int(size)
+                left -= int(size)
+        answer = BytesIO(self._ask("cat-file", "--batch", given=sizes))
+        texts: dict[bytes, Set[str]] = {}
+        for name, length in sizes.items():
+            answer.readline()
+            texts[name] = texts_in(answer.read(length))
+            answer.readline()
+        return texts
+
+
+def _read_reflog(path: Path) -> bytes:
+    try:
+        return read_bounded(path, _MAX_REFLOG_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise GitUnavailable(str(error)) from error
+
+
+def _heads(entries: Iterable[Sequence[bytes]]) -> list[_Head]:
+    """Return the states of HEAD by entries: the commit before (empty for any), the one after, the
+    time.
+
+    The state before a gap is not known, and neither are those beside a clock that went back.
+    """
+    heads: list[_Head] = []
+    for before, after, written in entries:
+        time = float(written)
+        is_back = bool(heads) and time < heads[-1].time
+        if heads and (is_back or before not in (b"", heads[-1].commit)):
+            heads[-1] = heads[-1]._replace(commit=None)
+        heads.append(_Head(heads[-1].time, None) if is_back else _Head(time, after))
+    return heads
+
+
+class _History:
+    """The history of texts in the files of advice of a project."""
+
+    def __init__(self, git: _Git, texts: Collection[str]) -> None:
+        self._commits = git.commits()
+        self._heads = git.heads()
+        self._blobs_at = git.blobs_at({head.commit for head in self._heads if head.commit})
+        at_heads = (self._blobs_at.get(head.commit or b"", ()) for head in reversed(self._heads))
+        in_changes = (change.blobs for commit in self._commits for change in commit.changes)
+        newest_first = dict.fromkeys(chain.from_iterable(chain(at_heads, in_changes)))
+        self._texts = git.texts_of(newest_first)
+        self._blobs = _blobs_of(texts, self._texts)
+
+    def past(self, text: str) -> Past:
+        """Return the history of one of the texts."""
+        blobs = self._blobs[text]
+        states: list[State] = []
+        for head in self._heads:
+            has_line = self._has_line(head, blobs)
+            if not states or states[-1].has_line is not has_line:
+                states.append(State(head.time, has_line))
+        born = [commit.born(blobs) for commit in self._commits if commit.brings(blobs)]
+        return Past(states, born)
+
+    def _has_line(self, head: _Head, blobs: Set[bytes]) -> bool | None:
+        blobs_then = self._blobs_at.get(head.commit or b"")
+        if blobs_then is None:
+            return None
+        if blobs_then.isdisjoint(blobs):
+            return False if blobs_then <= self._texts.keys() else None
+        return True
+
+
+def _blobs_of(
+    texts: Collection[str], contents: Mapping[bytes, Set[str]]
+) -> Mapping[str, Set[bytes]]:
+    """Return for each text the blobs that contain it, or a text that became it."""
+    blobs: dict[str, set[bytes]] = defaultdict(set)
+    for blob, texts_there in contents.items():
+        for text in texts_there:
+            blobs[text].add(blob)
+    families = {text: blobs.pop(text, set()) for text in texts}
+    earlier_texts = _Texts(blobs)
+    nearest = [row for text in texts for row in earlier_texts.like(text, text)]
+    heapify(nearest)
+    while nearest:
+        _, earlier, text = heappop(nearest)
+        if earlier in blobs and families[text].isdisjoint(blobs[earlier]):
+            families[text] |= blobs.pop(earlier)
+            for row in earlier_texts.like(earlier, text):
+                heappush(nearest, row)
+    return families
+
+
+class _Texts:
+    """Texts by their words, so that few of them are compared."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._sizes = {text: len(terms(text)) for text in texts}
+        self._with_word: dict[str, list[str]] = defaultdict(list)
+        for text in self._sizes:
+            for word in terms(text):
+                self._with_word[word].append(text)
+
+    def like(self, member: str, line: str) -> Iterator[tuple[float, str, str]]:
+        """Yield the texts that a member of a line's family may have replaced, with the line; the
+        nearest has the lowest number.
+        """
+        words = terms(member)
+        shared = Counter(chain.from_iterable(self._with_word.get(word, ()) for word in words))
+        for text, count in shared.items():
+            most = 2 * count / (len(words) + self._sizes[text])
+            if most < _LEAST_LIKENESS or text == member:
+                continue
+            alike = likeness(text, member)
+            if alike >= _LEAST_LIKENESS and not _is_opposite(text, member):
+                yield -alike, text, line
+
+
+def _is_opposite(text: str, other: str) -> bool:
+    return any(pair.kind == "contradiction" for pair in near(text, "", [Bullet("", "", other)]))

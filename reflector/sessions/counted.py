@@ -1,0 +1,106 @@
+"""The counts of rules, kept: one event for each recorded window, and the fold over them.
+
+Invariant: a session counts once, however it was cut into windows, and a window that was retracted
+counts nothing. The event's id follows from the window's records and the digest of the rules, so
+two machines that count the same append the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from reflector.counts.rules import VERSION, Marks, PartCounts, RuleSet, restored, rule_of, rule_set
+from reflector.events import event as ev
+from reflector.events.event import Event, NewEvent, identity, time_of
+from reflector.events.fields import pack_keys, unpack_keys
+from reflector.events.registry import fold_in
+from reflector.events.state import Playbook
+from reflector.files import read_ours, replace_file
+from reflector.ledger.store import BulletRow
+from reflector.playbook_files.watching import advice_digest, advice_of
+from reflector.project import Project
+
+#: The file in the state folder of the rules as they are counted.
+_RULES = "rules.json"
+_MOST_BYTES = 16 << 20
+
+
+def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
+    """Return the rules of a project: its bullets, and the lines of the files that agents load.
+
+    They are kept in the state folder until a rule changes, because reading them takes longer than
+    counting them.
+    """
+    bullets = [row.text for row in rows if row.status == "live"]
+    file = project.state_dir / _RULES
+    with suppress(OSError):
+        state = [VERSION, advice_digest(project.root), bullets]
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            kept = json.loads(read_ours(file, _MOST_BYTES))
+            if kept["state"] == state:
+                return restored(kept["rules"])
+        lines = [line.text for line in advice_of(project.root).lines]
+        rules = rule_set(map(rule_of, [*bullets, *lines]))
+        kept = {"state": state, "rules": list(rules.rules.values())}
+        with suppress(OSError):
+            replace_file(file, json.dumps(kept).encode(), 0o600)
+        return rules
+    return rule_set(map(rule_of, bullets))
+
+
+def counted_event(window: NewEvent, rules: RuleSet, counts: PartCounts) -> NewEvent:
+    """Return the event of the counts of a recorded window."""
+    counted = [
+        {"rule": place, **{name: bits for name, bits in marks._asdict().items() if bits}}
+        for place, key in enumerate(rules.rules)
+        if (marks := counts.marks.get(key))
+    ]
+    data = {
+        "rules": pack_keys(rules.rules),
+        "counted": counted,
+        "steps": counts.steps,
+        "began": counts.began if time_of(counts.began) else None,
+        "version": VERSION,
+    }
+    about = (window.actor, window.occurred_at, window.session_id)
+    event_id = identity(ev.RULE_COUNTED, window.event_id, rules.digest)
+    return NewEvent(ev.RULE_COUNTED, event_id, data, *about, target_id=window.event_id)
+
+
+class CountsFold:
+    """The counts of each session, by its id."""
+
+    types: Final = (ev.RULE_COUNTED, ev.EVIDENCE_RETRACTED)
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._book = Playbook()
+
+    def apply(self, event: Event) -> None:
+        if event.type == ev.EVIDENCE_RETRACTED:
+            fold_in(self._book, event)
+        elif not event.fault:
+            self._events.append(event)
+
+    def answer(self) -> dict[str, PartCounts]:
+        sessions: dict[str, PartCounts] = {}
+        for event in self._events:
+            window_id = event.target_id or ""
+            if self._book.active(window_id):
+                session = sessions.setdefault(event.session_id or window_id, PartCounts())
+                session.join(_counts_in(event.facts))
+        return sessions
+
+
+def _counts_in(facts: Mapping[str, Any]) -> PartCounts:
+    """Return the counts that an event states."""
+    keys = unpack_keys(facts["rules"])
+    counts = PartCounts(facts.get("began") or "", facts["steps"], set(keys))
+    for counted in facts["counted"]:
+        if counted["rule"] < len(keys):
+            marks = Marks(*(counted.get(name, 0) for name in Marks._fields))
+            counts.add(keys[counted["rule"]], marks)
+    return counts

@@ -1,0 +1,45 @@
+"""Texts on a terminal: how many columns a text takes, and texts that fit into some columns."""
+
+from __future__ import annotations
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: a Chinese letter two, a combining mark
+    none.
+    """
+    return len(text) if text.isascii() else sum(map(_width_of, text))
+
+
+def _width_of(letter: str) -> int:
+    import unicodedata  # most texts are ASCII
+
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """Return a text that takes at most some columns; an ellipsis replaces the rest."""
+    if width(text) <= columns:
+        return text
+    while width(text) > columns - 1:
+        text = text[: min(len(text) - 1, columns - 1)]
+    return text + "…"
+
+
+def broken(text: str, columns: int, *, words: bool = True) -> list[str]:
+    """Return lines of at most some columns, broken between words if possible. Without `words`, a
+    longer word stays whole, to be copied.
+    """
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and width(lines[-1]) + 1 + width(word) <= columns:
+            lines[-1] += f" {word}"
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in word if words else (word,):
+            if lines[-1] and width(lines[-1] + letter) > columns:
+                lines.append("")
+            lines[-1] += letter
+    return lines

@@ -1,0 +1,165 @@
+"""Free counts of rules over the sessions of a project."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from reflector.check import counting
+from reflector.check.counting import Counted, StandingOf, Tally, counts_of
+from reflector.counts.rules import Rule, rule_of
+from reflector.project import Project
+from reflector.sessions.history import FoundTranscript
+from tests.road.agent import Agent
+from tests.road.sessions import Session
+
+LINT = rule_of("Run `make lint` before you commit.")
+NPM = rule_of("Use `pnpm`, not `npm`.")
+CONTAINS = rule_of("Never use `strings.Contains`.")
+
+
+@pytest.fixture(name="project")
+def one_with_ledger(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project that has a ledger."""
+    for name, value in agent.env().items():
+        monkeypatch.setenv(name, value)
+    with agent.open_ledger():
+        pass
+    return Project.at(agent.project)
+
+
+def _found(folder: Path, *sessions: Session) -> list[FoundTranscript]:
+    paths = [session.write(folder / f"{session.id}.jsonl") for session in sessions]
+    return [FoundTranscript(path, str(folder), "", path.stat().st_size) for path in paths]
+
+
+def _always(standing: str) -> StandingOf:
+    return lambda *_: standing
+
+
+def _counts(
+    project: Project, files: list[FoundTranscript], *rules: Rule, standing: str = "since"
+) -> Counted:
+    return counts_of(project, rules, files, _always(standing))
+
+
+def _linted(number: int = 1) -> Session:
+    session = Session(f"s-{number}").user("Fix it.").runs("make lint", "ok")
+    return session.runs("git commit -m x", "ok")
+
+
+def test_each_session_is_in_its_period(project: Project, tmp_path: Path) -> None:
+    files = _found(tmp_path, _linted(1), _linted(2), Session("s-3").runs("git commit", ""))
+    cut = datetime(2026, 11, 1, tzinfo=UTC)
+    counted = counts_of(
+        project, [LINT], files, lambda _, started: "since" if started > cut else "before"
+    )
+    count = counted.by_rule[LINT.key]
+    assert (count.since, count.before) == (Tally(2, 2, 1), Tally(1, 1, 1))
+    assert count.occasion == "sessions that committed"
+
+
+def test_run_counts_where_occasion_came_up(project: Project, tmp_path: Path) -> None:
+    files = _found(tmp_path, _linted(1), Session("s-2").runs("make lint", ""))
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally(2, 1, 1)
+
+
+@pytest.mark.parametrize("standing", ["unknown", "anything else"])
+def test_other_standing_is_unknown(project: Project, tmp_path: Path, standing: str) -> None:
+    count = _counts(project, _found(tmp_path, _linted()), LINT, standing=standing)
+    assert count.by_rule[LINT.key].unknown.sessions == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "forbids", "tally"),
+    [
+        (NPM, False, Tally(1, 1, run=0, against=1)),
+        (CONTAINS, True, Tally(1, 1, written=1)),
+    ],
+)
+def test_negated_tokens_are_apart(
+    project: Project, tmp_path: Path, rule: Rule, *, forbids: bool, tally: Tally
+) -> None:
+    session = Session().runs("npm ci", "").runs("cat > a.go <<'E'\nstrings.Contains\nE", "")
+    count = _counts(project, _found(tmp_path, session), rule).by_rule[rule.key]
+    assert (count.forbids, count.since) == (forbids, tally)
+
+
+def test_session_without_step_is_not_counted(project: Project, tmp_path: Path) -> None:
+    files = _found(tmp_path, Session().user("/exit"))
+    assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally()
+
+
+def test_newest_sentence_is_quoted(project: Project, tmp_path: Path) -> None:
+    first = Session("s-1").user("Please run make lint first.").agent("Yes.")
+    second = Session("s-2").user("Go.").agent("Done.").user("Run make lint again.").agent("Yes.")
+    counted = _counts(project, _found(tmp_path, first, second), LINT)
+    last_said = counted.by_rule[LINT.key].last_said
+    assert last_said is not None
+    assert (last_said.words, last_said.session_id) == ("Run make lint again.", "s-2")
+
+
+def test_sentence_in_no_rule_is_repeated(project: Project, tmp_path: Path) -> None:
+    sessions = [
+        Session(f"s-{number}").user("Please use tabs, not spaces.").agent("Yes.")
+        for number in range(1, 4)
+    ]
+    counted = _counts(project, _found(tmp_path, *sessions), LINT)
+    assert [(row.newest.words, row.sessions) for row in counted.repeated] == [
+        ("Please use tabs, not spaces.", 3)
+    ]
+    of_rule = _counts(project, _found(tmp_path, *sessions), rule_of("Use tabs, not spaces."))
+    assert of_rule.repeated == []
+
+
+def test_unchanged_transcript_is_not_read_again(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = _linted().user("Never touch vendor. Run make lint again.")
+    files = _found(tmp_path, session)
+    first = _counts(project, files, LINT)
+    monkeypatch.delattr(counting, "_count_file")
+    assert _counts(project, files, LINT) == first
+
+
+def test_cache_holds_no_words_of_yours(project: Project, tmp_path: Path) -> None:
+    _counts(project, _found(tmp_path, _linted().user("Run make lint, secretly.")), LINT)
+    assert "secretly" not in (project.state_dir / "counts.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize("change", ["rule", "file"])
+def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) -> None:
+    _counts(project, _found(tmp_path, _linted()), LINT)
+    session = _linted().runs("pnpm i", "") if change == "file" else _linted()
+    rules = [LINT, NPM] if change == "rule" else [LINT]
+    count = _counts(project, _found(tmp_path, session), *rules).by_rule[LINT.key]
+    assert count.since == Tally(1, 1, 1)
+
+
+def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
+    (project.state_dir / "counts.json").write_text("[]")
+    assert _counts(project, _found(tmp_path, _linted()), LINT).by_rule[LINT.key].since.run == 1
+
+
+def test_unreadable_transcript_is_left_out(project: Project, tmp_path: Path) -> None:
+    files = _found(tmp_path, _linted(1), _linted(2))
+    files[0].path.unlink()
+    assert _counts(project, files, LINT).by_rule[LINT.key].since.sessions == 1
+
+
+def test_deleted_transcript_counts_by_its_event(agent: Agent, project: Project) -> None:
+    (agent.project / "CLAUDE.md").write_text(f"# Rules\n\n- {LINT.text}\n")
+    transcript = _linted().write(agent.home / "s-1.jsonl")
+    agent.hands("SessionEnd", transcript, drain=True)
+    found = _found(agent.home, _linted())
+    before = _counts(project, found, LINT).by_rule[LINT.key]
+    assert _counts(project, [], LINT).by_rule[LINT.key] == before
+    assert before.since == Tally(1, 1, 1)
+
+
+def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
+    project = Project.at(tmp_path / "project")
+    project.root.mkdir()
+    count = _counts(project, _found(tmp_path / "files", _linted()), LINT)
+    assert count.by_rule[LINT.key].since == Tally(1, 1, 1)
+    assert list(project.root.iterdir()) == []

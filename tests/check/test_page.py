@@ -1,0 +1,127 @@
+"""The page at 80 columns and 24 lines, whatever the project is like."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from reflector.check.facts import FileFacts, HeadingFacts, PageFacts, Repeated, Step
+from reflector.check.page import HEIGHT, WIDTH, page_lines
+from reflector.text.width import width
+from tests.check.facts import TODAY, counts, page, rule, shop
+
+CHINESE = (
+    "每次提交之前必须运行全部测试，并且在同一个提交里更新相应的文档和变更记录，不要跳过任何一步。"
+)
+
+
+def lines_of(facts: PageFacts, *, whole: bool = False) -> list[str]:
+    return page_lines(facts, TODAY, whole=whole)
+
+
+def test_page_shows_the_rules_to_look_at() -> None:
+    assert lines_of(shop()) == [
+        "CLAUDE.md: 13 rules, 18 facts, 940 tokens at each start",
+        "32 sessions since 1 Aug, 11 since the last edit. Nothing was sent anywhere.",
+        "LOOK AT THESE",
+        "  33  Answer each review comment in its own thread.",
+        "      you said it again in 4 of 11 sessions, last on Friday",
+        "  14  Never use `strings.Contains` in parsers.",
+        "      Claude wrote it in 6 of 11 sessions; before the line, in 4 of 21",
+        "  21  Run `make lint` before you commit.   run in 3 of 9 sessions that committed",
+        "  40  Put translations into `locales/`.            there is no locales/ any more",
+        '   +  "use pnpm, not npm"                  in no rule; you said it in 5 sessions',
+        "FOLLOWED 1, first Run `make test` after e… (11 of 11; before the line, 20 of 21)",
+        "NEVER CAME UP 1 (9 tokens)   NEEDS A JUDGE 7   Every rule: check --all",
+        "Keep these counts when your agent deletes its sessions: reflector install",
+    ]
+
+
+def older() -> PageFacts:
+    rules = [rule(1, since=counts(0), before=counts(20, said=3))]
+    return page(*rules, since_edit=0)
+
+
+def facts_only() -> PageFacts:
+    headings = (HeadingFacts("CLAUDE.md:2", "Layout", 18, 400, None),)
+    return page(facts=headings)
+
+
+PAGES = {
+    "broken rules": (shop, "LOOK AT THESE"),
+    "facts only": (facts_only, "No line of these files is a rule that a session could visibly"),
+    "older than its file": (older, "none, because every session is older than these rules."),
+    "no sessions": (
+        lambda: page(rule(since=counts(0)), sessions=0, first=None, since_edit=None),
+        "No session of this folder was found. Nothing was sent anywhere.",
+    ),
+    "no git": (
+        lambda: page(rule(since=counts(0), unknown=counts(9, said=2)), since_edit=None),
+        "you said it again in 2 of 9 sessions",
+    ),
+    "Chinese": (lambda: page(rule(3, CHINESE, since=counts(said=2))), "   3  每次提交之前"),
+    "many rules": (
+        lambda: page(*(rule(index, since=counts(said=1)) for index in range(1, 150))),
+        "and 133 more: check --all",
+    ),
+    "many files": (
+        lambda: page(files=tuple(FileFacts(f"rules/{name}.md", 2, 1, 40) for name in "abcde")),
+        "5 files: 10 rules, 5 facts, 200 tokens at each start",
+    ),
+    "some files only": (
+        lambda: page(files=(FileFacts("ts.md", 1, 0, 40, ("src/**/*.ts",)),)),
+        "ts.md: 1 rule, 0 facts, 40 tokens only for src/**/*.ts",
+    ),
+    "a judge was asked": (lambda: page(rule(), was_sent=True), "11 since the last edit."),
+}
+
+
+@pytest.mark.parametrize("case", PAGES)
+def test_page_names_the_state_of_the_project(case: str) -> None:
+    facts, words = PAGES[case]
+    assert any(words in line for line in lines_of(facts()))
+
+
+@pytest.mark.parametrize("case", PAGES)
+def test_page_fits_a_terminal(case: str) -> None:
+    shown = lines_of(PAGES[case][0]())
+    assert len(shown) <= HEIGHT
+    assert max(map(width, shown)) <= WIDTH
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=200).filter(str.isprintable), max_size=40),
+    st.integers(0, 3),
+)
+def test_any_text_fits_a_terminal(texts: list[str], said: int) -> None:
+    rules = [rule(index, text, since=counts(said=said)) for index, text in enumerate(texts, 1)]
+    shown = lines_of(page(*rules, repeated=tuple(Repeated(text, 2) for text in texts)))
+    assert len(shown) <= HEIGHT
+    assert max(map(width, shown)) <= WIDTH
+
+
+def test_whole_page_shows_every_rule_in_full() -> None:
+    text = "Write " + "very " * 40 + "long rules."
+    rules = [rule(1, text, since=counts(said=1)), *shop().rules]
+    shown = " ".join(" ".join(lines_of(replace(shop(), rules=tuple(rules)), whole=True)).split())
+    missing = [each.text for each in rules if each.text not in shown]
+    assert missing == []
+    assert "FACTS CLAUDE.md:2 Layout: 18 facts, 400 tokens, touched in 3 sessions" in shown
+
+
+def test_places_of_several_files_are_shown() -> None:
+    other = replace(rule(since=counts(said=1)), place=".claude/rules/typescript/style.md:12")
+    shown = lines_of(page(other, rule(7, since=counts(said=2))))
+    assert any(line.lstrip().startswith("CLAUDE.md:7 ") for line in shown)
+    assert any("…/typescript/style.md:12"[-20:] in line for line in shown)
+
+
+def test_followed_before_the_line_existed_is_named() -> None:
+    shown = lines_of(shop(), whole=True)
+    assert any("followed before this line existed, too" in line for line in shown)
+
+
+def test_command_to_copy_is_whole() -> None:
+    command = f"reflector check '{'a folder/' * 12}CLAUDE.md' --judge anthropic"
+    shown = lines_of(page(rule(), closing=(Step("The 7, read by a judge", command),)))
+    assert shown[-2:] == ["The 7, read by a judge:", command]

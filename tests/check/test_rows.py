@@ -1,0 +1,134 @@
+"""The parts of the page, and the evidence of each kind of row."""
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from reflector.check.facts import Quote, RuleFacts
+from reflector.check.rows import (
+    SIGNALS,
+    Part,
+    change_of,
+    day_words,
+    is_followed_before,
+    part_of,
+    rows_of,
+)
+from tests.check.facts import TODAY, answers, counts, page, rule
+
+_RUNS: dict[str, Any] = {"has_words": True, "occasion": "sessions that committed"}
+_FORBIDS: dict[str, Any] = {"has_words": True, "forbids": True}
+
+
+#: Each kind of signal, with a rule that has it alone and the words of its row.
+CASES: dict[str, tuple[RuleFacts, str]] = {
+    "broken": (
+        rule(
+            judged_since=answers(2, 12),
+            judged_before=answers(5, 1),
+            result="not followed 12 of 14",
+        ),
+        "broken in 12 of 14 sessions that a judge read; before the line, in 1 of 6",
+    ),
+    "harmful": (
+        rule(judged_since=answers(1, 13, "helped"), result="harmful 13 of 14"),
+        "harmed in 13 of 14 sessions in which it came up",
+    ),
+    "said again": (
+        rule(since=counts(said=4), last_said=Quote("x", date(2026, 11, 3))),
+        "you said it again in 4 of 11 sessions, last on 3 Nov",
+    ),
+    "forbidden": (
+        rule(since=counts(run=2), before=counts(21), **_FORBIDS),
+        "Claude ran it in 2 of 11 sessions; before the line, in 0 of 21",
+    ),
+    "not run": (
+        rule(since=counts(came_up=9, run=3), before=counts(20, came_up=8, run=1), **_RUNS),
+        "run in 3 of 9 sessions that committed; before the line, in 1 of 8",
+    ),
+    "missing path": (rule(missing="locales/"), "there is no locales/ any more"),
+    "mostly broken": (
+        rule(judged_since=answers(0, 2)),
+        "broken in 2 of 2 sessions that a judge read, too few to tell",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [signal.name for signal in SIGNALS])
+def test_row_has_its_evidence_in_words(name: str) -> None:
+    facts, words = CASES[name]
+    (row,) = rows_of(page(facts), TODAY)
+    assert row.evidence == (words,)
+    assert part_of(facts) is Part.LOOK
+
+
+def test_rows_have_the_order_of_their_kinds() -> None:
+    rules = [
+        replace(facts, place=f"CLAUDE.md:{index}")
+        for index, (facts, _) in enumerate(CASES.values(), 1)
+    ]
+    shown = [row.label for row in rows_of(page(*reversed(rules)), TODAY)]
+    assert shown == [facts.place for facts in rules]
+
+
+@pytest.mark.parametrize(
+    ("facts", "part"),
+    [
+        (rule(since=counts(came_up=9, run=8), **_RUNS), Part.FOLLOWED),
+        (rule(judged_since=answers(3, 0)), Part.FOLLOWED),
+        (rule(since=counts(run=10), has_words=True), Part.FOLLOWED),
+        (rule(since=counts(run=3), has_words=True), Part.JUDGE),
+        (rule(has_words=True), Part.UNSEEN),
+        (rule(**_FORBIDS), Part.UNSEEN),
+        (rule(judged_since=replace(answers(0, 0), asked=9)), Part.UNSEEN),
+        (rule(), Part.JUDGE),
+        (rule(since=counts(0), before=counts(20)), Part.NEW),
+        (rule(since=counts(0)), Part.JUDGE),
+    ],
+)
+def test_rule_belongs_to_one_part(facts: RuleFacts, part: Part) -> None:
+    assert part_of(facts) is part
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        (date(2026, 11, 29), "today"),
+        (date(2026, 11, 28), "yesterday"),
+        (date(2026, 11, 23), "on Monday"),
+        (date(2026, 11, 22), "on 22 Nov"),
+        (date(2025, 11, 28), "on 28 Nov 2025"),
+    ],
+)
+def test_day_is_in_words(day: date, words: str) -> None:
+    assert day_words(day, TODAY) == words
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "is_so"), [((5, 0), (5, 0), True), ((4, 0), (9, 0), False)]
+)
+def test_followed_before_needs_five_sessions(
+    before: tuple[int, int], since: tuple[int, int], is_so: bool
+) -> None:
+    facts = rule(judged_since=answers(*since), judged_before=answers(*before))
+    assert is_followed_before(facts) is is_so
+
+
+def test_change_is_that_of_rules_with_both_sides() -> None:
+    both = rule(judged_since=answers(9, 1), judged_before=answers(5, 5))
+    new = rule(judged_since=answers(0, 10))
+    assert change_of([both, new]) == 40
+    assert change_of([new]) is None
+
+
+def test_part_that_a_rule_speaks_against_is_named() -> None:
+    facts = rule(since=counts(run=9, against=2), has_words=True)
+    evidence = rows_of(page(facts), TODAY)[0].evidence
+    assert evidence == ("Claude did the opposite in 2 of 11 sessions",)
+
+
+def test_unknown_births_show_all_sessions_without_before() -> None:
+    facts = rule(since=counts(0), unknown=counts(9, said=2))
+    assert rows_of(page(facts), TODAY)[0].evidence == ("you said it again in 2 of 9 sessions",)

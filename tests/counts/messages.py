@@ -1,0 +1,42 @@
+"""Messages of a session, as a reader makes them."""
+
+from typing import Any
+
+from reflector.transcripts.message import Message, ToolCall, ToolResult
+
+
+def calls(tool: str, chain: str = "", **arguments: Any) -> Message:
+    """A call of the agent with its whole arguments."""
+    call = ToolCall("1", tool, {}, arguments)
+    return Message(0, "", "assistant", "model", chain, "2026-11-21T09:00:00Z", "", calls=(call,))
+
+
+def runs(command: str, chain: str = "") -> Message:
+    """A command that the agent runs."""
+    return calls("Bash", chain, command=command)
+
+
+def edits(new: str, old: str = "", file: str = "/app/store.py") -> Message:
+    """An edit of a file."""
+    return calls("Edit", file_path=file, old_string=old, new_string=new)
+
+
+def you(text: str, chain: str = "") -> Message:
+    """Your words."""
+    return Message(7, "", "user", "human", chain, "2026-11-21T09:01:00Z", text, offset=40)
+
+
+def printed(text: str) -> Message:
+    """The output of a tool."""
+    result = ToolResult("1", text, is_error=False)
+    return Message(0, "", "user", "tool", "", "", "", results=(result,))
+
+
+def injected(text: str) -> Message:
+    """Words of the client."""
+    return Message(0, "", "user", "injected", "", "", text)
+
+
+def says(text: str) -> Message:
+    """Words of the agent."""
+    return Message(0, "", "assistant", "model", "", "", text)

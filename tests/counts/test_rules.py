@@ -1,0 +1,177 @@
+"""The counts of rules in one part of a session."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from reflector.counts.rules import AGAIN, Marks, PartCounts, restored, rule_of, rule_set
+from reflector.transcripts.message import Message
+from tests.counts.messages import calls, edits, injected, printed, runs, says, you
+
+LINT = "Run `make lint` before you commit."
+CONTAINS = "Never use `strings.Contains` in parsers."
+
+
+def _marks(rule: str, *messages: Message) -> Marks:
+    counts = rule_set([rule_of(rule)]).count(messages)
+    return counts.marks.get(rule_of(rule).key, Marks())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        runs("cd app && make lint"),
+        runs("make lint <<'EOF'\nx\nEOF"),
+        calls("PowerShell", command="make lint"),
+    ],
+)
+def test_command_in_shell_call_is_run(message: Message) -> None:
+    assert _marks(LINT, message) == Marks(run=1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        edits("x = strings.Contains(a, b)"),
+        edits("strings.Contains(strings.Contains(a))", "strings.Contains(a)"),
+        calls("Write", file_path="a.go", content="strings.Contains"),
+        calls("MultiEdit", file_path="a", edits=[{"new_string": "strings.Contains"}]),
+        calls("NotebookEdit", notebook_path="a", new_source="strings.Contains"),
+        calls("Edit", file_path="a", edits=[{"newText": "strings.Contains", "oldText": ""}]),
+        calls("Edit", input="*** Begin Patch\n*** Update File: a.go\n+strings.Contains\n"),
+        runs("cat > a.go <<'EOF'\nstrings.Contains\nEOF"),
+    ],
+)
+def test_added_text_is_written(message: Message) -> None:
+    assert _marks(CONTAINS, message) == Marks(written=1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        edits("x = a", "x = strings.Contains(a, b)"),
+        edits("strings.Contains(a, c)", "strings.Contains(a, b)"),
+        calls("Edit", input="*** Begin Patch\n*** Update File: a.go\n-strings.Contains\n"),
+        calls("Read", file_path="strings.Contains"),
+        calls("Grep", pattern="strings.Contains"),
+        edits("strings.ContainsAny(a, b)"),
+        runs("git commit -m - <<'EOF'\nstrings.Contains\nEOF"),
+        runs("strings.Contains", chain="subagent"),
+        printed("strings.Contains make lint"),
+        injected("Never use strings.Contains in parsers."),
+        says("Never use strings.Contains in parsers."),
+        you("Never use strings.Contains in parsers.", chain="subagent"),
+    ],
+)
+def test_other_text_counts_nothing(message: Message) -> None:
+    assert _marks(CONTAINS, message) == Marks()
+
+
+def test_path_of_changed_file_is_written() -> None:
+    marks = _marks("Put translations into `locales/`.", edits("a", file="/app/locales/de.json"))
+    assert marks == Marks(written=1, came_up=1)
+
+
+def test_each_token_has_its_bit() -> None:
+    assert _marks("Use `pnpm`, not `npm`.", runs("npm install")) == Marks(run=0b10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (LINT, runs("git -C app commit -m x")),
+        ("Ask before you push.", runs("git push")),
+        ("提交前运行检查。", runs("git commit")),
+        ("コミットの前に確認する。", runs("git commit")),
+        ("Open a pull request as a draft.", runs("gh pr create --draft")),
+        ("Keep tests small.", runs("mise run test")),
+        ("Keep tests small.", edits("x", file="/app/tests/test_a.py")),
+        ("Nunca borres las pruebas.", runs("pytest -q")),
+        ("Apague os testes antigos.", runs("npm run unit:test")),
+        ("Prefer types in TypeScript.", edits("x", file="/app/a.tsx")),
+        ("Files in `src/**/*.sql` are frozen.", edits("x", file="/app/src/a/b.sql")),
+    ],
+)
+def test_occasion_comes_up(rule: str, message: Message) -> None:
+    assert _marks(rule, message).came_up == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (LINT, runs("git status")),
+        ("Keep tests small.", runs("cat README.md")),
+        ("Files in `src/*.sql` are frozen.", edits("x", file="/app/src/a/b.sql")),
+        ("Be brief.", runs("git commit")),
+    ],
+)
+def test_other_occasion_does_not_come_up(rule: str, message: Message) -> None:
+    assert _marks(rule, message).came_up == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ("Answer each review comment in its own thread.", "Please answer each review comment."),
+        ("Use pnpm, not npm.", "use pnpm, not npm!"),
+        (LINT, "Please run make lint first."),
+        ("Never mock the database in tests.", "Don't mock the database."),
+        ("Commit and push your changes.", "Did you commit and push?"),
+        ("数据库测试不要使用模拟对象。", "数据库测试不要使用模拟对象"),
+        ("データベースのモックは禁止。", "データベースのモックは禁止です"),
+    ],
+)
+def test_alike_sentence_says_rule_again(rule: str, sentence: str) -> None:
+    assert _marks(rule, you(sentence)).said & AGAIN
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ("Never mock the database in tests.", "Mock the database."),
+        ("Answer each review comment in its own thread.", "Can you review this comment?"),
+        ("Deploy to staging first.", "I just deployed it to staging."),
+        ("Fix all review comments.", "...more review comments"),
+        ("Make a plan before you implement.", "Implement the following plan:"),
+        (LINT, "> run make lint before you commit"),
+        (LINT, "make lint " * 40 + "before you commit"),
+    ],
+)
+def test_other_sentence_does_not_say_it_again(rule: str, sentence: str) -> None:
+    assert not _marks(rule, you(sentence)).said & AGAIN
+
+
+def test_named_token_has_bit_in_said() -> None:
+    assert _marks(LINT, you("make lint printed an error")).said == 0b10
+
+
+def test_instruction_in_no_rule_is_remark() -> None:
+    counts = rule_set([rule_of(LINT)]).count([you("Fine. Never touch the build folder.")])
+    assert [(remark.number, remark.rules) for remark in counts.remarks] == [(1, ())]
+
+
+def test_key_follows_from_words() -> None:
+    assert rule_of("Run `make lint`!").key == rule_of("run make lint").key
+    assert rule_of("Run it").key != rule_of("Run that").key
+
+
+_MESSAGES = st.lists(
+    st.sampled_from([runs("make lint"), runs("git commit"), edits("x"), you("Run make lint.")])
+)
+
+
+@given(_MESSAGES, _MESSAGES)
+def test_cut_does_not_change_marks(first: list[Message], second: list[Message]) -> None:
+    rules = rule_set(map(rule_of, (LINT, CONTAINS)))
+    whole = rules.count([*first, *second])
+    joined = PartCounts()
+    joined.join(rules.count(first))
+    joined.join(rules.count(second))
+    assert (joined.marks, joined.steps) == (whole.marks, whole.steps)
+
+
+def test_saved_rules_are_restored() -> None:
+    rules = rule_set(map(rule_of, (LINT, CONTAINS, "Be brief.", "不要使用 `npm`。")))
+    saved = json.loads(json.dumps(list(rules.rules.values())))
+    assert restored(saved).rules == rules.rules
