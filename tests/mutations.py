@@ -120,7 +120,7 @@ LINED = (
 )
 CHECK_ONLY = ("tests/cli/test_check.py",)
 PAGES = ("tests/check/test_page.py", "tests/check/test_rows.py", "tests/check/test_results.py")
-AT_ONCE = ("tests/sessions/test_checks.py",)
+AT_ONCE = ("tests/sessions/test_at_once.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
