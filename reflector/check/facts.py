@@ -23,6 +23,8 @@ class Counts:
     came_up   sessions in which the occasion of the rule came up
     run, written  sessions in which the agent ran it, and wrote it
     said      sessions in which you said it
+    against   sessions in which it ran or wrote a part of it that the rule speaks against, as in
+              "use pnpm, not npm"
     """
 
     sessions: int = 0
@@ -30,6 +32,7 @@ class Counts:
     run: int = 0
     written: int = 0
     said: int = 0
+    against: int = 0
 
 
 NO_COUNTS = Counts()

@@ -241,20 +241,21 @@ def _said_words(rule: RuleFacts, speech: Speech) -> str:
     return f"{words}, last {day_words(rule.last_said.day, speech.today)}"
 
 
-def _done(counts: Counts) -> int:
-    """Return in how many sessions the agent's calls contain words of a rule, at least."""
-    return max(counts.written, counts.run)
+def _breaches(rule: RuleFacts, counts: Counts) -> int:
+    """Return in how many sessions the agent did what a rule speaks against, at least."""
+    return max(counts.written, counts.run) if rule.forbids else counts.against
 
 
 def _breached(rule: RuleFacts) -> int:
-    return _done(rule.counts) if rule.forbids else 0
+    return _breaches(rule, rule.counts)
 
 
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
     counts = rule.counts
     verb = "wrote" if counts.written >= counts.run else "ran"
-    words = _share_words(f"{speech.agent} {verb} it in", (_done(counts), counts.sessions))
-    return words + _before_words((_done(rule.before), rule.before.sessions))
+    deed = f"{verb} it" if rule.forbids else "did the opposite"
+    words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
+    return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
 
 
 def _missed(rule: RuleFacts) -> int:

@@ -123,6 +123,12 @@ def test_change_is_that_of_rules_with_both_sides() -> None:
     assert change_of([new]) is None
 
 
+def test_part_that_a_rule_speaks_against_is_named() -> None:
+    facts = rule(since=counts(run=9, against=2), has_words=True)
+    evidence = rows_of(page(facts), TODAY)[0].evidence
+    assert evidence == ("Claude did the opposite in 2 of 11 sessions",)
+
+
 def test_unknown_births_show_all_sessions_without_before() -> None:
     facts = rule(since=counts(0), unknown=counts(9, said=2))
     assert rows_of(page(facts), TODAY)[0].evidence == ("you said it again in 2 of 9 sessions",)
