@@ -124,7 +124,7 @@ LINED = (
 )
 CHECK_ONLY = ("tests/cli/test_check.py",)
 PAGES = ("tests/check/test_page.py", "tests/check/test_rows.py", "tests/check/test_results.py")
-AT_ONCE = ("tests/sessions/test_checks.py",)
+AT_ONCE = ("tests/sessions/test_at_once.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
@@ -437,7 +437,7 @@ MUTATIONS = [
     Mutation(CHECK_ROWS, "if signals_of(rule):", "if False:", PAGES),
     Mutation(CHECK_ROWS, "no * 2 > number and not rule.result", "no and not rule.result", PAGES),
     Mutation(CHECK_ROWS, "counts.came_up or counts.run", "counts.run", PAGES),
-    Mutation(CHECK_ROWS, "if rule.forbids else 0", "", PAGES),
+    Mutation(CHECK_ROWS, "if rule.forbids else counts.against", "", PAGES),
     Mutation(CHECK_RESULTS, "began.at - first >= TASK", "False", PAGES),
     Mutation(CHECK_RESULTS, "value * false_share * rank", "value * false_share", PAGES),
     Mutation(CHECK_RESULTS, "log((1 - _STRONG_WEIGHT) / _STEPS)", "log(1 / _STEPS)", PAGES),

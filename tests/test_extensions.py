@@ -186,6 +186,13 @@ def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -
     assert "the setting readers lists 'gone', which no installed distribution offers" in out
 
 
+@pytest.mark.usefixtures("site")
+def test_missing_judge_is_named_once(agent: Agent) -> None:
+    list_names(agent, judges="gone")
+    agent.environ["REFLECTOR_BACKEND"] = "gone"
+    assert agent.call("doctor", code=1).out.count("judges lists 'gone'") == 1
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [

@@ -1,12 +1,12 @@
 """Results over a file as a whole: which rules are followed, broken, helpful or harmful, so that of
-all results at most 4 % are expected to be false, however often you check.
+all results at most 3.5 % are expected to be false, however often you check.
 
 Invariant: without an influence, the expected evidence of each share is at most 1. Sessions of one
 branch within a day count as one vote, the mean of their answers, because they repeat each other.
 The evidence is a mean over bets on that vote: most of it on two strong shares, the rest uniform
 over all shares. Results are chosen by e-BH (Wang and Ramdas, 2022), which needs no
-independence between rules. Without any influence, a result requires a mean evidence of at least 25,
-which by Ville's inequality ever happens in at most 4 % of files.
+independence between rules. Without any influence, a result requires a mean evidence of at least 28,
+which by Ville's inequality ever happens in at most 3.5 % of files.
 
 The power is measured by `benchmarks/noise.py`. Ten votes or fewer can hardly give a result in a
 file of 150 rules: 2^10 is the most that ten votes can show.
@@ -27,7 +27,7 @@ from reflector.check.facts import RuleFacts
 K = TypeVar("K", bound=Hashable)
 
 #: The share of results that may be false, with a margin to the 5 % that are promised.
-FALSE_SHARE = 0.04
+FALSE_SHARE = 0.035
 #: Sessions of one branch that began within this time of the first one are one task.
 TASK = timedelta(hours=24)
 #: Bets on shares from 0 to 1, as 2 × share - 1, at the middles of equal steps.

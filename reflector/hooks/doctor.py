@@ -436,9 +436,11 @@ def _backend(project: Project) -> Iterator[Check]:
             what,
             f"move the line to {locate.user_config()}, or set REFLECTOR_LEDGER_URL",
         )
-    yield from _extensions(project)
+    extensions_found = [*_extensions(project)]
+    yield from extensions_found
     text, mend = described(project.config, project.root)
-    yield Check("backend", text, mend, is_error=bool(mend))
+    if text not in (check.text for check in extensions_found):  # a missing one is named once
+        yield Check("backend", text, mend, is_error=bool(mend))
 
 
 def _extensions(project: Project) -> Iterator[Check]:
