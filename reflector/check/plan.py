@@ -112,7 +112,7 @@ def look_at(
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=most, since=since, each=each)
         watched = watching(ledger, lines, first=project.first_number).lines
-        births = births_of(project.root, lines)
+        births = births_of(project.root, lines, project.state_dir)
         asked = checks.asked_sessions(ledger, sessions, known, watched, births)
         left = checks.questions(ledger, asked, known, judge_of(project.config), again=again)
     plan = _planned(project, lines, left)

@@ -88,7 +88,7 @@ class Uses(NamedTuple):
             from reflector.playbook_files.births import births_of
             from reflector.playbook_files.watching import watched_lines
 
-            births = births_of(project.root, watched_lines(asked.ledger))
+            births = births_of(project.root, watched_lines(asked.ledger), project.state_dir)
             found = checked_lines(asked.ledger, asked.then, births=births)
         results = (
             {one.name: one.result for one in found.lines if one.sessions}

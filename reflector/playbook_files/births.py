@@ -28,6 +28,9 @@ from reflector.playbook.admissible import same_words
 from reflector.playbook_files.line_history import MAX_BYTES, Past, pasts_of, texts_in
 from reflector.playbook_files.watching import Line
 
+#: In the state folder of a project.
+_KEPT = "births.json"
+
 
 class Standing(StrEnum):
     """How a line stood when a session started."""
@@ -57,11 +60,17 @@ class Births:
         return course[later - 1][1]
 
 
-def births_of(root: Path, lines: Iterable[Line]) -> Births:
-    """Return when each of these lines of a project was in force."""
+def births_of(root: Path, lines: Iterable[Line], state: Path | None = None) -> Births:
+    """Return when each of these lines of a project was in force.
+
+    state  the project's state folder, which keeps the answer of git
+    """
     file_of = {same_words(line.text): line.file for line in lines}
     files = {name: _file_now(root, name) for name in {*file_of.values()}}
-    pasts = pasts_of(root, {file.path for file in files.values()}, file_of)
+    if not files:
+        return Births()
+    kept = state / _KEPT if state is not None else None
+    pasts = pasts_of(root, {file.path for file in files.values()}, file_of, kept)
     return Births({text: _course(pasts[text], files[name], text) for text, name in file_of.items()})
 
 

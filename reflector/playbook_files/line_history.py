@@ -10,12 +10,15 @@ not depend on the length of the history.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from io import BytesIO
 from itertools import chain
@@ -24,7 +27,7 @@ from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from reflector.files import read_bounded
+from reflector.files import read_bounded, read_ours, write_durably
 from reflector.git import GitUnavailable, ask_git
 from reflector.locate import AGENT_FILES
 from reflector.playbook.admissible import same_words
@@ -95,15 +98,44 @@ class Past:
         return next(arrivals, inf)
 
 
-def pasts_of(root: Path, files: Collection[Path], texts: Collection[str]) -> Mapping[str, Past]:
+def pasts_of(
+    root: Path, files: Collection[Path], texts: Collection[str], kept: Path | None = None
+) -> Mapping[str, Past]:
     """Return the history of each text, as `same_words` has it, in these files of a project and in
     those that agents load.
+
+    kept  a file that has the answer to the last question
     """
     try:
-        history = _History(_Git(root, files), texts)
+        git = _Git(root, files)
+        digest = git.digest(texts)
+        pasts = _read_pasts(kept, digest)
+        if pasts is None:
+            history = _History(git, texts)
+            pasts = {text: history.past(text) for text in texts}
+            _keep_pasts(kept, digest, pasts)
     except GitUnavailable:
         return dict.fromkeys(texts, Past())
-    return {text: history.past(text) for text in texts}
+    return pasts
+
+
+def _read_pasts(kept: Path | None, digest: str) -> Mapping[str, Past] | None:
+    """Return the answer that is kept; None if it is that to another question."""
+    try:
+        answer = json.loads(read_ours(kept, _MAX_BYTES_OF_ALL) if kept else b"")
+        return {
+            text: Past([State(*state) for state in states], written)
+            for text, (states, written) in answer[digest].items()
+        }
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _keep_pasts(kept: Path | None, digest: str, pasts: Mapping[str, Past]) -> None:
+    if kept is not None and kept.parent.is_dir():
+        answer = {text: (past.states, past.written) for text, past in pasts.items()}
+        with suppress(OSError):
+            write_durably(str(kept.parent), json.dumps({digest: answer}).encode(), kept.name)
 
 
 def texts_in(content: bytes) -> Set[str]:
@@ -162,7 +194,7 @@ class _Git:
         self._top = root
         top, prefix, reflog, self._head = self._ask(*_PLACES).splitlines()
         self._top = Path(os.fsdecode(top))
-        self._reflog = root / os.fsdecode(reflog)
+        self._reflog = _read_reflog(root / os.fsdecode(reflog))
         loaded = [os.fsdecode(prefix) + name for name in _LOADED]
         named = [file.relative_to(self._top) for file in files if file.is_relative_to(self._top)]
         self._paths = {*loaded, *map(str, named)}
@@ -173,6 +205,13 @@ class _Git:
         if answer is None:
             raise GitUnavailable(f"git does not answer {arguments[0]}")
         return answer
+
+    def digest(self, texts: Iterable[str]) -> str:
+        """Return a digest of all that the history of these texts depends on."""
+        question = [*sorted(self._paths), "", *sorted(texts)]
+        return sha256(
+            b"\0".join([self._head, self._reflog, *map(os.fsencode, question)])
+        ).hexdigest()
 
     def commits(self) -> Collection[_Commit]:
         """Return the commits in HEAD's history that changed the files."""
@@ -197,13 +236,7 @@ class _Git:
 
     def heads(self) -> list[_Head]:
         """Return the states of HEAD, by its reflog or else by the dates of its commits."""
-        try:
-            reflog = read_bounded(self._reflog, _MAX_REFLOG_BYTES)
-        except FileNotFoundError:
-            reflog = b""
-        except OSError as error:
-            raise GitUnavailable(str(error)) from error
-        if entries := _REFLOG_ENTRY.findall(reflog):
+        if entries := _REFLOG_ENTRY.findall(self._reflog):
             heads = _heads(entries[-_MOST_STATES:])
             if heads[-1].commit != self._head:
                 heads[-1] = heads[-1]._replace(commit=None)
@@ -242,6 +275,15 @@ class _Git:
         return texts
 
 
+def _read_reflog(path: Path) -> bytes:
+    try:
+        return read_bounded(path, _MAX_REFLOG_BYTES)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise GitUnavailable(str(error)) from error
+
+
 def _heads(entries: Iterable[Sequence[bytes]]) -> list[_Head]:
     """Return the states of HEAD by entries: the commit before (empty for any), the one after, the
     time.
@@ -274,7 +316,11 @@ class _History:
     def past(self, text: str) -> Past:
         """Return the history of one of the texts."""
         blobs = self._blobs[text]
-        states = [State(head.time, self._has_line(head, blobs)) for head in self._heads]
+        states: list[State] = []
+        for head in self._heads:
+            has_line = self._has_line(head, blobs)
+            if not states or states[-1].has_line is not has_line:
+                states.append(State(head.time, has_line))
         born = [commit.born(blobs) for commit in self._commits if commit.brings(blobs)]
         return Past(states, born)
 

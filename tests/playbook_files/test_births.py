@@ -413,3 +413,15 @@ def test_file_outside_the_repository_counts_from_its_write(work: Path, tmp_path:
 def test_start_that_is_not_known_is_unknown(work: Path) -> None:
     (line,) = advice_of(work).lines
     assert births_of(work, [line]).standing(line, None) is Standing.UNKNOWN
+
+
+def test_answer_of_git_is_kept_until_head_moves(work: Path, tmp_path: Path) -> None:
+    lines = advice_of(work).lines
+    first = births_of(work, lines, tmp_path)
+    kept = (tmp_path / "births.json").read_bytes()
+    shutil.rmtree(work / ".git/objects")  # only HEAD and its reflog are read again
+    assert births_of(work, lines, tmp_path) == first
+    save_elsewhere = work / ".git/logs/HEAD"
+    save_elsewhere.write_text(save_elsewhere.read_text() * 2)
+    assert births_of(work, lines, tmp_path) != first
+    assert (tmp_path / "births.json").read_bytes() == kept
