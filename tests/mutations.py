@@ -125,6 +125,9 @@ LINED = (
 CHECK_ONLY = ("tests/cli/test_check.py",)
 PAGES = ("tests/check/test_page.py", "tests/check/test_rows.py", "tests/check/test_results.py")
 AT_ONCE = ("tests/sessions/test_at_once.py",)
+LOCATED = ("tests/test_locate.py",)
+BORN = ("tests/playbook_files/test_births.py",)
+ASKED_ABOUT = ("tests/sessions/test_checks.py",)
 ANSWERED = (
     "tests/road/test_no_answer.py",
     "tests/road/test_own_template.py",
@@ -186,6 +189,9 @@ RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 KINDS, BLOCKS = of("instructions", "kinds blocks")
+BIRTHS, LINE_HISTORY = of("playbook_files", "births line_history")
+CHECKS = "reflector/sessions/checks.py"
+GIT = "reflector/git.py"
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
@@ -392,6 +398,18 @@ MUTATIONS = [
         "            self._current",
         DIVIDED,
     ),
+    Mutation(CHECKED, "if followed.is_high and before.is_high:", "if followed.is_high:", LINED),
+    Mutation(BIRTHS, "not has_line and past.is_coming(time)", "False", BORN),
+    Mutation(BIRTHS, "elif is_uncommitted and", "elif False and", BORN),
+    Mutation(LINE_HISTORY, 'is_back or before not in (b"", heads[-1].commit)', "is_back", BORN),
+    Mutation(LINE_HISTORY, "if is_moved or not self.parents", "if not self.parents", BORN),
+    Mutation(LINE_HISTORY, "if is_moved or not self.parents", "if is_moved", BORN),
+    Mutation(LINE_HISTORY, "and families[text].isdisjoint(blobs[earlier])", "", BORN),
+    Mutation(LINE_HISTORY, "and not _is_opposite(text, member)", "", BORN),
+    Mutation(LINE_HISTORY, "if heads[-1].commit != self._head:", "if False:", BORN),
+    Mutation(CHECKS, 'message.origin == "model"', 'message.role == "assistant"', ASKED_ABOUT),
+    Mutation(CHECKS, "and left[name] > 0", "", ASKED_ABOUT),
+    Mutation(GIT, "if question in _DIFFERENCES else ()", "if False else ()", LOCATED),
     Mutation(CHECKING, 'not in ("", "playbook")', "is not None", LINED),
     # What is said for an issue, and found in the help.
     Mutation(

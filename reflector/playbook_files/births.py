@@ -95,7 +95,7 @@ def _file_now(root: Path, name: str) -> _FileNow:
 def _course(past: Past, file: _FileNow, text: str) -> Course:
     """Return how a line stood over time, by git and by the last write of its file."""
     is_in_file = text in file.texts
-    is_uncommitted = is_in_file and not past.states[-1].has_line
+    is_uncommitted = is_in_file and not past.has_line_at(inf)
     times = {-inf, file.changed, *past.written, *(state.time for state in past.states)}
     course: list[tuple[float, Standing]] = []
     for time in sorted(times):

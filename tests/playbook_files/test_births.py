@@ -380,6 +380,14 @@ def test_line_beside_a_like_one_is_new(work: Path) -> None:
     }
 
 
+def test_line_that_stood_beside_a_like_one_is_new(work: Path) -> None:
+    new = "- Run the linter before you commit.\n"
+    for day, text in ((2, f"- Run the tests before you commit.\n{new}"), (4, new)):
+        (work / "CLAUDE.md").write_text(text)
+        save(work, _DAYS[day])
+    assert standings(work, _DAYS[1], _DAYS[3]) == {new[2:-1]: [Standing.BEFORE, Standing.SINCE]}
+
+
 def _forget_entry(reflog: Path) -> None:
     first, _, *rest = reflog.read_text().splitlines(keepends=True)
     reflog.write_text("".join([first, *rest]))
@@ -413,3 +421,34 @@ def test_file_outside_the_repository_counts_from_its_write(work: Path, tmp_path:
 def test_start_that_is_not_known_is_unknown(work: Path) -> None:
     (line,) = advice_of(work).lines
     assert births_of(work, [line]).standing(line, None) is Standing.UNKNOWN
+
+
+def test_answer_of_git_is_kept_until_head_moves(work: Path, tmp_path: Path) -> None:
+    lines = advice_of(work).lines
+    first = births_of(work, lines, tmp_path)
+    kept = (tmp_path / "births.json").read_bytes()
+    for blob in filter(Path.is_file, (work / ".git/objects").rglob("*")):
+        blob.unlink()  # only HEAD and its reflog are read again
+    assert births_of(work, lines, tmp_path) == first
+    reflog = work / ".git/logs/HEAD"
+    reflog.write_text(reflog.read_text() * 2)
+    assert births_of(work, lines, tmp_path) != first
+    assert (tmp_path / "births.json").read_bytes() == kept
+
+
+def test_file_that_was_never_committed_is_unknown(work: Path) -> None:
+    shutil.rmtree(work / ".git/logs")
+    (work / "CLAUDE.md").rename(work / "AGENTS.md")
+    (work / "AGENTS.md").write_text("- Keep answers short.\n")
+    assert standings(work, _DAYS[3]) == {"Keep answers short.": [Standing.UNKNOWN]}
+
+
+def test_reflog_that_ended_is_unknown(work: Path) -> None:
+    reflog = work / ".git/logs/HEAD"
+    before = reflog.read_text()
+    line = (work / "CLAUDE.md").read_text()
+    for day, text in ((2, "- Keep answers short.\n"), (4, line)):
+        (work / "CLAUDE.md").write_text(text)
+        save(work, _DAYS[day])
+    reflog.write_text(before)
+    assert standings(work, _DAYS[3]) == {line[2:-1]: [Standing.UNKNOWN]}
