@@ -236,7 +236,10 @@ def _count_file(rules: RuleSet, path: Path) -> dict[str, Any]:
 
 def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCounts:
     marks = {key: Marks(*bits) for key, *bits in known["marks"]}
-    remarks = [Remark(*place, tuple(keys)) for *place, keys in known["remarks"]]
+    remarks = [
+        Remark(record, offset, number, tuple(keys))
+        for record, offset, number, keys in known["remarks"]
+    ]
     counts = PartCounts(known["began"], known["steps"], set(rules.rules), marks, remarks)
     return _FileCounts(Path(path), known["session"], counts)
 

@@ -1,7 +1,6 @@
 """The answer of a check: each line with the findings about it, those against a line first.
 
-Invariant: a line without a judge's answer is never called followed or broken. `unmentioned` is
-looked for only while no session was judged, because a judge's answer contains more.
+Invariant: a line without a judge's answer is never called followed or broken.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ class LineJson:
     asked about it.
 
     place     its file and line
-    unmentioned  true if no session contains a word, path or command of it; null if nobody looked
     quotes, act  the commands that show its quotes and that change it
     """
 
@@ -40,7 +38,6 @@ class LineJson:
     name: str | None
     text: str
     tokens: int
-    unmentioned: bool | None = None
     judged: CheckedLine | None = None
     quotes: str | None = None
     act: str | None = None
@@ -86,8 +83,7 @@ def answer_of(
 ) -> LinesJson:
     """Return the answer of a check; `command` writes a command of this playbook for a terminal."""
     found = _findings(project, advice.lines)
-    gone = _unmentioned(project, advice.lines, () if found.checked.sessions else look.sessions)
-    rows = [_row(line, found.by_line.get(line), gone, command) for line in advice.lines]
+    rows = [_row(line, found.by_line.get(line), command) for line in advice.lines]
     bullets = [
         Bullet(row.place, line.section, row.text)
         for row, line in zip(rows, advice.lines, strict=True)
@@ -144,19 +140,7 @@ def _findings(project: Project, lines: Sequence[Line]) -> _Findings:
     return _Findings(checked, by_line, sum(trouble.is_over(attempts) for trouble in troubles))
 
 
-def _unmentioned(
-    project: Project, lines: Sequence[Line], files: Sequence[FoundTranscript]
-) -> set[str] | None:
-    """Return the texts that no transcript mentions; None without transcripts."""
-    if not files:
-        return None
-    paths = (file.path for file in files)
-    return checks.unmentioned((line.text for line in lines), paths, project.root)
-
-
-def _row(
-    line: Line, judged: CheckedLine | None, gone: set[str] | None, command: Callable[..., str]
-) -> LineJson:
+def _row(line: Line, judged: CheckedLine | None, command: Callable[..., str]) -> LineJson:
     place = f"{line.file}:{line.number}"
     is_rule = judged is not None and judged.status == "live"
     return LineJson(
@@ -164,7 +148,6 @@ def _row(
         judged.name if judged else None,
         line.text,
         context_tokens(line.text),
-        None if gone is None else line.text in gone,
         judged,
         command("blame", judged.name) if judged and judged.relevant else None,
         command("edit", judged.name) if judged and is_rule else f"edit {place}",
@@ -179,8 +162,7 @@ class Urgency(IntEnum):
     FOR = 2
     UNSEEN = 3
     TOO_FEW = 4
-    UNMENTIONED = 5
-    UNKNOWN = 6
+    UNKNOWN = 5
 
 
 def urgency(row: LineJson) -> tuple[Urgency, float]:
@@ -189,7 +171,7 @@ def urgency(row: LineJson) -> tuple[Urgency, float]:
     """
     judged = row.judged
     if judged is None or not judged.sessions:
-        return (Urgency.UNMENTIONED if row.unmentioned else Urgency.UNKNOWN), 0
+        return Urgency.UNKNOWN, 0
     if not judged.relevant:
         return Urgency.UNSEEN, -judged.tokens
     answers = (judged.followed, judged.helped)

@@ -46,13 +46,8 @@ from reflector.playbook_files.watching import Advice, advice_of
 from reflector.project import Project
 from reflector.sessions import checks
 
-_NOT_MENTIONED = "not mentioned"
 #: Files that were not read, in an error.
 _MOST_UNREAD = 3
-_NOT_MENTIONED_NOTE = (
-    f"{_NOT_MENTIONED}: no session contains a word, path or command of the line (short and common "
-    "words aside)."
-)
 _NO_SESSION_NOTE = (
     "No agent keeps a session of this folder. Next: use your agent here, or go to the folder where "
     "you did, or look further back with --since; then run this again. `check` does not see "
@@ -238,14 +233,8 @@ def _print_rows(answer: LinesJson) -> None:
 
 
 def _print_unjudged(rows: Sequence[LineJson]) -> None:
-    if not any(row.unmentioned for row in rows):
-        cells = [(row.place, row.tokens, row.text) for row in rows]
-        table(("line", "tokens", "text"), cells, whole=True)
-        return
-    words = {True: _NOT_MENTIONED, False: "", None: ""}
-    found = [(row.place, row.tokens, words[row.unmentioned], row.text) for row in rows]
-    table(("line", "tokens", "found", "text"), found, whole=True)
-    note(_NOT_MENTIONED_NOTE)
+    cells = [(row.place, row.tokens, row.text) for row in rows]
+    table(("line", "tokens", "text"), cells, whole=True)
 
 
 def _print_judged(rows: Sequence[LineJson]) -> None:

@@ -9,14 +9,10 @@ since is not opened. A check writes no file of the project. `reflector check` us
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +28,6 @@ from reflector.sessions import locks
 from reflector.sessions.drain import waiting_pipeline
 from reflector.sessions.history import FoundTranscript, find_transcripts, is_in_project
 from reflector.sessions.intake import Source
-from reflector.text.words import SPACED, grams
 from reflector.transcripts.readers import Reader, stores
 from reflector.transcripts.reading import UnknownTranscript
 
@@ -44,30 +39,6 @@ Recorded = Mapping[tuple[str, int], str]
 
 #: The file in the state folder of transcripts in which nothing was new: no event names them.
 _COPIES = "copies"
-#: A word, a path or a command with what may follow it; of scripts without spaces none.
-_WORD = rf"(?:{SPACED}|[./-])+"
-_MIN_WORD_CHARACTERS = 4
-_CHUNK_BYTES = 8 << 20
-#: Words by which no line is recognised.
-_COMMON = frozenset(
-    "always never when before after with from that this these those them they must should shall "
-    "only make sure "
-    "write keep each every into your have does don use used using instead prefer avoid where "
-    "which what also than "
-    "then there will would please ensure without over under here just more most other some such "
-    "very".split()
-)
-#: Particles and endings are written in it.
-_HIRAGANA = "[\u3041-\u3096]"
-_COMMON_UNSPACED = """
-    必须 务必 不要 不得 不能 不可 禁止 请勿 使用 应该 应当 需要 始终 总是 所有 全部
-    每个 之前 之后 以前 以后 必須 應該 總是 一个 这个 那个 我们 你们 可以 如果 或者 以及 時候 时候
-    場合 必ず 常に 使う 使い 全て
-    ต้อง จะต้อง ห้าม อย่า ควร เสมอ ทุกครั้ง ทั้งหมด ก่อน หลัง และ หรือ
-    ให้ การ ความ เป็น ไม่ ใช้ ของ ที่ ว่า จาก กับ
-    ຕ້ອງ ຫ້າມ ຢ່າ ຄວນ ສະເໝີ ທຸກຄັ້ງ ກ່ອນ ຫຼັງ ແລະ ໃຫ້ ການ ຄວາມ ເປັນ ບໍ່ ໃຊ້ ຂອງ ທີ່ ຈາກ ກັບ
-    ត្រូវ កុំ ហាម គួរ ជានិច្ច មុន ក្រោយ និង ការ ជា មិន ប្រើ របស់ ដែល ពី នៅ
-"""
 
 
 @dataclass(slots=True)
@@ -147,51 +118,6 @@ def _transcripts_in(
     for folder, pattern in folders:
         if folder.is_dir():
             yield from find_transcripts(folder, pattern, known)
-
-
-def unmentioned(texts: Iterable[str], files: Iterable[Path], root: Path) -> set[str]:
-    """Return the texts of which no word, path or command is in any of these files; each record
-    names the project's folder, which does not count. A file that cannot be read counts as empty.
-    """
-    own = str(root).lower().encode()
-    forms = {text: set(chain.from_iterable(map(_forms, _rare_words(text)))) for text in texts}
-    for path in files:
-        with suppress(OSError), path.open("rb") as file:
-            before = b""
-            while forms and (chunk := file.read(_CHUNK_BYTES)):
-                part = (before + chunk.lower()).replace(own, b"")
-                for text in [*forms]:
-                    if any(word in part for word in forms[text]):
-                        del forms[text]
-                before = part[-200:]
-    return set(forms)
-
-
-def _rare_words(text: str) -> set[str]:
-    """Return the words by which a text is recognised: the longer and rarer ones, if it has any."""
-    words = {word.rstrip("./-") for word in re.findall(_WORD, text.lower())} - {""}
-    parts = grams(text)
-    longer = {word for word in words if len(word) >= _MIN_WORD_CHARACTERS}
-    longer |= {part for part in parts if len(part) > 1 and not re.match(_HIRAGANA, part)}
-    return longer - _COMMON - _common_grams() or longer or words | parts
-
-
-@cache
-def _common_grams() -> frozenset[str]:
-    """Return the grams by which no line is recognised."""
-    return frozenset(chain.from_iterable(map(grams, _COMMON_UNSPACED.split())))
-
-
-def _forms(word: str) -> Iterator[bytes]:
-    """Yield the forms that a word of lower case may have in a record of which only the ASCII is in
-    lower case: as it is, or escaped.
-    """
-    if word.isascii():
-        yield word.encode()
-        return
-    for form in {word, word.capitalize(), word.upper()}:
-        yield form.encode("utf-8", "replace").lower()
-        yield json.dumps(form)[1:-1].encode().lower()
 
 
 def questions(

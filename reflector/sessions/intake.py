@@ -638,6 +638,7 @@ def _result_events(
 ) -> Iterator[NewEvent]:
     """Yield the event of what came of the new records, and that of the rules counted in them."""
     new_keys = reading.new_keys
+    messages: Iterable[Message]
     messages = (one for one in _messages(source, reading.scan) if one.key in new_keys)
     counts = PartCounts()
     if rules is not None:

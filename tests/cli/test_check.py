@@ -175,10 +175,8 @@ def test_without_a_judge_what_can_be_known_is_said_and_nothing_is_left_behind(
 ) -> None:
     fresh.environ = {"PATH": str(fresh.home)}
     ran = fresh.call("check")
-    unseen = {row.split()[0] for row in ran.out.splitlines() if "not mentioned" in row}
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
     assert "near: CLAUDE.md:11 and CLAUDE.md:9: the same words but for: always" in ran.out
-    assert unseen == {f"CLAUDE.md:{number}" for number in (5, 7, 8, 9, 11)}
     assert "4 sessions of this project: 4 of Claude Code" in ran.err
     assert "Next: export ANTHROPIC_API_KEY=… && reflector check --judge anthropic" in ran.err
     (fresh.home / "claude").touch(0o755)
@@ -371,8 +369,6 @@ def leave_anothers(agent: Agent, made: agents.Session) -> None:
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_narrow_terminal_keeps_followed_and_text(fresh: Agent, columns: int) -> None:
-    free = fresh.sent(columns, "check", "--dry-run").splitlines()
-    assert sum("not mentioned" in line for line in free) == 6
     fresh.call("check", "--yes")
     shown = fresh.sent(columns, "check").splitlines()
     broken = next(at for at, line in enumerate(shown) if line.startswith("CLAUDE.md:6 "))
@@ -431,7 +427,7 @@ def test_rows_against_a_line_come_first() -> None:
             "helped": said,
             "result": result,
         }
-        return LineJson("", "", "", 0, None, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
+        return LineJson("", "", "", 0, CheckedLine(**numbers, **texts, **more))  # type: ignore[arg-type]
 
     results = (
         ("harmful 13 of 14", 14, 78.0),

@@ -2,7 +2,6 @@
 sessions.
 """
 
-import json
 import os
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from reflector.ledger.store import Ledger
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.markdown import load_markdown
 from reflector.playbook_files.watching import advice_of, exempt, watch, watching
-from reflector.sessions.checks import sessions_of, unmentioned
+from reflector.sessions.checks import sessions_of
 from tests.road.sessions import Session
 
 
@@ -204,44 +203,6 @@ def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_o
     assert [one.path.stem for one in sessions_of(root, [(folder, "*.jsonl")], known, 1002.0)] == [
         "c"
     ]
-
-
-def test_a_line_is_unmentioned_where_none_of_its_words_stands_in_a_session_but_in_its_folder(
-    root: Path,
-) -> None:
-    file = root.parent / "s.jsonl"
-    file.write_text(f'{{"cwd": "{root}/invoices", "text": "Run MYPY on src/cart.py"}}\n')
-    texts = {
-        "Always run mypy": 0,
-        "Never touch src/cart.py": 0,
-        "Keep the zebra tidy": 1,
-        f"Look into {root.name}s": 1,
-    }
-    assert unmentioned(texts, [file, root / "gone"], root) == {
-        text for text, gone in texts.items() if gone
-    }
-
-
-_MENTIONS = [
-    ("合并前更新依赖", "请更新依赖", "缓存要清空"),
-    ("用 缓存 always before", "清空缓存", "更新依赖"),
-    ("マージ前にキャッシュを消す", "キャッシュは大きい", "リストを使うこと"),
-    ("รวมสาขาหลังอัปเดตแพ็กเกจ", "แพ็กเกจนี้เก่า", "ต้องเขียนโค้ดก่อนเสมอ"),
-    ("ລວມສາຂາຫຼັງອັບເດດແພັກເກດ", "ແພັກເກດນີ້ເກົ່າ", "ຕ້ອງຂຽນໂຄ້ດກ່ອນສະເໝີ"),
-    ("បញ្ចូលសាខាក្រោយកញ្ចប់", "កញ្ចប់នេះចាស់", "ត្រូវសរសេរកូដ"),
-    ("Обнови Пакеты", "где Пакеты", "проверь список"),
-]
-
-
-@pytest.mark.parametrize("escaped", [False, True])
-@pytest.mark.parametrize(("line", "mentions", "other"), _MENTIONS)
-def test_words_without_spaces_are_mentioned(
-    root: Path, line: str, mentions: str, other: str, escaped: bool
-) -> None:
-    file = root.parent / "s.jsonl"
-    for text, unseen in ((mentions, set()), (other, {line})):
-        file.write_text(json.dumps({"text": text}, ensure_ascii=escaped), "utf-8")
-        assert unmentioned([line], [file], root) == unseen
 
 
 @pytest.mark.parametrize(
