@@ -19,10 +19,10 @@ from reflector.text.words import grams, is_unspaced
 #: The least share of the weight of a text's words, and of a sentence's, that both have.
 _OF_TEXT = 0.6
 _OF_SENTENCE = 0.45
-#: With two words in common, one is the text's first, or they are most of the text.
-_FEWEST_SHARED = 3
-_FEWEST_WITH_FIRST = 2
-_MOST_OF_TEXT = 0.8
+#: Two words in common must be nearly the whole text, because many texts share two.
+_MANY_SHARED = 3
+_FEWEST_SHARED = 2
+_OF_TEXT_WITH_FEW = 0.8
 #: Words that any rule may have, by their stems, and how much they weigh.
 _USUALS = frozenset(
     "start begin finish done change file code project work task add make check first again new"
@@ -72,7 +72,7 @@ class Likeness:
         return [
             place
             for place, count in shared.items()
-            if count >= _FEWEST_WITH_FIRST and self._is_like(place, features, total)
+            if count >= _FEWEST_SHARED and self._is_like(place, features, total)
         ]
 
     def _is_like(self, place: int, features: Mapping[str, bool], total: float) -> bool:
@@ -81,7 +81,5 @@ class Likeness:
         if any(own[word] != features[word] for word in shared):
             return False
         weight = math.fsum(self._weights[word] for word in shared)
-        has_first = next(iter(own)) in shared and next(iter(own)).isascii()
-        is_enough = len(shared) >= _FEWEST_SHARED or has_first
-        least = _OF_TEXT if is_enough else _MOST_OF_TEXT
+        least = _OF_TEXT if len(shared) >= _MANY_SHARED else _OF_TEXT_WITH_FEW
         return weight >= least * self._totals[place] and weight >= _OF_SENTENCE * total

@@ -33,7 +33,7 @@ _COMPLAINS = re.compile(
 )
 _WISH = r"['’ ]*(?:d like|want|need|prefer|said|told|asked|would|do ?n['’o]t want)"
 _REPORTS = re.compile(
-    rf"[\"“]|\W*{_FILLERS}(?:I(?!{_WISH})\b"
+    rf"[\"“⏺⎿❯$]|\W*{_FILLERS}(?:I(?!{_WISH})\b"
     r"|(?:it|its|this|that|these|there|here|the|an?|my|which|where|how|is|are|does|you can)\b"
     r"|we (?:have|had|are|were|did)\b|(?:have|take) a look|look at|what|looks?\b|seems?\b"
     r"|\d|at |\.\.)",
