@@ -209,6 +209,12 @@ CHECK_PLAN, CHECK_ROWS, CHECK_RESULTS, CHECK_PAGE, CHECK_CLOSING = of(
 )
 OUTCOME, DRAWN, TRIAL, CERTAIN, TASKS = of("trials", "outcome draw trial statistics tasks")
 
+COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS = of("counts", "rules tokens occasions likeness calls")
+KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
+COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
+FOLDED = ("tests/sessions/test_counted.py",)
+ANSWERED = ("tests/check/test_counting.py",)
+
 HOSTED = ("tests/ledger/test_hosts.py",)
 LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
 FOUND_BY_CHECKS = ("tests/audit/test_checked.py",)
@@ -219,6 +225,28 @@ EVIDENCE_SHARE = "reflector/playbook/evidence.py"
 USE_OF_RULES = "reflector/audit/citations.py"
 
 MUTATIONS = [
+    # The free counts of rules.
+    Mutation(COUNT, "            if not message.chain:", "            if True:", COUNTED),
+    Mutation(COUNT, "> sought.places_in(act.removed)", "> 0", COUNTED),
+    Mutation(COUNT, 'message.origin in ("human", "refusal")', 'message.role == "user"', COUNTED),
+    Mutation(COUNT, "        if may_repeat(sentence):", "        if True:", COUNTED),
+    Mutation(TOKENS, 'return cues[-1]["against"] is not None', "return False", COUNTED),
+    Mutation(
+        LIKENESS,
+        "        if any(own[word] != features[word] for word in shared):",
+        "        if False:",
+        COUNTED,
+    ),
+    Mutation(OCCASIONS, r'r"\*": r"[^/]*"', r'r"\*": r".*"', COUNTED),
+    Mutation(CALLS, 'line.startswith("+")', 'line.startswith(("+", "-"))', COUNTED),
+    Mutation(
+        KEPT_COUNTS, "            if self._book.active(window_id):", "            if True:", FOLDED
+    ),
+    Mutation(KEPT_COUNTS, "window.event_id, rules.digest)", "rules.digest)", FOLDED),
+    Mutation(KEPT_COUNTS, 'if kept["state"] == state:', "if True:", FOLDED),
+    Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", ANSWERED),
+    Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", ANSWERED),
+    Mutation(FREE_COUNTS, "if session.steps else ()", "", ANSWERED),
     # The report.
     # A host's transaction, votes of sessions, and a file that a killed command left behind.
     Mutation(HOSTS, "if not checks_keys:", "if False:", HOSTED),

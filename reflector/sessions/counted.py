@@ -42,7 +42,7 @@ def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
             kept = json.loads(read_ours(file, _MOST_BYTES))
             if kept["state"] == state:
                 return restored(kept["rules"])
-        lines = [line.text for line in advice_of(project.root).lines]
+        lines = [line.text for line in advice_of(project.root).rules]
         rules = rule_set(map(rule_of, [*bullets, *lines]))
         kept = {"state": state, "rules": list(rules.rules.values())}
         with suppress(OSError):

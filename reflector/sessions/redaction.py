@@ -80,6 +80,10 @@ class RedactionPlan(NamedTuple):
         return [path for path in self.files if path not in rewritten]
 
 
+#: Files and folders in the state folder that are made again from others.
+_DERIVED = ("kept", "rules.json", "counts.json")
+
+
 @dataclass(frozen=True, slots=True)
 class Redacted:
     """The result of a redaction.
@@ -172,7 +176,7 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
         files=[*(root / name for name in AGENT_FILES), *others],
         own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
         deliveries=[*waiting, *spooled],
-        copies=[project.state_dir / "kept", *kept],
+        copies=[*(project.state_dir / name for name in _DERIVED), *kept],
         rewritten=[path for path in users_files if path not in lost_exports],
     )
 
