@@ -323,9 +323,8 @@ def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
     assert [one["project"] for one in other.json("status", "--projects")] == [str(other.project)]
 
 
-@pytest.mark.parametrize(
-    "stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stride", [pytest.param(1, id="all")])
 @pytest.mark.parametrize("what", ["note and copy", "restore"])
 @pytest.mark.timeout(600)
 def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:

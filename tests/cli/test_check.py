@@ -157,6 +157,7 @@ def test_nobody_is_asked_twice_and_no_transcript_is_opened_that_has_not_grown(
     assert (reworded["name"], len(api.asked)) == (first["Keep the changelog in step"]["name"], 5)
 
 
+@pytest.mark.slow
 def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(
     fresh: Agent, api: Api
 ) -> None:

@@ -98,7 +98,9 @@ def is_sound(agent: Agent) -> bool:
     return not agent.call("verify").out and not agent.call("rebuild", "--check").out
 
 
-@pytest.mark.parametrize("exchange", [both_import, import_in_turn])
+@pytest.mark.parametrize(
+    "exchange", [both_import, pytest.param(import_in_turn, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("pair", marked(PAIRS), indirect=True)
 def test_parted_ledgers_give_one_playbook(
     pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]

@@ -289,6 +289,7 @@ def test_alembic_finds_no_difference(ledger: Ledger) -> None:
     assert "No new upgrade operations detected" in alembic(ledger.engine.url.text, "check")
 
 
+@pytest.mark.slow
 def test_alembic_finds_a_missing_index(ledger: Ledger) -> None:
     sql.run(ledger, "DROP INDEX event_by_session")
     with pytest.raises(AssertionError, match="event_by_session"):
@@ -365,6 +366,7 @@ def upgrade():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_interrupted_revisions_leave_nothing(
     ledger_url: str, monkeypatch: pytest.MonkeyPatch

@@ -212,7 +212,8 @@ def test_no_check_believes_them(
     assert counters(book) == {"pat-001": (is_said, is_said), "pat-002": (0, 0)}
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1])
 @only_claude
 def test_no_transcript_moves_a_counter_by_an_agent(
     book: Ledger,
