@@ -185,7 +185,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", slow_except(PLACES[:1] + PLACES[3:4], PLACES))
 def test_nothing_in_the_state_folder_keeps_anybody_waiting(
     agent: Agent, tmp_path: Path, place: str
 ) -> None:

@@ -20,6 +20,7 @@ import pytest
 from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
+from tests.conftest import slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
@@ -94,7 +95,7 @@ SWEPT = {
 }
 
 
-@pytest.mark.parametrize("how", SWEPT)
+@pytest.mark.parametrize("how", slow_except(["git clean", "a branch that tracks a ledger"], SWEPT))
 def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
     agent: Agent, how: str
 ) -> None:

@@ -99,14 +99,19 @@ def is_sound(agent: Agent) -> bool:
 
 
 @pytest.mark.parametrize(
-    "exchange", [both_import, pytest.param(import_in_turn, marks=pytest.mark.slow)]
+    ("exchange", "rounds"),
+    [
+        (both_import, 1),
+        pytest.param(both_import, 3, marks=pytest.mark.slow),
+        pytest.param(import_in_turn, 3, marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("pair", marked(PAIRS), indirect=True)
 def test_parted_ledgers_give_one_playbook(
-    pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]
+    pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None], rounds: int
 ) -> None:
     one, other = pair
-    for _ in range(3):
+    for _ in range(rounds):
         exchange(one, other)
         assert answers(one) == answers(other)
         assert (

@@ -215,6 +215,7 @@ _UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_question(
     forged: Agent,
 ) -> None:
