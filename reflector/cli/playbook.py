@@ -260,9 +260,7 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, dated: bool) -> list[_Co
         _Column("told", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column(
-            "text", lambda row: row.text if row.status == "live" else f"({row.status}) {row.text}"
-        ),
+        _Column("text", lambda row: f"({row.label}) {row.text}" if row.label else row.text),
     ]
 
 
