@@ -22,7 +22,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -58,6 +58,11 @@ def examples(thorough: int) -> int:
     fast one.
     """
     return thorough if THOROUGH else max(thorough // 10, 4)
+
+
+def slow_except(fast: Collection[object], cases: Iterable[object]) -> list[object]:
+    """Return parameters: the fast suite plays those in `fast`, and the slow suite the others."""
+    return [pytest.param(case, marks=[] if case in fast else [pytest.mark.slow]) for case in cases]
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:

@@ -24,6 +24,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from reflector.cli.table import COMMANDS
 from reflector.config import SETTINGS, USERS_OWN
 from reflector.events.kinds import Field
 from reflector.events.registry import EVENT_TYPES
@@ -47,11 +48,9 @@ ANSWERS = {
     "check": "check.LinesJson",
     "stats": "figures.StatsJson",
     "sql": "list[dict[str, Any]]",
-    "add": "changes.ChangesJson",
-    "edit": "changes.ChangesJson",
-    "remove": "changes.ChangesJson",
-    "merge": "changes.ChangesJson",
-    "undo": "changes.ChangesJson",
+    **{
+        name: "changes.ChangesJson" for name, entry in COMMANDS.items() if entry.module == "changes"
+    },
     "review": "review.WaitingJson",
     "review list": "review.WaitingJson",
     "review find": "review.FoundJson",

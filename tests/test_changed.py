@@ -91,6 +91,7 @@ def check(tmp_path: Path) -> Check:
     return run
 
 
+@pytest.mark.slow
 def test_new_test_runs_before_changed_one(check: Check, tmp_path: Path) -> None:
     (tmp_path / "tests/test_other.py").write_text(PASSES + "\n")
     (tmp_path / "tests/test_young.py").write_text("def test_it(): assert False\n")
@@ -99,6 +100,7 @@ def test_new_test_runs_before_changed_one(check: Check, tmp_path: Path) -> None:
     assert ran.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["tests/test_thing.py", "reflector/thing.py"])
 def test_stopping_before_the_near_tests_exits_3(check: Check, tmp_path: Path, changed: str) -> None:
     (tmp_path / "tests/test_thing.py").write_text(WAITS)
@@ -111,6 +113,7 @@ def test_stopping_before_the_near_tests_exits_3(check: Check, tmp_path: Path, ch
     assert "Not run, for lack of time: tests/test_thing.py\n" in ran.stdout
 
 
+@pytest.mark.slow
 def test_all_run_tests_exit_0(check: Check, tmp_path: Path) -> None:
     (tmp_path / "reflector/thing.py").write_text("\n")
     ran = check(9, 9)

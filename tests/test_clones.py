@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from reflector import handover
+from tests.conftest import slow_except
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
@@ -95,13 +97,23 @@ LINKS = {
 
 
 @pytest.mark.parametrize(
-    ("way", "what"),
-    [("cloned", "the ledger"), ("cloned", "the spool"), *(("unpacked", what) for what in LINKS)],
+    "door",
+    slow_except(
+        [
+            ("cloned", "the ledger"),
+            ("unpacked", "the playbook"),
+            ("unpacked", "the state folder"),
+            ("unpacked", "the rendered text"),
+        ],
+        [("cloned", "the ledger"), ("cloned", "the spool"), *product(["unpacked"], LINKS)],
+    ),
+    ids=" ".join,
 )
 def test_no_link_in_the_place_of_what_is_ours_is_followed(
-    tmp_path: Path, what: str, way: str
+    tmp_path: Path, door: tuple[str, str]
 ) -> None:
     """Unpacked from an archive, git tracks nothing, so every door has to stand by itself."""
+    way, what = door
     name, target = LINKS[what]
 
     def write(claude: Path) -> None:
@@ -173,7 +185,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", slow_except(PLACES[:1] + PLACES[3:4], PLACES))
 def test_nothing_in_the_state_folder_keeps_anybody_waiting(
     agent: Agent, tmp_path: Path, place: str
 ) -> None:
@@ -234,7 +246,8 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names at once")
-@pytest.mark.parametrize("swapped", ["reflector", pytest.param(".", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("swapped", ["reflector", "."])
 def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours(
     agent: Agent, tmp_path: Path, swapped: str
 ) -> None:

@@ -20,6 +20,7 @@ import pytest
 from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
+from tests.conftest import slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
@@ -94,7 +95,7 @@ SWEPT = {
 }
 
 
-@pytest.mark.parametrize("how", SWEPT)
+@pytest.mark.parametrize("how", slow_except(["git clean", "a branch that tracks a ledger"], SWEPT))
 def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
     agent: Agent, how: str
 ) -> None:
@@ -323,9 +324,8 @@ def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
     assert [one["project"] for one in other.json("status", "--projects")] == [str(other.project)]
 
 
-@pytest.mark.parametrize(
-    "stride", [pytest.param(29, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stride", [pytest.param(1, id="all")])
 @pytest.mark.parametrize("what", ["note and copy", "restore"])
 @pytest.mark.timeout(600)
 def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:

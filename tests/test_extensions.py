@@ -417,6 +417,7 @@ def qwen_session(folder: Path, cwd: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> None:
     """The real program, in a process of its own, with an agent that has no hooks."""
     agent.environ["PYTHONPATH"] = str(example)

@@ -436,6 +436,7 @@ def test_a_file_of_another_origin_is_kept_under_a_free_name(mine: Agent, tmp_pat
         assert len(list(mine.state.glob("another-*.db"))) == number
 
 
+@pytest.mark.slow
 def test_a_first_command_that_is_killed_needs_no_take(tmp_path: Path) -> None:
     for step in range(1, 400, 13):
         agent = Agent.bare(tmp_path / str(step))

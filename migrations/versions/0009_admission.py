@@ -48,14 +48,13 @@ END $$"""
 
 def upgrade() -> None:
     with revisions.revision(revision) as step:
-        columns = step.columns("event")
-        if columns:
-            _upgrade(step, lacks_login="recorded_by" not in columns)
+        if step.columns("event"):
+            _upgrade(step)
         else:
             step.create_ledger()
 
 
-def _upgrade(step: Step, *, lacks_login: bool) -> None:
+def _upgrade(step: Step) -> None:
     on_server = step.dialect == "postgresql"
     bigint, keyed = ("BIGINT", "") if on_server else ("INTEGER", " WITHOUT ROWID, STRICT")
     # The first versions took a bullet of such a section in with a file, and every command that
@@ -73,8 +72,7 @@ def _upgrade(step: Step, *, lacks_login: bool) -> None:
         "CREATE INDEX IF NOT EXISTS bullet_merged ON bullet (playbook_id, removed_into) "
         "WHERE status = 'merged'"
     )
-    if lacks_login:
-        step.run("ALTER TABLE event ADD COLUMN recorded_by TEXT")
+    step.add_column("event", "recorded_by TEXT")
     step.run(
         "CREATE TABLE IF NOT EXISTS cached_usage (playbook_id INTEGER NOT NULL, code_version "
         "INTEGER NOT NULL,"

@@ -319,7 +319,7 @@ def _columns(rows: Sequence[ListedJson], uses: Uses, *, recounts: bool) -> list[
         _Column("shown", lambda row: "yes" if is_part and row.told else ""),
         _Column("checked", lambda row: row.checked or ""),
         _Column("demoted", lambda row: idle[row.name] if row.demoted else ""),
-        _Column("rule", lambda row: row.text if row.is_rule else f"({row.status}) {row.text}"),
+        _Column("rule", lambda row: f"({row.label}) {row.text}" if row.label else row.text),
     ]
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.ledger.columns import LEDGER_TABLES
 from reflector.ledger.engines import Engine, migration_transaction, open_engine, write_transaction
 from reflector.ledger.errors import LedgerCorrupt, LedgerTooNew, LedgerUnavailable, translated
+from reflector.ledger.statements import TABLES
 from reflector.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -387,6 +388,11 @@ def making_statements(dialect: str, schema: str) -> Iterator[str]:
     yield from triggers(dialect, schema).values()
     for name in VIEWS:
         yield view_sql(dialect, name)
+
+
+def noting_statement() -> str:
+    """Return the statement that notes in a ledger that its triggers and views are this code's."""
+    return f"UPDATE projection SET state_hash = '{made_digest()}' WHERE name = '{TABLES}'"  # noqa: S608
 
 
 def make_triggers_and_views(driver: Any, dialect: str) -> None:

@@ -68,6 +68,12 @@ class Step:
             return set()
         return {column["name"] for column in inspector.get_columns(table)}
 
+    def add_column(self, table: str, declaration: str) -> None:
+        """Add a column to a table that lacks it, as the schema in migrations declares it."""
+        columns = self.columns(table)
+        if columns and declaration.split()[0] not in columns:
+            self.run(f"ALTER TABLE {table} ADD COLUMN {declaration}")
+
     def create_ledger(self) -> None:
         """Make the tables and indexes of a new ledger."""
         for statement in migration.creating_statements(self.dialect):
@@ -82,6 +88,7 @@ class Step:
         """Make the triggers and the views of this code."""
         for statement in migration.making_statements(self.dialect, self._schema()):
             self.run(statement)
+        self.run(migration.noting_statement())
 
     def _schema(self) -> str:
         """Return the name of the schema, in which a trigger of PostgreSQL finds its tables."""

@@ -66,6 +66,11 @@ class BulletRow(Bullet):
         return self.status in ("live", "watched")
 
     @property
+    def label(self) -> str:
+        """The word that a list puts before the text; "" of a live bullet."""
+        return "" if self.status == "live" else self.status
+
+    @property
     def end(self) -> str:
         """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
         one.
@@ -73,11 +78,7 @@ class BulletRow(Bullet):
         if self.status == "merged":
             return f"merged into {self.removed_into}"
         into = f", into {self.removed_into}" if self.removed_into else ""
-        return (
-            f"removed ({self.reason}{into})"
-            if self.status == "removed"
-            else self.status.replace("live", "")
-        )
+        return f"removed ({self.reason}{into})" if self.status == "removed" else self.label
 
 
 #: As the ledger writes a time.

@@ -29,6 +29,7 @@ from reflector.ledger.migration import (
     ensure_current,
     made_digest,
     make_triggers_and_views,
+    noting_statement,
     revision_of,
 )
 from reflector.ledger.reader import Reader
@@ -360,9 +361,7 @@ class Ledger(Reader):
         with translated(self.engine.url.shown), write_transaction(self.engine) as driver:
             make_triggers_and_views(driver, self.engine.dialect)
             sql = Statements(driver.cursor(), self.engine.dialect, self.playbook_id)
-            sql.execute(
-                "UPDATE projection SET state_hash = ? WHERE name = ?", made_digest(), TABLES
-            )
+            sql.execute(noting_statement())
             newer = (
                 "UPDATE projection SET code_version = ? WHERE playbook_id = ? AND code_version > ?"
             )

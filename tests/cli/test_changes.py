@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from reflector.changes.propose import propose
+from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
-from reflector.playbook.change import Change
+from reflector.playbook.change import KINDS, SET_FIELDS, Change
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
 from tests.test_locate import commit, git
@@ -30,10 +31,10 @@ def agent(agent: Agent) -> Agent:
     return agent
 
 
-def said(agent: Agent) -> Counter[tuple[str, str, int, int]]:
-    return Counter(
-        (b["section"], b["text"], b["helpful"], b["harmful"]) for b in agent.json("list")
-    )
+def said(agent: Agent) -> Counter[tuple[object, ...]]:
+    """Count the live bullets by all that a change can set, because names differ after an undo."""
+    set_fields = sorted({*SET_FIELDS, "helpful", "harmful"})
+    return Counter(tuple(row[field] for field in set_fields) for row in agent.json("list"))
 
 
 def edits(agent: Agent, tmp_path: Path, script: str) -> None:
@@ -100,6 +101,8 @@ _MERGE = ["merge", "pat-001", "pat-002", "--text", "Small tests first."]
 #: What makes an event of each type that changes bullets or counts, after what has to be there
 #: first.
 MADE: dict[str, tuple[list[list[str]], Any]] = {
+    # A kind that has a command of its name.
+    **{KINDS[name].event: ([], [name, "pat-001"]) for name in KINDS.keys() & COMMANDS},
     ev.BULLET_ADDED: ([], ["add", "ctx", "The cart is in cart.py."]),
     ev.BULLET_REVISED: ([], ["edit", "pat-001", "Test first."]),
     ev.BULLET_MOVED: ([], ["edit", "pat-001", "--section", "mis"]),

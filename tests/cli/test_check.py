@@ -153,6 +153,7 @@ def test_no_session_is_asked_about_twice(fresh: Agent, api: Api) -> None:
     assert (reworded["name"], len(api.asked)) == (first["Keep the changelog in step"]["name"], 5)
 
 
+@pytest.mark.slow
 def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(
     fresh: Agent, api: Api
 ) -> None:

@@ -308,6 +308,7 @@ def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent:
         assert agent.call("show", f"[mis-{number:03}]").out.startswith(f"mis-{number:03}  ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_for_the_shell_and_knows_the_commands(
     agent: Agent, shell: str
@@ -387,6 +388,7 @@ def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_
     assert agent.call("help").out == agent.call("--help").out
 
 
+@pytest.mark.slow
 def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address(
     agent: Agent,
 ) -> None:

@@ -276,6 +276,7 @@ def test_a_link_of_a_repository_leads_no_hook_out_of_it(
     assert seen(agent.home) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["install", "uninstall"])
 def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
     agent: Agent, command: str
@@ -298,6 +299,7 @@ def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
     assert seen(agent.home) == clean
 
 
+@pytest.mark.slow
 def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent) -> None:
     path, before = file_of(agent), seen(agent.home)
     for command, times in (("install", 3), ("uninstall", 2)):

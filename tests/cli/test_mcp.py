@@ -122,6 +122,7 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
     assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
+@pytest.mark.slow
 def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
     agent: Agent,
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
         assert "[anchor]" in verify(in_git, ref, code=1).out, ref
 
 
+@pytest.mark.slow
 def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option_or_command(
     in_git: Agent,
 ) -> None:

@@ -3,77 +3,84 @@ root's.
 """
 
 import ctypes
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from tests.road.agent import REFLECTOR
+from tests.conftest import slow_except
+from tests.road.agent import Agent, Ran
 
-#: Of prctl: drop a capability; those with which root passes by permissions.
-_DROP, _CAPABILITIES = 24, (1, 2)
+#: The version of capset's header, and the capabilities with which root passes by permissions.
+_VERSION, _PASSES_BY = 0x20080522, 1 << 1 | 1 << 2
 QUESTIONS = (
-    *(
-        "list",
-        "blame pat-001",
-        "show pat-001",
-        "log",
-        "status",
-        "stats",
-        "review",
-        "trial status",
-        "trial plan",
-    ),
-    *(
-        "stats --doubles",
-        "diff 0..",
-        "lessons",
-        "verify",
-        "export",
-        "export --format ndjson",
-        "rebuild --check",
-    ),
-    *("ledger head", "check --dry-run", "sql SELECT(1)"),
+    "list",
+    "blame pat-001",
+    "show pat-001",
+    "log",
+    "status",
+    "stats",
+    "review",
+    "trial status",
+    "trial plan",
+    "stats --doubles",
+    "diff 0..",
+    "lessons",
+    "verify",
+    "export",
+    "export --format ndjson",
+    "rebuild --check",
+    "ledger head",
+    "check --dry-run",
+    "sql SELECT(1)",
 )
 
 
 def held_by_permissions() -> None:
-    """Take root's right to pass by permissions from the process that is started."""
-    for capability in _CAPABILITIES if os.geteuid() == 0 else ():
-        ctypes.CDLL(None).prctl(_DROP, capability, 0, 0, 0)
+    """Take root's right to pass by permissions from this process."""
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None)
+    header = (ctypes.c_uint32 * 2)(_VERSION, 0)
+    #: Effective, permitted and inheritable capabilities, the lower 32 of each first.
+    capabilities = (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, capabilities) == 0
+    capabilities[0] &= ~_PASSES_BY
+    assert libc.capset(header, capabilities) == 0
 
 
 class Project:
     """A project with a bullet and a line of advice."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.root = folder, folder / "project"
-        self.ledger = self.root / ".claude" / "reflector" / "ledger.db"
-        for made in (self.root, folder / "home"):
-            made.mkdir()
+        self.agent = Agent.bare(folder, {"REFLECTOR_NO_SPAWN": "1"})
+        self.folder, self.root, self.ledger = folder, self.agent.project, self.agent.ledger
         (self.root / "CLAUDE.md").write_text("- Always run the tests before you commit.\n")
-        assert self.run("add pat first").returncode == 0
+        self.agent.call("add", "pat", "first")
 
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.folder / "home"),
-            "REFLECTOR_NO_SPAWN": "1",
-        }
-        return subprocess.run(
-            [*REFLECTOR, "--project", str(self.root), *command.split()],
-            env=env,
-            cwd=self.folder,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            preexec_fn=held_by_permissions,
-        )
+    def run(self, *commands: str) -> list[Ran]:
+        """Run commands, one after another, in a forked process that permissions hold."""
+        answers = self.folder / "answers.json"
+        child = os.fork()
+        if child == 0:
+            try:
+                held_by_permissions()
+                ran = [self.agent.call(*command.split(), code=None) for command in commands]
+                answers.write_text(json.dumps([astuple(each) for each in ran]))
+            except BaseException:  # noqa: BLE001 - the child must not go on with the tests
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return [Ran(*answer) for answer in json.loads(answers.read_text())]
 
     def close(self) -> None:
         """Take the right to write from every file and folder."""
@@ -100,31 +107,31 @@ def mounted(project: Project) -> None:
 WAYS: dict[str, Callable[[Project], object]] = {
     "everything": Project.close,
     "a mount": mounted,
-    "the state folder": lambda one: one.ledger.parent.chmod(0o500),
-    "the file": lambda one: one.ledger.chmod(0o400),
-    "the lock": lambda one: one.ledger.with_name("ledger.db.lock").chmod(0o400),
-    "what git sees": lambda one: (one.root / ".claude").chmod(0o500),
+    "the state folder": lambda project: project.ledger.parent.chmod(0o500),
+    "the file": lambda project: project.ledger.chmod(0o400),
+    "the lock": lambda project: project.ledger.with_name("ledger.db.lock").chmod(0o400),
+    "what git sees": lambda project: (project.root / ".claude").chmod(0o500),
 }
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="setuid and mounts of Linux")
-@pytest.mark.parametrize("close", WAYS.values(), ids=WAYS.keys())
-def test_every_question_is_answered(project: Project, close: Callable[[Project], object]) -> None:
-    close(project)
+@pytest.mark.parametrize("way", slow_except(["everything", "a mount", "the file"], WAYS))
+def test_every_question_is_answered(project: Project, way: str) -> None:
+    WAYS[way](project)
     try:
-        for question in QUESTIONS:
-            ran = project.run(question)
-            assert ran.returncode == 0, (question, ran.stderr)
-        assert "first" in project.run("list").stdout
+        answers = project.run(*QUESTIONS)
+        failed = [pair for pair in zip(QUESTIONS, answers, strict=True) if pair[1].code]
+        assert not failed
+        assert "first" in answers[QUESTIONS.index("list")].out
     finally:
         subprocess.run(["umount", str(project.root)], capture_output=True)
 
 
 def test_nothing_is_written_to_a_copy(project: Project) -> None:
     project.close()
-    ran = project.run("add pat second")
-    assert (ran.returncode, "Permission denied" in ran.stderr) == (1, True)
-    assert "second" not in project.run("list").stdout
+    ran, listed = project.run("add pat second", "list")
+    assert (ran.code, "Permission denied" in ran.err) == (1, True)
+    assert "second" not in listed.out
     assert not list(Path(tempfile.gettempdir()).glob("reflector-ledger-*"))
 
 
@@ -142,11 +149,11 @@ def test_what_a_killed_process_left_is_read(project: Project) -> None:
     assert project.ledger.with_name("ledger.db-wal").stat().st_size
     project.ledger.with_name("ledger.db-shm").unlink()
     project.close()
-    assert "after a kill" in project.run("list").stdout
+    assert "after a kill" in project.run("list")[0].out
 
 
 def test_a_playbook_without_a_ledger_is_shown(project: Project) -> None:
     shutil.rmtree(project.ledger.parent)
     shutil.rmtree(project.folder / "home")
     project.close()
-    assert "first" in project.run("list").stdout
+    assert "first" in project.run("list")[0].out

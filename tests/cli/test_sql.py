@@ -147,6 +147,7 @@ def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -
             pytest.fail(f"answered {query!r}: {asker.ask(query)}")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_query(demo: Agent) -> None:
     process = demo.start("sql", ENDLESS)
     # It is not asked whether the query runs yet: Ctrl-C comes again until it ends, at most for as

@@ -114,7 +114,8 @@ SWEPT = {
 }
 
 
-@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [60, 80])
 def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, columns: int) -> None:
     with Ledger.open_file(lived_in.ledger) as ledger:
         more = {"actor": "engine", "task": "a type of task with a long name"}

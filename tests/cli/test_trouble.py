@@ -338,6 +338,7 @@ def told(agent: Agent, *arguments: str | Path, code: int) -> str:
     return err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ENDLESS)
 def test_a_file_that_never_ends_is_told_and_never_waited_for(
     agent: Agent, tmp_path: Path, what: str

@@ -43,6 +43,7 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(
     tmp_path: Path,
 ) -> None:

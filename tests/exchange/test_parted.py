@@ -98,13 +98,20 @@ def is_sound(agent: Agent) -> bool:
     return not agent.call("verify").out and not agent.call("rebuild", "--check").out
 
 
-@pytest.mark.parametrize("exchange", [both_import, import_in_turn])
+@pytest.mark.parametrize(
+    ("exchange", "rounds"),
+    [
+        (both_import, 1),
+        pytest.param(both_import, 3, marks=pytest.mark.slow),
+        pytest.param(import_in_turn, 3, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("pair", marked(PAIRS), indirect=True)
 def test_parted_ledgers_give_one_playbook(
-    pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None]
+    pair: tuple[Agent, Agent], exchange: Callable[[Agent, Agent], None], rounds: int
 ) -> None:
     one, other = pair
-    for _ in range(3):
+    for _ in range(rounds):
         exchange(one, other)
         assert answers(one) == answers(other)
         assert (

@@ -209,6 +209,7 @@ def test_a_quoted_text_is_json(text: str) -> None:
     assert json.loads(quoted(text)) == text
 
 
+@pytest.mark.slow
 def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(
     project: Project,
 ) -> None:

@@ -164,6 +164,7 @@ def deliver(project: Project, transcript: Path) -> None:
     assert look_into(project.spool).pending == 1
 
 
+@pytest.mark.slow
 def test_it_takes_the_spool_in_without_the_command_line(project: Project, transcript: Path) -> None:
     unwanted = {
         "click",

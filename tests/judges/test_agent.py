@@ -307,6 +307,7 @@ def test_a_person_agrees_once_and_what_waits_says_what_to_do(
     assert not Path(judge_folder({"HOME": str(agent.home)})).exists()
 
 
+@pytest.mark.slow
 def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_waiting(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,7 @@ from reflector.judges.answers import (
     parse_answer,
 )
 from reflector.playbook.names import is_name
-from tests.conftest import assert_linear, examples
+from tests.conftest import assert_linear, examples, slow_except
 
 
 @pytest.mark.parametrize(
@@ -377,9 +377,7 @@ HOSTILE = [
 PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name": "a', '"']
 
 
+@pytest.mark.parametrize("prefix", slow_except(PREFIXES[:1], PREFIXES), ids=ascii)
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_text_is_parsed_at_the_cost_of_its_length(seed: str) -> None:
-    for prefix in PREFIXES:
-        assert_linear(
-            lambda size, prefix=prefix: parse_answer(prefix + seed * (size // len(seed))), 8_000
-        )
+def test_a_hostile_text_is_parsed_at_the_cost_of_its_length(seed: str, prefix: str) -> None:
+    assert_linear(lambda size: parse_answer(prefix + seed * (size // len(seed))), 8_000)

@@ -277,6 +277,7 @@ def test_opening_waits_for_a_hosts_open_transaction(host: Host) -> None:
             assert ledger.head().position == 0
 
 
+@pytest.mark.slow
 def test_killed_hosts_leave_all_or_nothing(host: Host, ledger_url: str) -> None:
     chance = random.Random(7)
     command = [sys.executable, "-m", "tests.ledger.hosts", ledger_url]

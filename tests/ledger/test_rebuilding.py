@@ -88,6 +88,7 @@ with Ledger.open(sys.argv[1]) as ledger:
 """
 
 
+@pytest.mark.slow
 def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(
     ledger: Ledger,
 ) -> None:

@@ -198,6 +198,7 @@ def test_kill_at_any_time_loses_no_event(tmp_path: Path, milliseconds: int) -> N
     assert agent.call("verify").out == ""
 
 
+@pytest.mark.slow
 def test_full_disk_stops_the_upgrade(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     revision = older(agent.ledger)

@@ -31,6 +31,7 @@ def _sound(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
 
 
+@pytest.mark.slow
 def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(
     ledger_url: str, open_ledger: OpenLedger
 ) -> None:

@@ -204,6 +204,7 @@ def test_negation_without_spaces_contradicts() -> None:
     assert pair("อย่าลบไฟล์ชั่วคราว", "ลบไฟล์ชั่วคราว") == "contradiction"
 
 
+@pytest.mark.slow
 def test_lines_of_one_template_meet_in_bounded_time() -> None:
     """Compared with each other, these would take minutes."""
     words = "run the failing tests before you commit code to main branch today".split()

@@ -19,6 +19,7 @@ from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
+from tests.conftest import slow_except
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -320,7 +321,7 @@ ADOPTED = {
 
 
 @pytest.mark.parametrize("form", ADOPTED)
-@pytest.mark.parametrize("how", ["checkout .", "stash", "reset --hard"])
+@pytest.mark.parametrize("how", slow_except(["stash"], ["checkout .", "stash", "reset --hard"]))
 def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(
     tmp_path: Path, form: str, how: str
 ) -> None:

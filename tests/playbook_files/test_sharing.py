@@ -15,6 +15,7 @@ from reflector.events import event as ev
 from reflector.events.event import NewEvent
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import MAX_BYTES, dump_shared
+from tests.conftest import slow_except
 from tests.ledger.events import added, merged
 from tests.road.agent import Agent
 
@@ -90,7 +91,7 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
     return clone
 
 
-@pytest.mark.parametrize("rebase", ["false", "true"])
+@pytest.mark.parametrize("rebase", slow_except(["false"], ["false", "true"]))
 def test_two_clones_that_counted_and_added_merge_without_a_loss(
     first: Clone, second: Clone, rebase: str
 ) -> None:

@@ -144,6 +144,7 @@ def test_comments_take_no_tokens(root: Path) -> None:
     assert files["AGENTS.md"] == files["CLAUDE.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     ["```\n", "~~~\n", "> a\n\n", "|a|\n|-|\n\n", "<!-- ", "@a/b.md\n", "-" + " ." * 50 + "\n"],

@@ -215,6 +215,7 @@ _UNREADABLE = {
 }
 
 
+@pytest.mark.slow
 def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_question(
     forged: Agent,
 ) -> None:
@@ -246,6 +247,7 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: A
     assert "name is" in forged.call("verify", code=1).out
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(
     forged: Agent,
@@ -297,6 +299,7 @@ _ODD_RUNS: list[dict[str, Any]] = [
 _NO_DATASETS = (None, "", "Sums of July", "../sums")
 
 
+@pytest.mark.slow
 def test_a_trajectory_of_any_shape_stops_no_drain(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def test_no_words_break_the_reading(pieces: list[str]) -> None:
     assert score is None or 0.0 <= score <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["not ", "\n", "a\n", '"', "Score ", "correct, ", "quality ", "-", ".\n", "nor "]
 )

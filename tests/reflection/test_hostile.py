@@ -19,6 +19,7 @@ from reflector.reflection.checking import Checker, todo
 from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
+from tests.conftest import slow_except
 from tests.judges.api import Api, sound
 from tests.judges.test_agent import Played, only_claude, played  # noqa: F401
 from tests.reflection.test_runner import counters
@@ -199,10 +200,11 @@ ACTS |= {"a second citation", "the citing words"}
 SAID = "words before the citation"
 
 
-@pytest.mark.parametrize(("what", "puts", "quote"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("row", slow_except(ROWS[::4], ROWS), ids=lambda row: row[0])
 def test_no_check_believes_them(
-    book: Ledger, tmp_path: Path, api: Api, what: str, puts: Puts, quote: str
+    book: Ledger, tmp_path: Path, api: Api, row: tuple[str, Puts, str]
 ) -> None:
+    what, puts, quote = row
     api.else_ = sound(obedient(quote, "pat-001"))
     judged(book, tmp_path, api.client(), puts)
     line = checked_after(book, api.client())
@@ -212,17 +214,16 @@ def test_no_check_believes_them(
     assert counters(book) == {"pat-001": (is_said, is_said), "pat-002": (0, 0)}
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
 @only_claude
 def test_no_transcript_moves_a_counter_by_an_agent(
     book: Ledger,
     tmp_path: Path,
     played: Played,  # noqa: F811
-    step: int,
 ) -> None:
     client = AgentClient(writer="claude-code", deadline=60.0)
     # what the answer comes to does not depend on who gave it
-    for what, puts, quote in ROWS[::step]:
+    for what, puts, quote in ROWS:
         (played.folder / "answer").write_text(obedient(quote))
         assert judged(book, tmp_path, client, puts) == {"pat-001": (0, 0), "pat-002": (0, 0)}, what
         assert closes(played.asked()["asked"]) == 1

@@ -532,6 +532,7 @@ def test_an_empty_playbook_has_a_page(tmp_path: Path) -> None:
     assert Reader(report(agent)).bullets == {}
 
 
+@pytest.mark.slow
 def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     agent = Agent.in_folder(
         tmp_path,
@@ -542,6 +543,7 @@ def test_page_of_many_bullets_is_bounded(tmp_path: Path) -> None:
     assert "50 more rules are not on this page: <code>reflector list</code>" in page
 
 
+@pytest.mark.slow
 def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
     """Four times the imported bullets take about four times as long; each of them read its whole
     import once.
@@ -559,6 +561,7 @@ def test_blames_grow_with_the_playbook(tmp_path: Path) -> None:
     assert times[1] < 8 * times[0] + 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descriptors", [8, 12])
 def test_few_descriptors_give_no_traceback(agent: Agent, tmp_path: Path, descriptors: int) -> None:
     def few() -> None:

@@ -15,8 +15,8 @@ import sys
 import termios
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,24 @@ class Keyboard(io.StringIO):
         if key := self.read(1):
             return key
         raise EOFError
+
+
+@contextmanager
+def environ(values: Mapping[str, str]) -> Iterator[None]:
+    """Give this process these variables and no others; only those that differ are touched."""
+
+    def become(values: Mapping[str, str]) -> None:
+        now = dict(os.environ)
+        for name in now.keys() - values.keys():
+            del os.environ[name]
+        os.environ.update(dict(values.items() - now.items()))
+
+    before = dict(os.environ)
+    become(values)
+    try:
+        yield
+    finally:
+        become(before)
 
 
 @dataclass(frozen=True)
@@ -297,7 +315,7 @@ class Agent:
         stdin = sys.stdin if typed is None else io.StringIO(typed)
         keyboard = Keyboard(keys or "")
         with (
-            patch.dict(os.environ, self.env(), clear=True),
+            environ(self.env()),
             patch.object(sys, "stdin", stdin if keys is None else keyboard),
             patch.object(click, "getchar", keyboard.press),
             redirect_stdout(out),

@@ -36,7 +36,7 @@ WORKERS = 3
 @pytest.mark.parametrize(
     ("kills", "sessions"),
     [
-        pytest.param(3, 20, id="3 kills"),
+        pytest.param(3, 20, id="3 kills", marks=pytest.mark.slow),
         pytest.param(200, 900, id="200 kills", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )
@@ -129,7 +129,7 @@ def prepared(folder: Path) -> Agent:
 @pytest.mark.parametrize(
     "stride",
     [
-        pytest.param(151, id="some steps"),
+        pytest.param(151, id="some steps", marks=pytest.mark.slow),
         pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )

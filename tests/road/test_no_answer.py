@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reflector.judges.protocol import MOST_QUESTIONS
+from tests.conftest import slow_except
 from tests.judges.api import Api, answer, sound
 from tests.road.agent import Agent
 from tests.road.sessions import Session
@@ -30,6 +31,7 @@ NO_ANSWERS = {
     "a turn that is no number": json.dumps({"bullet_tags": [TAG | {"turn": "3"}]}),
     "escape sequences": "\x1b]0;pwn\x07\x1b[2J\u202e",
 }
+_FAST = ("nothing", "cut off", "a name of nobody", "escape sequences")
 
 
 def says(text: str) -> Any:
@@ -45,7 +47,7 @@ def agent(agent: Agent, api: Api) -> Agent:
     return agent
 
 
-@pytest.mark.parametrize("what", NO_ANSWERS)
+@pytest.mark.parametrize("what", slow_except(_FAST, NO_ANSWERS))
 def test_no_answer_is_asked_for_twice_more(agent: Agent, api: Api, what: str) -> None:
     api.else_ = says(NO_ANSWERS[what])
     for _ in range(MOST_QUESTIONS):
@@ -150,13 +152,16 @@ def found(**parts: Any) -> str:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "I cannot say.",
-        "",
-        found()[:-40],
-        json.dumps(json.loads(found())["bullet_tags"]),
-        found(name="oth-009"),
-    ],
+    slow_except(
+        [found()[:-40]],
+        [
+            "I cannot say.",
+            "",
+            found()[:-40],
+            json.dumps(json.loads(found())["bullet_tags"]),
+            found(name="oth-009"),
+        ],
+    ),
 )
 def test_check_never_calls_no_answer_unseen(checked: Agent, api: Api, text: str) -> None:
     api.else_ = says(text)

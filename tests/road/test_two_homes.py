@@ -120,7 +120,7 @@ class Homes:
 @pytest.mark.parametrize(
     ("kills", "seed"),
     [
-        pytest.param(3, 1, id="3 kills"),
+        pytest.param(3, 1, id="3 kills", marks=pytest.mark.slow),
         pytest.param(100, 2, id="100 kills", marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )

@@ -64,7 +64,10 @@ _one_git = threading.Lock()
 
 @pytest.mark.parametrize(
     "rounds",
-    [1, pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        pytest.param(12, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
     ids="{} rounds".format,
 )
 def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(

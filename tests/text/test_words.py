@@ -82,6 +82,7 @@ def test_any_text_is_divided(text: str) -> None:
     assert is_unspaced(text) or searchable(text) == text
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_text() -> None:
     """A quadratic rule would take minutes."""
     text = "提交前必须运行测试กขค่" * 20_000

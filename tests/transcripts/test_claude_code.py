@@ -451,6 +451,7 @@ def test_texts_can_always_be_written_as_utf_8(path: Path) -> None:
     assert message.text == "cut ? here"
 
 
+@pytest.mark.slow
 def test_hostile_texts_cost_linear_time(path: Path) -> None:
     """Each of these takes minutes where a pattern looks for its end from every start."""
     refused = REJECTED + "The user provided the following reason for the rejection: "

@@ -377,6 +377,7 @@ def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path)
         scan(path)
 
 
+@pytest.mark.slow
 def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) -> None:
     session = EVERY["opencode"]().cites("pat-001").runs("cat big", "x" * LINE_LIMIT)
     path = tmp_path / "export.json"

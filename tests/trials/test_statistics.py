@@ -131,6 +131,7 @@ def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
         assert (low > 0 or high < 0) <= (s >= bounds[n - 1] - 0.125)
 
 
+@pytest.mark.slow
 def test_simulated_trials_are_right_as_often_as_they_say() -> None:
     """A fast part of `python -m benchmarks.trials`: docs/value.md has the figures of ten
     thousand.

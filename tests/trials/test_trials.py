@@ -40,7 +40,7 @@ from reflector.trials.trial import (
     stop,
     trial_findings,
 )
-from tests.conftest import examples
+from tests.conftest import examples, slow_except
 from tests.ledger.events import added, window
 from tests.proof.forger import forging
 from tests.road.agent import Agent
@@ -223,7 +223,7 @@ def withholds(agent: Agent, arms: dict[bool, list[str]]) -> bool:
     return answers == {False}
 
 
-@pytest.mark.parametrize("way", ["merged", "loaded", "forward"])
+@pytest.mark.parametrize("way", slow_except(["merged"], ["merged", "loaded", "forward"]))
 def test_imported_trial_withholds_nothing(agent: Agent, tmp_path: Path, way: str) -> None:
     other = Agent.bare(tmp_path / "other")
     if way == "merged":

@@ -168,6 +168,7 @@ def test_the_page_in_docs_is_current(piece: str) -> None:
     assert piece in PAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["no ", "1 "])
 def test_no_row_is_quadratic_on_long_dull_text(text: str) -> None:
     for row in all_wordings():
