@@ -26,7 +26,7 @@ from reflector.check.facts import (
     FileFacts,
     HeadingFacts,
     PageFacts,
-    Quote,
+    Reminder,
     Repeated,
     RuleFacts,
 )
@@ -61,7 +61,7 @@ class Observation:
     forbids: bool = False
     has_words: bool = False
     occasion: str = ""
-    last_said: Quote | None = None
+    last_said: Reminder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _observation(rule: RuleCount) -> Observation:
         forbids=rule.forbids,
         has_words=rule.has_words,
         occasion=rule.occasion,
-        last_said=Quote(said.words, at.astimezone().date()) if said and at else None,
+        last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
 
 

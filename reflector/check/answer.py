@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
-from reflector.check.facts import Counts, HeadingFacts, PageFacts, Quote, Repeated, RuleFacts
+from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
 from reflector.check.lines import place_of, rules_of
 from reflector.check.plan import Look
 from reflector.check.rows import Speech, change_of, part_of, signals_of
@@ -48,7 +48,7 @@ class LineJson:
     since: Counts
     before: Counts
     unknown: Counts
-    last_said: Quote | None
+    last_said: Reminder | None
     missing: str
     result: str
     judged: CheckedLine | None

@@ -54,7 +54,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class Reminder:
     """Your words, and the day on which you said them last."""
 
     words: str
@@ -88,7 +88,7 @@ class RuleFacts:
     has_words: bool = False
     occasion: str = ""
     missing: str = ""
-    last_said: Quote | None = None
+    last_said: Reminder | None = None
     since: Counts = NO_COUNTS
     before: Counts = NO_COUNTS
     unknown: Counts = NO_COUNTS

@@ -10,7 +10,7 @@ from reflector.check.facts import (
     FileFacts,
     HeadingFacts,
     PageFacts,
-    Quote,
+    Reminder,
     Repeated,
     RuleFacts,
     Step,
@@ -49,7 +49,7 @@ def page(*rules: RuleFacts, **more: Any) -> PageFacts:
 
 def shop() -> PageFacts:
     """The page of a project whose agent breaks some of its rules."""
-    said = Quote("answer in the thread please", date(2026, 11, 27))
+    said = Reminder("answer in the thread please", date(2026, 11, 27))
     return page(
         rule(14, "Never use `strings.Contains` in parsers.", **_forbidden()),
         rule(33, "Answer each review comment in its own thread.", last_said=said, since=_said(4)),

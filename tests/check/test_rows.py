@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflector.check.facts import Quote, RuleFacts
+from reflector.check.facts import Reminder, RuleFacts
 from reflector.check.rows import (
     SIGNALS,
     Part,
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[RuleFacts, str]] = {
         "harmed in 13 of 14 sessions in which it came up",
     ),
     "said again": (
-        rule(since=counts(said=4), last_said=Quote("x", date(2026, 11, 3))),
+        rule(since=counts(said=4), last_said=Reminder("x", date(2026, 11, 3))),
         "you said it again in 4 of 11 sessions, last on 3 Nov",
     ),
     "forbidden": (

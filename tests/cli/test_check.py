@@ -74,6 +74,7 @@ def fresh(tmp_path: Path, api: Api) -> Agent:
     """A project with a CLAUDE.md and four sessions, in which nothing of ours was ever typed."""
     agent = Agent.bare(tmp_path, api.environ())
     (agent.project / "CLAUDE.md").write_text(ADVICE)
+    agent.commit_long_ago()
     for number in range(4):
         leave(agent, f"s-{number}")
     api.else_ = judged(SCRIPT)
