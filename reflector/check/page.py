@@ -120,7 +120,11 @@ def _row_lines(row: Row, label_width: int) -> Iterator[str]:
         yield f"{label}  {row.text}{' ' * spare}{evidence}"
         return
     yield f"{label}  {cut(row.text, room)}"
-    yield f"{' ' * (label_width + 2)}{cut(evidence, room)}"
+    shown = row.evidence[0]
+    for more in row.evidence[1:]:
+        if width(f"{shown}; {more}") <= room:
+            shown = f"{shown}; {more}"
+    yield f"{' ' * (label_width + 2)}{cut(shown, room)}"
 
 
 def _number_of_files(facts: PageFacts) -> int:

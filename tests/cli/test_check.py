@@ -115,7 +115,10 @@ def test_check_shows_the_answers_of_judges_with_quotes(fresh: Agent, api: Api) -
     assert len(api.asked) == 4
     assert "12 answers dropped: the quote is not in the session." in ran.err
     assert "Nothing was sent anywhere" not in ran.out
-    assert "broken in 4 of 4 sessions that a judge read, too few to tell" in ran.out
+    assert "you said it again in 4 of 4 sessions" in ran.out
+    assert "broken in 4 of 4 sessions that a judge read, too few to tell" in " ".join(
+        fresh.call("check", "--all").out.split()
+    )
     found = lines(fresh)
     tests, mock = found["Run the tests before you commit"], found["Never mock the database"]
     assert [tests[key] for key in ("sessions", "relevant", "unseen", "result")] == [
@@ -173,15 +176,15 @@ def test_free_check_sends_and_leaves_nothing(fresh: Agent, api: Api) -> None:
         fresh.call("check", *more)
     assert (api.asked, (fresh.project / ".claude").exists()) == ([], False)
     shown = fresh.call("check").out.splitlines()
-    assert shown[0].startswith("CLAUDE.md: 6 rules, 0 facts, ")
+    assert shown[0].startswith("CLAUDE.md: 6 rules, 1 fact, ")
     assert shown[1].endswith(" Nothing was sent anywhere.")
-    assert "NEEDS A JUDGE 6" in shown[3]
+    assert shown[5].startswith("NEEDS A JUDGE 5 ")
     assert shown[-1].endswith(": reflector install")
 
 
 def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     shown = " ".join(fresh.call("check").out.split())
-    priced = r"The 6, read by Anthropic's API in 4 sessions, at most [\d,]+ tokens, \$0\.\d\d: "
+    priced = r"The 5, read by Anthropic's API in 4 sessions, at most [\d,]+ tokens, \$0\.\d\d: "
     assert re.search(priced + "reflector check --judge anthropic", shown)
 
 
@@ -193,7 +196,7 @@ def test_price_of_a_judge_is_before_its_command(fresh: Agent) -> None:
     ],
 )
 def test_lacking_judge_has_a_way_out(fresh: Agent, program: str, command: str) -> None:
-    fresh.environ = {"PATH": str(fresh.home)}
+    fresh.environ = {"PATH": f"{fresh.home}:/usr/bin:/bin"}
     if program:
         (fresh.home / program).touch(0o755)
     assert f": {command}" in " ".join(fresh.call("check").out.split())
@@ -334,6 +337,7 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     export.write_text(fresh.call("export", "--format", "ndjson").out)
     other = Agent.bare(tmp_path / "other")
     (other.project / "CLAUDE.md").write_text(ADVICE)
+    other.commit_long_ago()
     other.call("import", str(export))
     assert lines(other) == lines(fresh)
     assert other.call("verify").out == ""
@@ -344,6 +348,7 @@ def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
 ) -> None:
     other = Agent.bare(tmp_path / "other", fresh.environ)
     (other.project / "CLAUDE.md").write_text("\n".join(reversed(ADVICE.splitlines())))
+    other.commit_long_ago()
     for number in (3, 4, 5):
         leave(other, f"s-{number}")
     for agent in (fresh, other):
@@ -413,6 +418,7 @@ def test_page_in_a_terminal_has_its_evidence(fresh: Agent) -> None:
 def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
     file = fresh.project / "more rules.md"
     file.write_text("- Run the linter before you push\n")
+    fresh.commit_long_ago()
     typed = ("check", str(file), "-n", "3", "--judge", "anthropic", "--learn")
     shown = fresh.call(*typed, "--dry-run").out.splitlines()
     assert f"reflector check '{file}' -n 3 --learn --judge anthropic" in shown
@@ -485,8 +491,9 @@ def test_session_without_a_step_is_not_asked_about(fresh: Agent) -> None:
 
 
 def test_rules_of_the_playbook_are_checked(fresh: Agent) -> None:
-    fresh.call("adopt", fresh.project / "CLAUDE.md")
-    (fresh.project / "CLAUDE.md").unlink()
+    rules = "- Never mock the database\n- Run the tests before you commit\n"
+    (fresh.project / "CLAUDE.md").write_text(rules)
+    fresh.call("adopt", "--move", fresh.project / "CLAUDE.md", "--yes")
     places = {line["place"]: line["text"] for line in fresh.json("check")["lines"]}
     assert "Never mock the database" in places.values()
     assert all(re.fullmatch(r"[a-z]+-\d{3}", place) for place in places)
@@ -521,7 +528,7 @@ def test_folder_outside_a_project_shows_all_projects(fresh: Agent) -> None:
     shown = fresh.call("--project", fresh.home, "check").out.splitlines()
     assert shown[0] == "1 project with sessions in the last 30 days. Nothing was sent anywhere."
     assert shown[1].split() == "PROJECT FILES RULES TOKENS SESSIONS LOOK AT".split()
-    assert shown[2].split()[-4:] == ["6", "65", "4", "0"]
+    assert shown[2].split()[-4:] == ["6", "65", "4", "1"]
     assert shown[3].split()[:4] == ["All", "of", "them", "~/.claude/CLAUDE.md"]
     assert shown[-1] == f"Next: cd {fresh.project} && reflector check"
     assert max(map(len, shown)) <= 80 or len(str(fresh.project)) > 50
