@@ -23,12 +23,21 @@ def closing(
     if not facts.sessions:
         reason = "Use your agent here, or go to the folder where you did, then run"
         steps.append(Step(reason, command("check")))
+    elif not plan.shares and _is_undated(facts):
+        reason = "No session is known to have started with these rules. After the next one"
+        steps.append(Step(reason, command("check")))
     if plan.shares:
         steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:
         reason = "Keep these counts when your agent deletes its sessions"
         steps.append(Step(reason, "reflector install"))
     return tuple(steps)
+
+
+def _is_undated(facts: PageFacts) -> bool:
+    """Return whether it is unknown of every session whether it started with a rule."""
+    dated = any(rule.since.sessions or rule.before.sessions for rule in facts.rules)
+    return bool(facts.rules) and not dated and not any(rule.judged for rule in facts.rules)
 
 
 def _quotes(facts: PageFacts) -> Sequence[Step]:

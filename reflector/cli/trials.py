@@ -31,7 +31,7 @@ from reflector.files import append_named, read_bounded
 from reflector.handover import open_own, read_own
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.mirrors import mirrors
-from reflector.playbook_files.watching import exempt, file_of_watched
+from reflector.playbook_files.watching import exempt
 from reflector.trials.outcome import OUTCOMES
 from reflector.trials.plan import Plan, plan
 from reflector.trials.statistics import Arm
@@ -152,14 +152,7 @@ def _refuse_useless(
             f"mirror with `{end}`. Move rules of a file into the playbook with "
             f"`{place.command('adopt --move')}`"
         )
-    watched = file_of_watched(ledger)
     for name in bullets:
-        if name in watched:
-            move = place.command("adopt --move", watched[name])
-            raise click.UsageError(
-                f"{name} is in {safe(watched[name])}, which the agent reads, so it cannot be "
-                f"withheld; move it into the playbook with `{move}`"
-            )
         if name in kept:
             where = f"is also in {read[name]}" if name in read else "is pinned"
             raise click.UsageError(f"{name} {where}, so it cannot be withheld; remove it there")

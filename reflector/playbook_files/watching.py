@@ -525,12 +525,6 @@ def files_of(ledger: Ledger) -> dict[str, str]:
     return {str(data["name"]): str(data.get("origin")) for data in watched}
 
 
-def file_of_watched(ledger: Ledger) -> dict[str, str]:
-    """Return the file of each bullet that is watched now."""
-    files = files_of(ledger)
-    return {row.name: files.get(row.name, "") for row in _watched(ledger.rows())}
-
-
 def _like(line: Line, row: BulletRow) -> float:
     return likeness(row.text, line.text)
 

@@ -176,6 +176,7 @@ CALLS = st.builds(
     st.just("c"),
     st.text(max_size=9),
     st.dictionaries(st.text(max_size=5), VALUES, max_size=3),
+    st.just({}),
 )
 RESULTS = st.builds(ToolResult, st.just("c"), TEXTS, st.booleans())
 ORIGINS = [

@@ -270,6 +270,7 @@ def learned() -> list[NewEvent]:
         "l1", "insight", "Read the sign", target_id=run.event_id, reasoning="The sign is wrong"
     )
     opened = trial("pat-001")
+    moved = {"file": "CLAUDE.md", "before": "0" * 64, "after": "1" * 64, "rules": 2}
     signals = {"policy": "turn", "reflects": True, "trigger": "quality", "signals": {"errors": 1}}
     attempt = {"initial": 0.4, "retried": 0.76, "improved": True, "reason": "it read the sign"}
     result = {
@@ -288,6 +289,7 @@ def learned() -> list[NewEvent]:
         told(of_run, bullets=["pat-001"]),
         outcome(of_run),
         _event(ev.GATE_DECIDED, 1, by="gate", data=signals),
+        _event(ev.RULES_MOVED, 1, by="import", data=moved),
         _event(ev.REVISION_ATTEMPTED, 1, by="engine", data=attempt, target_id=of_run.event_id),
         _event(ev.SESSION_COPIED, 1, data={"of": "s-9", "records": 4}, target_id=run.event_id),
         outcome_event(

@@ -436,7 +436,7 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
     really = getattr(owner, name)
 
     def dying(*given: Any) -> Any:
-        if given[-1] in (".gitignore", "injection.txt", "entry.json"):
+        if given[-1] in (".gitignore", "injection.txt", "entry.json", "rules.json"):
             return really(*given)
         if not before:
             really(*given)
