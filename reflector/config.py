@@ -209,7 +209,10 @@ class Config:
     def keeps_unread(self, project: Path) -> bool:
         """True for a project in one of the folders of `never`."""
         real = Path(os.path.realpath(project))
-        folders = [os.path.realpath(os.path.expanduser(folder)) for folder in self.never]  # noqa: PTH111
+        folders = [
+            os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111
+            for folder in self.never
+        ]
         return any(real.is_relative_to(folder) for folder in folders)
 
     @property

@@ -63,7 +63,8 @@ _MAX_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 60
 _ERASE = "UPDATE event SET data = NULL WHERE playbook_id = ? AND data IS NOT NULL AND event_id"
 _ANY_RECOUNT = (
-    f"SELECT 1 FROM event WHERE playbook_id = ? AND {of_types((ev.BULLET_RECOUNTED,))} LIMIT 1"  # noqa: S608
+    "SELECT 1 FROM event WHERE playbook_id = ? "  # noqa: S608
+    f"AND {of_types((ev.BULLET_RECOUNTED,))} LIMIT 1"
 )
 _ERASE_REDACTED = (
     f"{_ERASE} IN (SELECT target_id FROM event WHERE playbook_id = ? AND "  # noqa: S608

@@ -392,7 +392,8 @@ def making_statements(dialect: str, schema: str) -> Iterator[str]:
 
 def noting_statement() -> str:
     """Return the statement that notes in a ledger that its triggers and views are this code's."""
-    return f"UPDATE projection SET state_hash = '{made_digest()}' WHERE name = '{TABLES}'"  # noqa: S608
+    digest = made_digest()
+    return f"UPDATE projection SET state_hash = '{digest}' WHERE name = '{TABLES}'"  # noqa: S608
 
 
 def make_triggers_and_views(driver: Any, dialect: str) -> None:
