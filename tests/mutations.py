@@ -294,7 +294,7 @@ MUTATIONS = [
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
     Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
-    Mutation(RULES_SHOWN, "self.votes < FEWEST", "False", PAGE),
+    Mutation(RULES_SHOWN, "self.votes.total < FEWEST", "False", PAGE),
     Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
     Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
     Mutation("reflector/report/summary.py", "if v.position > first}", "if v}", PAGE),
@@ -377,7 +377,7 @@ MUTATIONS = [
     Mutation(MOVING, "if not same.issubset(", "if same.isdisjoint(", MOVED),
     Mutation(MOVING, "if not _is_clean(outline, without_mark, chosen):", "if False:", MOVED),
     Mutation(MOVING, "if [cut.before for cut in move.cuts] != [", "if False and [", MOVED),
-    Mutation(OUTLINE, "and all(number in gone for number in nested)", "and False", OUTLINED),
+    Mutation(OUTLINE, "and all(each.number in gone for each in nested)", "and False", OUTLINED),
     Mutation(OUTLINE, "        if is_cut and not any(", "        if not any(", OUTLINED),
     Mutation(PLACES, 'if row.status == "watched"}', "}", IN_FILES),
     Mutation(
@@ -415,7 +415,7 @@ MUTATIONS = [
     ),
     Mutation(CHECKED, "self.evidence < HARMS", "self.evidence < 10", LINED),
     Mutation(LINES, "allowed if wanted.importer else [project]", "allowed", LINED),
-    Mutation(LINES, "if line.kind == Kind.RULE)", "if line.text)", LINED),
+    Mutation(LINES, "if line.is_rule)", "if line.text)", LINED),
     Mutation(LINES, "                if replacement:", "                if False:", LINED),
     Mutation(KINDS, "_OF_OUTER * max(0.0, _title(outer))", "0.0", DIVIDED),
     Mutation(KINDS, 'if f"to_{word}" not in pairs', "if word", DIVIDED),
@@ -496,8 +496,8 @@ MUTATIONS = [
         'words = ["check"]',
         CHECK_ONLY,
     ),
-    Mutation(ASKING, "if count and has_step(file.path):", "if count:", CHECK_ONLY),
-    Mutation(ASKING, "[*dict.fromkeys(sessions)]", "sessions", AT_ONCE),
+    Mutation(ASKING, "and not _has_step(file)", "and False", CHECK_ONLY),
+    Mutation(ASKING, "if judge not in self.away:", "if error.stage:", AT_ONCE),
     Mutation(
         CONSENT,
         "sum(self._reserved.values()), limit",
@@ -785,8 +785,8 @@ MUTATIONS = [
     Mutation(GROUNDS, "LEAST_QUOTE = 12", "LEAST_QUOTE = 13", EVIDENCE),
     Mutation(
         GROUNDS,
-        "if quote in text.text]",
-        "if quote.casefold() in text.text.casefold()]",
+        "holding = [text for text in turn.texts if quote in text.text]",
+        "holding = [t for t in turn.texts if quote.casefold() in t.text.casefold()]",
         EVIDENCE,
     ),
     Mutation(

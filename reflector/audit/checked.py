@@ -173,17 +173,7 @@ def checked_lines(
     """
     then = past or Past(ledger)
     upto = past.position if past is not None else None
-    tally = _Tally(ledger, then, upto)
-    for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
-        tally.take_answer(event)
-    findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
-    for event in sorted(findings, key=lambda event: event.arrived):
-        tally.take_finding(event)
-    for event in ledger.events(types=[ev.BULLET_REVISED], upto=upto):
-        tally.lines[str(event.facts.get("name"))].reworded = event.position
-    for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
-        if event.facts.get("watched"):
-            tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
+    tally = _tally_of(ledger, then, upto)
     rows = [row for row in then.rows() if row.status in ("live", "watched")]
     if lines is not None:
         rows = [row for row in rows if row.name in lines]
@@ -201,6 +191,22 @@ def checked_lines(
         tally.unpriced,
         corrected=rates is not None,
     )
+
+
+def _tally_of(ledger: Ledger, then: Past, upto: int | None) -> _Tally:
+    """Return the checks of a ledger up to a position."""
+    tally = _Tally(ledger, then, upto)
+    for event in ledger.events(types=[ev.REFLECTION_ANSWERED], upto=upto):
+        tally.take_answer(event)
+    findings = ledger.events(types=[ev.BULLET_CHECKED], upto=upto)
+    for event in sorted(findings, key=lambda event: event.arrived):
+        tally.take_finding(event)
+    for event in ledger.events(types=[ev.BULLET_REVISED], upto=upto):
+        tally.lines[str(event.facts.get("name"))].reworded = event.position
+    for event in ledger.events(types=[ev.BULLET_ADDED], upto=upto):
+        if event.facts.get("watched"):
+            tally.lines[str(event.facts["name"])].file = str(event.facts.get("origin"))
+    return tally
 
 
 @dataclass(slots=True)

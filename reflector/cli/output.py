@@ -164,13 +164,12 @@ def table(
         note(empty)
         return []
     columns_of = [
-        _Column(name, [clean("" if row[at] is None else str(row[at]), 2_000) for row in rows])
-        for at, name in enumerate(columns)
+        _Column(name, [_line_of(row[at]) for row in rows]) for at, name in enumerate(columns)
     ]
     room = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     omitted: list[str] = []
     texts = [""] * len(rows)
-    if room and below and sum(column.width + 2 for column in columns_of) - 2 > room:
+    if room and below and _whole_width(columns_of) > room:
         texts = columns_of.pop(columns.index(below)).cells
     if room:
         columns_of, omitted = _fitted(columns_of, prose or columns[-1:], extra, room)
@@ -191,6 +190,11 @@ def table(
     if omitted:
         note(f"{room} columns leave no room for: {', '.join(omitted)}.")
     return omitted
+
+
+def _line_of(value: object) -> str:
+    """Return a value as one line of text; "" for None."""
+    return clean("" if value is None else str(value), 2_000)
 
 
 def _below(others: list[str], text: str, lead: int, room: int) -> Iterator[str]:
@@ -256,17 +260,22 @@ def _fitted(
 
 def _narrow(columns: Sequence[_Column], prose: Sequence[str], room: int) -> None:
     """Make prose narrower until the columns fit; if that is not enough, all of them."""
-    while sum(column.width + 2 for column in columns) - 2 > room:
+    while _whole_width(columns) > room:
         wide = [column for column in columns if column.width > _LEAST]
         if not wide:
             break
         max(wide, key=lambda column: (column.name in prose, column.width)).width -= 1
 
 
+def _whole_width(columns: Iterable[_Column]) -> int:
+    """Return how wide columns are with the space between them."""
+    return sum(column.width + 2 for column in columns) - 2
+
+
 def _least_width(columns: Iterable[_Column], prose: Sequence[str]) -> int:
     """Return how wide columns are with prose as narrow as it may be."""
     spare = (max(0, column.width - _LAST) for column in columns if column.name in prose)
-    return sum(column.width + 2 for column in columns) - 2 - sum(spare)
+    return _whole_width(columns) - sum(spare)
 
 
 def event_table(

@@ -67,7 +67,11 @@ class BulletRow(Bullet):
 
     @property
     def label(self) -> str:
-        """The word that a list puts before the text; "" of a live bullet."""
+        """The word that a list puts before the text; "" of a rule."""
+        return "" if self.is_rule else self.status
+
+    @property
+    def _status_words(self) -> str:
         return "" if self.status == "live" else self.status
 
     @property
@@ -78,7 +82,7 @@ class BulletRow(Bullet):
         if self.status == "merged":
             return f"merged into {self.removed_into}"
         into = f", into {self.removed_into}" if self.removed_into else ""
-        return f"removed ({self.reason}{into})" if self.status == "removed" else self.label
+        return f"removed ({self.reason}{into})" if self.status == "removed" else self._status_words
 
 
 #: As the ledger writes a time.

@@ -77,5 +77,15 @@ MEASURES: Final = (
     Measure("you said it", "sessions", "Sessions in which you said the same as the rule again."),
     Measure("before", "sessions", "The same number, of sessions that started without the rule."),
     Measure("since", "sessions", "The same number, of sessions that started with the rule."),
+    Measure(
+        "unknown",
+        "sessions",
+        "The same number, of sessions that may have started with or without the rule.",
+    ),
+    Measure(
+        "others",
+        "share",
+        "The share of the other rules `followed`, `since` minus `before`, in the same sessions.",
+    ),
     Measure("model", "sessions", "The same number, of the sessions of one model."),
 )

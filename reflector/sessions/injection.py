@@ -276,17 +276,27 @@ def write_injection(
         line += " · a trial runs" if line else ""
         own_names = {bullet.name for bullet in [*own.bullets, *lessons]}
         shown = [bullet for bullet in bullets if not _is_withheld(bullet, trial.names, own_names)]
-        without = render_injection(shown, form, files, troubles, standing)
-        texts[handover.WITHOUT] = without
+        render = partial(render_injection, files=files, troubles=troubles, standing=standing)
+        texts[handover.WITHOUT] = render(shown, form)
         if trial.has_placebo:
-            placebo = placebo_text(len(whole.text) - len(without.text))
-            form = f"{form.rstrip()}\n\n{placebo}"
-            with_placebo = render_injection(shown, form, files, troubles, standing)
-            texts[handover.PLACEBO] = with_placebo if shown else _alone(placebo, with_placebo)
+            texts[handover.PLACEBO] = _with_placebo(texts, shown, form, render)
     contents = {file: _content(stamp, line, rendered) for file, rendered in texts.items()}
     for file, content in contents.items():
         _store(os.fspath(project), content, file)
     return contents.get(name, contents[handover.INJECTION])
+
+
+def _with_placebo(
+    texts: Mapping[str, Injection],
+    shown: Sequence[Bullet],
+    form: str,
+    render: Callable[[Sequence[Bullet], str], Injection],
+) -> Injection:
+    """Return the bullets that are shown with a placebo as long as those that are not."""
+    withheld = len(texts[handover.INJECTION].text) - len(texts[handover.WITHOUT].text)
+    placebo = placebo_text(withheld)
+    with_placebo = render(shown, f"{form.rstrip()}\n\n{placebo}")
+    return with_placebo if shown else _alone(placebo, with_placebo)
 
 
 def _alone(placebo: str, notes: Injection) -> Injection:

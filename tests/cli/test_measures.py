@@ -28,6 +28,8 @@ PLAIN_NUMBERS = {
     *("helpful_rate", "told_sessions", "questions", "unanswered", "requests"),
     # of a check: sessions without room for a line, without a sign of it, by earlier words
     *("left_out", "unseen", "earlier", "dropped", "yes", "no", "evidence"),
+    # of all rules of its page: sessions since the last edit of the files, points of change
+    *("since_edit", "change"),
 }
 DOCUMENTS = "ListedJson ShownJson Step StatsJson CheckedLine Answered LineJson LinesJson Checked"
 
@@ -64,7 +66,6 @@ def demo(tmp_path: Path) -> Path:
         "show pat-001",
         "blame pat-001",
         "stats",
-        "check --dry-run",
     ],
 )
 def test_columns_are_words_of_the_list(demo: Path, columns: list[str], command: str) -> None:
