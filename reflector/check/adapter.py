@@ -60,6 +60,7 @@ class Observation:
     unknown: Counts = NO_COUNTS
     forbids: bool = False
     has_words: bool = False
+    names_command: bool = False
     occasion: str = ""
     last_said: Reminder | None = None
 
@@ -111,6 +112,7 @@ def _observation(rule: RuleCount) -> Observation:
         unknown=_counts(rule.unknown, rule.occasion),
         forbids=rule.forbids,
         has_words=rule.has_words,
+        names_command=rule.names_command,
         occasion=rule.occasion,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
@@ -264,6 +266,7 @@ def _rule(
         name=checked.name if checked else None,
         forbids=seen.forbids,
         has_words=seen.has_words,
+        names_command=seen.names_command,
         occasion=seen.occasion,
         missing=missing.get(line.text, ""),
         last_said=seen.last_said,

@@ -71,6 +71,7 @@ class RuleCount:
 
     forbids    whether it names nothing but tokens that it speaks against
     has_words  whether a call can contain a token of it
+    names_command  whether it names a command to run
     occasion   such as "sessions that committed", "" if it is not known
     last_said  your newest sentence that says it again, None without one
     """
@@ -84,6 +85,10 @@ class RuleCount:
     @property
     def has_words(self) -> bool:
         return (self.counting.named | self.counting.negated) > 0
+
+    @property
+    def names_command(self) -> bool:
+        return any(token.is_command and not token.negated for token in self.counting.tokens)
 
     @property
     def forbids(self) -> bool:

@@ -71,6 +71,7 @@ class RuleFacts:
     name      of its bullet; None before the ledger has it
     forbids   whether the agent breaks it if its calls contain it
     has_words  whether calls can contain a command, a path or an identifier of it
+    names_command  whether it names a command to run
     occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
     missing   a path of it that is not in the project any more; "" for none
     last_said  None if you never said it
@@ -86,6 +87,7 @@ class RuleFacts:
     name: str | None = None
     forbids: bool = False
     has_words: bool = False
+    names_command: bool = False
     occasion: str = ""
     missing: str = ""
     last_said: Reminder | None = None

@@ -19,6 +19,8 @@ from reflector.check.facts import Counts, PageFacts, Repeated, RuleFacts
 FOLLOWED_SHARE = 0.8
 #: The fewest sessions of which "followed before it existed" is claimed.
 _FEWEST = 5
+#: The fewest occasions of which "run in 0 of 2" is claimed.
+_FEWEST_OCCASIONS = 2
 _DAYS_OF_WEEK = timedelta(days=6)
 
 
@@ -259,10 +261,11 @@ def _breached_words(rule: RuleFacts, speech: Speech) -> str:
 
 
 def _missed(rule: RuleFacts) -> int:
-    if rule.judged_since.followed or not rule.occasion or _is_followed(rule):
+    is_asked_for = rule.occasion and rule.names_command
+    if rule.judged_since.followed or not is_asked_for or _is_followed(rule):
         return 0
     yes, number = _followed(rule)
-    return number - yes
+    return number - yes if number >= _FEWEST_OCCASIONS else 0
 
 
 def _missed_words(rule: RuleFacts, _: Speech) -> str:

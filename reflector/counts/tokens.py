@@ -79,6 +79,11 @@ class Token(NamedTuple):
         )
 
     @property
+    def is_command(self) -> bool:
+        """Whether it is a command with its arguments, such as `make lint`."""
+        return re.match(r"(?:\./)?[a-z][\w.-]* +\S", self.text) is not None
+
+    @property
     def is_distinct(self) -> bool:
         """Whether its words are hardly said about something else."""
         return not self.is_path and re.search(r"[ _.:-]|[a-z][A-Z]|\(\)", self.text) is not None

@@ -79,6 +79,7 @@ def _forbidden() -> dict[str, Any]:
 def _lint() -> dict[str, Any]:
     return {
         "has_words": True,
+        "names_command": True,
         "occasion": "sessions that committed",
         "since": counts(came_up=9, run=3),
     }

@@ -18,7 +18,11 @@ from reflector.check.rows import (
 )
 from tests.check.facts import TODAY, answers, counts, page, rule
 
-_RUNS: dict[str, Any] = {"has_words": True, "occasion": "sessions that committed"}
+_RUNS: dict[str, Any] = {
+    "has_words": True,
+    "names_command": True,
+    "occasion": "sessions that committed",
+}
 _FORBIDS: dict[str, Any] = {"has_words": True, "forbids": True}
 
 
@@ -86,6 +90,8 @@ def test_rows_have_the_order_of_their_kinds() -> None:
         (rule(), Part.JUDGE),
         (rule(since=counts(0), before=counts(20)), Part.NEW),
         (rule(since=counts(0)), Part.JUDGE),
+        (rule(since=counts(came_up=9), **{**_RUNS, "names_command": False}), Part.JUDGE),
+        (rule(since=counts(came_up=1), **_RUNS), Part.JUDGE),
     ],
 )
 def test_rule_belongs_to_one_part(facts: RuleFacts, part: Part) -> None:
