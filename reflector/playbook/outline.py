@@ -25,7 +25,8 @@ class Outline:
 
     def removable(self, numbers: Collection[int]) -> set[int]:
         """Return the lines at which a rule begins that can be removed: a whole block that leads to
-        nothing that stays. `numbers` are the lines of the rules that are to go.
+        nothing that stays, and no step of numbered ones of which another stays. `numbers` are the
+        lines of the rules that are to go.
         """
         chosen = {
             block.number
@@ -39,9 +40,24 @@ class Outline:
                 if block.number in chosen
                 and any(nested.number not in chosen for nested in self._nested(at))
             }
+            for steps in self._numbered_lists():
+                if not steps <= chosen:
+                    leading |= steps & chosen
             if not leading:
                 return chosen
             chosen -= leading
+
+    def _numbered_lists(self) -> Iterator[set[int]]:
+        """Yield the lines of the steps of each numbered list."""
+        steps: dict[int, set[int]] = {}
+        for block in self._blocks:
+            for level in [level for level in steps if level > block.level]:
+                yield steps.pop(level)
+            if block.form == Form.STEP:
+                steps.setdefault(block.level, set()).add(block.number)
+            elif block.level in steps:
+                yield steps.pop(block.level)
+        yield from steps.values()
 
     def without_rules(self, numbers: Collection[int]) -> str:
         """Return the text without the rules that begin at these lines."""

@@ -80,6 +80,11 @@ def test_an_item_that_leads_to_a_rest_stays() -> None:
     assert Outline(TEXT).removable({16, 17}) == {17}
 
 
+def test_numbered_steps_go_or_stay_together() -> None:
+    assert Outline(TEXT).removable({10, 20}) == {10}
+    assert Outline(TEXT).removable({20, 21}) == {20, 21}
+
+
 def test_a_table_without_rows_loses_its_head() -> None:
     table = "Words.\n\n| a | b |\n|---|---|\n| x | y |\n| p | q |\n"
     assert Outline(table).without_rules({5, 6}) == "Words.\n"
