@@ -85,7 +85,7 @@ def _parse_all(folder: Path) -> None:
 
 
 def _count_first(project: Project, folder: Path) -> None:
-    (project.state_dir / "counts.json").unlink(missing_ok=True)
+    project.keep("counts.json", None)
     _count(project, folder)
 
 

@@ -6,6 +6,7 @@ only its owner may read and which git ignores by itself.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
@@ -18,11 +19,13 @@ from typing import Any
 
 from reflector import authorship, entries, extensions, locate
 from reflector.config import SETTINGS, Config, Layer, load_config
-from reflector.files import absolute, open_state
+from reflector.files import absolute, open_state, write_durably
+from reflector.handover import open_own, read_own
 from reflector.ledger.errors import LedgerCorrupt, LedgerError, LedgerUnavailable
 from reflector.ledger.sqlite_file import can_be_written, had_ledger
 from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
+from reflector.locate import own_folder
 from reflector.mistakes import Mistake
 from reflector.playbook.names import USER_FIRST
 
@@ -38,6 +41,8 @@ _NOT_SHARED: Mapping[str, tuple[Layer, ...]] = {
 
 _DATASET = re.compile(r"\w[\w+-]*(?:\.[\w+-]+)*")
 _LONGEST_DATASET = 64
+#: More than a year of sessions takes.
+_MOST_KEPT_BYTES = 64 << 20
 
 
 class DatasetRefused(Mistake):
@@ -126,6 +131,25 @@ class Project:
     def state_dir(self) -> Path:
         """Ledger, spool and rendered text."""
         return self.root / ".claude" / "reflector"
+
+    @property
+    def own_dir(self) -> Path | None:
+        """The user's own folder of the project, outside of it, so nothing that brings the project
+        brings a file of it; None for a user without a home.
+        """
+        folder = own_folder(str(self.root))
+        return Path(folder) if folder else None
+
+    def read_kept(self, name: str) -> Any:
+        """Return the JSON value that is kept in the user's own folder; None if there is none."""
+        with suppress(ValueError):
+            return json.loads(read_own(str(self.root), name, _MOST_KEPT_BYTES))
+        return None
+
+    def keep(self, name: str, value: object) -> None:
+        """Keep a JSON value in the user's own folder, if that can be written."""
+        with suppress(OSError):
+            write_durably(open_own(str(self.root)), json.dumps(value).encode(), name)
 
     @property
     def spool_dir(self) -> Path:

@@ -426,7 +426,7 @@ def test_the_example_is_found_read_and_judges(agent: Agent, example: Path) -> No
     list_names(agent, readers="qwen-code", judges="praise")
     run("judge", "allow", "praise", "--yes")
     (agent.project / "CLAUDE.md").write_text("- Always test first.\n")
-    assert "1 of Qwen Code" in run("check", "--dry-run").err
+    assert "1 session since 20 Nov." in run("check", "--dry-run").out
     run("history", "--agent", "qwen-code", "--yes")
     run("reflect")
     (answered,) = agent.events("reflection.answered")

@@ -8,7 +8,6 @@ project without a ledger keeps nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,14 +31,12 @@ from reflector.counts.rules import (
 from reflector.counts.sentences import sentences_of
 from reflector.events.event import time_of
 from reflector.events.folds import fold_ledger
-from reflector.files import read_ours, replace_file
 from reflector.project import Project
 from reflector.sessions.counted import CountsFold
 from reflector.sessions.history import FoundTranscript
 from reflector.transcripts.reading import messages_at, open_session
 
 _CACHE = "counts.json"
-_MOST_CACHE_BYTES = 64 << 20
 #: Returns how a rule stood when a session started: "since", "before" or "unknown".
 StandingOf = Callable[[Rule, datetime], str]
 
@@ -251,8 +248,8 @@ def _file_counts(path: str, known: Mapping[str, Any], rules: RuleSet) -> _FileCo
 
 def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
     """Return what is kept for these rules."""
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        kept = json.loads(read_ours(project.state_dir / _CACHE, _MOST_CACHE_BYTES))
+    with suppress(ValueError, LookupError, TypeError):
+        kept = project.read_kept(_CACHE)
         if kept["state"] == _state(rule.key for rule in rules):
             return _Cache(restored(kept["rules"]), dict(kept["files"]))
     return _Cache(rule_set(rules), {})
@@ -261,8 +258,7 @@ def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
 def _write_cache(project: Project, cache: _Cache) -> None:
     rules = cache.rules.rules
     kept = {"state": _state(rules), "rules": list(rules.values()), "files": cache.files}
-    with suppress(OSError):
-        replace_file(project.state_dir / _CACHE, json.dumps(kept).encode(), 0o600)
+    project.keep(_CACHE, kept)
 
 
 def _state(keys: Iterable[int]) -> list[Any]:

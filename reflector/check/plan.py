@@ -155,7 +155,7 @@ def look_at(
 def _births(project: Project, lines: Sequence[Line]) -> Births:
     """Return when each line was in force. Each session started with the rules of the playbook."""
     in_files = [line for line in lines if line.file != PLAYBOOK]
-    courses = dict(births_of(project.root, in_files, project.state_dir).courses)
+    courses = dict(births_of(project.root, in_files, project.own_dir).courses)
     for line in lines:
         if line.file == PLAYBOOK:
             courses[same_words(line.text)] = ((-inf, Standing.SINCE),)

@@ -114,7 +114,7 @@ class Uses(NamedTuple):
             from reflector.playbook_files.watching import watched_lines
 
             rates = project.config.finding_rates
-            births = births_of(project.root, watched_lines(asked.ledger), project.state_dir)
+            births = births_of(project.root, watched_lines(asked.ledger), project.own_dir)
             found = checked_lines(asked.ledger, asked.then, births=births, rates=rates)
         lines = found.lines if found is not None else ()
         checked = {line.name: line for line in lines if line.sessions}

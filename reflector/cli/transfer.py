@@ -202,7 +202,11 @@ def _move(
     with place.reading() as ledger:
         move = plan_move(ledger, project, files)
         tokens = _tokens_of(project.root, ledger, move)
-    notes = [f"{line.place} stays: it is a part of a longer text" for line in move.stays]
+    places_that_stay = ", ".join(line.place for line in move.stays)
+    verb = "stays" if len(move.stays) == 1 else "stay"
+    number = counted(len(move.stays), "rule")
+    stay = f"{number} in a longer text {verb} there: {places_that_stay}"
+    notes = [stay] if move.stays else []
     lines = [bullet.line for bullet in move.bullets]
     diff = [line for cut in move.cuts if cut.rules for line in cut.difference]
     result = AdoptedJson("moved", move.count, notes, True, lines, None, *tokens, diff)

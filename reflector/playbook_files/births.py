@@ -60,16 +60,16 @@ class Births:
         return course[later - 1][1]
 
 
-def births_of(root: Path, lines: Iterable[Line], state: Path | None = None) -> Births:
+def births_of(root: Path, lines: Iterable[Line], own: Path | None = None) -> Births:
     """Return when each of these lines of a project was in force.
 
-    state  the project's state folder, which keeps the answer of git
+    own  the user's own folder of the project, which keeps the answer of git
     """
     file_of = {same_words(line.text): line.file for line in lines}
     files = {name: _file_now(root, name) for name in {*file_of.values()}}
     if not files:
         return Births()
-    kept = state / _KEPT if state is not None else None
+    kept = own / _KEPT if own is not None else None
     pasts = pasts_of(root, {file.path for file in files.values()}, file_of, kept)
     return Births({text: _course(pasts[text], files[name], text) for text, name in file_of.items()})
 

@@ -7,7 +7,6 @@ two machines that count the same append the same.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -18,35 +17,30 @@ from reflector.events.event import Event, NewEvent, identity, time_of
 from reflector.events.fields import pack_keys, unpack_keys
 from reflector.events.registry import fold_in
 from reflector.events.state import Playbook
-from reflector.files import read_ours, replace_file
 from reflector.ledger.store import BulletRow
 from reflector.playbook_files.watching import advice_digest, advice_of
 from reflector.project import Project
 
-#: The file in the state folder of the rules as they are counted.
+#: The file of the rules as they are counted, in the user's own folder.
 _RULES = "rules.json"
-_MOST_BYTES = 16 << 20
 
 
 def rules_of(project: Project, rows: Iterable[BulletRow]) -> RuleSet:
     """Return the rules of a project: its bullets, and the lines of the files that agents load.
 
-    They are kept in the state folder until a rule changes, because reading them takes longer than
-    counting them.
+    They are kept in the user's own folder until a rule changes, because reading them takes longer
+    than counting them.
     """
     bullets = [row.text for row in rows if row.status == "live"]
-    file = project.state_dir / _RULES
     with suppress(OSError):
         state = [VERSION, advice_digest(project.root), bullets]
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            kept = json.loads(read_ours(file, _MOST_BYTES))
+        with suppress(ValueError, LookupError, TypeError):
+            kept = project.read_kept(_RULES)
             if kept["state"] == state:
                 return restored(kept["rules"])
         lines = [line.text for line in advice_of(project.root).rules]
         rules = rule_set(map(rule_of, [*bullets, *lines]))
-        kept = {"state": state, "rules": list(rules.rules.values())}
-        with suppress(OSError):
-            replace_file(file, json.dumps(kept).encode(), 0o600)
+        project.keep(_RULES, {"state": state, "rules": list(rules.rules.values())})
         return rules
     return rule_set(map(rule_of, bullets))
 

@@ -80,8 +80,8 @@ class RedactionPlan(NamedTuple):
         return [path for path in self.files if path not in rewritten]
 
 
-#: Files and folders in the state folder that are made again from others.
-_DERIVED = ("kept", "rules.json", "counts.json")
+#: Files in the user's own folder that are made again from others.
+_DERIVED = ("rules.json", "counts.json", "births.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
     waiting = [delivery.path for part in ("", "waiting") for delivery in pending_for(root, part)]
     spooled = [path for path in project.spool_dir.rglob("*") if path.is_file()]
     lost_exports = entries.lost_exports(root)
-    users_files = [path for folder in users for path in folder.rglob("*")]
+    derived = [folder / name for folder in users for name in _DERIVED]
+    users_files = [path for folder in users for path in folder.rglob("*") if path not in derived]
     held = [root / mirror.name for mirror in mirrors(ledger, project)]
     url = ledger.engine.url
     upgrade = before_upgrade(Path(url.database)) if url.is_file else None
@@ -176,7 +177,7 @@ def _places_of(ledger: Ledger, project: Project) -> Places:
         files=[*(root / name for name in AGENT_FILES), *others],
         own=[claude / "reflector", claude / "playbook.json", *users, *held, *others],
         deliveries=[*waiting, *spooled],
-        copies=[*(project.state_dir / name for name in _DERIVED), *kept],
+        copies=[project.state_dir / "kept", *derived, *kept],
         rewritten=[path for path in users_files if path not in lost_exports],
     )
 

@@ -49,9 +49,12 @@ def readers() -> tuple[Reader, ...]:
 
 
 def readers_in_use() -> tuple[Reader, ...]:
-    """Return the readers of the agents that the user has worked with, all if there are none."""
+    """Return the readers of the agents that the user has worked with; all if there are none, or if
+    one of them does not know which files its agent loads.
+    """
     used = [reader for reader in readers() if any(kept.folder.is_dir() for kept in reader.kept)]
-    return tuple(used) or readers()
+    is_known = used and all(reader.loads.project for reader in used)
+    return tuple(used) if is_known else readers()
 
 
 class _Loaded(NamedTuple):

@@ -227,7 +227,7 @@ def test_long_harmful_sessions_do_not_bias_the_share(ledger: Ledger) -> None:
             tags += [(name, "harmful") for name in names if not helped[name]]
             ledger.append([seen, *reflected(f"r{number}-{part}", seen, *tags)])
     past = Past(ledger)
-    shown = observed(ledger.rows(), past, use(ledger, past))
+    shown = observed(ledger.rows(), past, use(ledger, past).bullets)
     assert mean(shown[name].share or 0 for name in names) == pytest.approx(TRUTH, abs=0.02)
     by_verdict = [row.helpful / (row.helpful + row.harmful) for row in ledger.rows()]
     assert mean(by_verdict) < TRUTH - 0.15

@@ -1,5 +1,6 @@
 """Free counts of rules over the sessions of a project."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def test_unchanged_transcript_is_not_read_again(
 
 def test_cache_holds_no_words_of_yours(project: Project, tmp_path: Path) -> None:
     _counts(project, _found(tmp_path, _linted().user("Run make lint, secretly.")), LINT)
-    assert "secretly" not in (project.state_dir / "counts.json").read_text("utf-8")
+    assert "secretly" not in json.dumps(project.read_kept("counts.json"))
 
 
 @pytest.mark.parametrize("change", ["rule", "file"])
@@ -137,7 +138,7 @@ def test_change_is_counted_again(project: Project, tmp_path: Path, change: str) 
 
 
 def test_damaged_cache_is_made_anew(project: Project, tmp_path: Path) -> None:
-    (project.state_dir / "counts.json").write_text("[]")
+    project.keep("counts.json", [])
     assert _counts(project, _found(tmp_path, _linted()), LINT).by_rule[LINT.key].since.run == 1
 
 
@@ -163,3 +164,13 @@ def test_project_without_ledger_keeps_nothing(tmp_path: Path) -> None:
     count = _counts(project, _found(tmp_path / "files", _linted()), LINT)
     assert count.by_rule[LINT.key].since == Tally(1, 1, 1)
     assert list(project.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["rules.json", "counts.json", "births.json"])
+def test_file_of_a_repository_keeps_nothing(project: Project, name: str) -> None:
+    project.keep(name, {"state": []})
+    folder = project.make_state_dir()
+    (folder / name).write_text('{"state": ["forged"]}')
+    assert project.read_kept(name) == {"state": []}
+    assert project.own_dir is not None
+    assert not project.own_dir.is_relative_to(project.root)

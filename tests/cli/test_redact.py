@@ -242,3 +242,10 @@ def test_a_file_that_agents_read_is_named(told: Agent) -> None:
     agents.write_text(agents.read_text().replace("reflector:begin", "reflector:broken"))
     ran = told.call("redact", "--where", SECRET, "--why", "a customer", "--yes")
     assert f"the text is still in {agents}" in ran.err
+
+
+def test_rules_that_are_kept_beside_the_ledger_lose_the_text(told: Agent, tmp_path: Path) -> None:
+    told.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
+    assert "rules.json" in holding(told)
+    told.call("redact", "--where", SECRET, "--why", "names a customer", "--yes")
+    assert holding(told) == []
