@@ -114,12 +114,12 @@ class _Window:
         """Return whether an action's last end before a citation was a failure."""
         if action is None or cited is None:
             return False
-        ends = [
-            has_failed_there
-            for place, has_failed_there in self.actions.get(action, ())
+        failures = [
+            is_failure
+            for place, is_failure in self.actions.get(action, ())
             if place.number < cited.number and place.chain == cited.chain
         ]
-        return bool(ends) and ends[-1]
+        return bool(failures) and failures[-1]
 
 
 def grounds(
@@ -206,10 +206,8 @@ def _ground(
     is_early = True
     if turn is not None and not is_short:
         holder = _holder_of(tag, quote, turn, advice)
-        if holder.words == "tool" and tag.tag == "helpful":
-            actions = [text.action for text in turn.texts if quote in text.text]
-            if any(window.failed_before(action, cited) for action in actions):
-                holder = _Holder("repeated", is_proof=True)
+        if holder.words == "tool" and _is_repeated(tag, quote, turn, cited, window):
+            holder = _Holder("repeated", is_proof=True)
         if holder.words not in ("", "playbook") and cited and turn.chain != cited.chain:
             holder = _Holder("subagent")
         is_early = cited is None or turn.number <= cited.number
@@ -223,6 +221,14 @@ def _ground(
     }
     fault = next((fault for fault, is_so in faults.items() if is_so), "")
     return Ground(fault, holder.words)
+
+
+def _is_repeated(
+    tag: ParsedTag, quote: str, turn: _Turn, cited: _Place | None, window: _Window
+) -> bool:
+    """Return whether a helpful verdict quotes an action that had failed before the citation."""
+    actions = [text.action for text in turn.texts if quote in text.text]
+    return tag.tag == "helpful" and any(window.failed_before(each, cited) for each in actions)
 
 
 def _holder_of(tag: ParsedTag, quote: str, turn: _Turn, advice: Iterable[str]) -> _Holder:

@@ -76,6 +76,8 @@ HOSTILE = {
     "requirements of the project": ("pip install -r requirements.txt", "Exit code 1\nERROR: bad"),
     "a commit, which runs hooks": ("git commit -m x", "Exit code 1\nerror: hook: bad advice"),
     "a checkout, which runs hooks": ("git checkout main", "Exit code 1\nerror: hook: bad advice"),
+    "a branch, which runs hooks": ("git branch x", "Exit code 1\nfatal: hook: bad advice"),
+    "a fetch, which runs hooks": ("git fetch", "Exit code 1\nerror: hook: bad advice"),
     "a push, which runs hooks": ("git push", "Exit code 1\nerror: failed to push some refs"),
     "an alias that is set aside": ("git -c alias.add='!false' add x", EXIT),
     "a function of that name": ("git() { cat TODO.md; false; }; git add x", EXIT),
@@ -89,7 +91,7 @@ HOSTILE = {
     "grep": ("grep -rn advice .", "Exit code 1\nerror: bad advice, undo it"),
     "a sudo of the project's script": ("sudo ./deploy.sh", "Exit code 1\nerror: bad advice"),
     "stopped by the user": ("git add docs/plan.md", f"Exit code 130\n{FAILED}"),
-    "stopped by the client": ("git fetch", f"{FAILED}\n[interrupted]"),
+    "stopped by the client": ("git add x", f"{FAILED}\n[interrupted]"),
     "a script in sed": ("sed -f fix.sed x.txt", "Exit code 1\nsed: -e: bad advice, undo it"),
     "sed that runs commands": ("sed -n '1e ./x.sh' x.txt", "Exit code 1\nsed: bad advice"),
 }

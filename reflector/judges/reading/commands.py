@@ -15,8 +15,8 @@ from typing import NamedTuple
 from reflector.judges.reading.steps import is_shell
 from reflector.transcripts.message import ToolCall, ToolResult
 
-#: Actions of git that run no hook of the project.
-_GIT = frozenset("add rm mv branch tag stash fetch remote restore reset apply init".split())
+#: Actions of git that run no hook of the project: they move no reference.
+_GIT = frozenset("add rm mv restore apply init".split())
 #: Programs that are read whatever their arguments, and those of which one argument decides.
 _PACKAGES = frozenset("apt apt-get dnf yum pacman zypper apk brew snap gem".split())
 _LOGINS = {
