@@ -145,6 +145,7 @@ def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Ot
     assert agent.start("drain").wait(300) == 0  # its own citations are judged first
     line = "Fix the total before anything else"
     (agent.project / "CLAUDE.md").write_text(f"- {line}\n")
+    agent.commit_long_ago()
     said = {
         "relevant": True,
         "followed": "yes",
@@ -161,7 +162,7 @@ def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Ot
         agent.run("check", "--yes")
     (body,) = [one for one in judge.api.asked[asked:] if _ASKED in judge.api.text_of(one)]
     assert line in judge.api.text_of(body)
-    (found,) = [one["judged"] for one in agent.json("check")["lines"]]
+    (found,) = [one["judged"] for one in agent.json("check")["lines"] if one["text"] == line]
     assert (found["name"], found["relevant"], found["followed"]["yes"]) == ("oth-001", 1, 1)
     assert "person, turn" in agent.run("blame", "oth-001").out
     assert len(agent.events("session.recorded")) == 1

@@ -187,9 +187,7 @@ def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_
     before = len(client.agent.events())
     client.agent.environ |= client.environ()
     command = f"{client.binary} -p --output-format json --model claude-sonnet-4-6"
-    told = client.agent.run(
-        "trial", "run", str(client.root / "tasks"), "--command", command, "--yes"
-    ).out
+    told = client.agent.run("trial", "run", str(client.root / "tasks"), command, "--yes").out
     assert "2 pairs: 0 better with it, 0 worse" in told
     asked = [
         ADVICE in client.api.text_of(body)
