@@ -141,9 +141,9 @@ class Config:
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
     #: else it only keeps one from being helpful
     wrong_counts: bool = False
-    #: whether what [`check`](judging.md#check-the-lines-of-a-file) found counts as helpful and
-    #: harmful for rules of the playbook, as it does for rules in your files; then `reflector lab
-    #: reparse` counts what it found before
+    #: whether the findings of [`check`](judging.md#check-the-lines-of-a-file) count as helpful and
+    #: harmful for rules of the playbook. For rules in your files they always count. After a change,
+    #: `reflector lab reparse` counts earlier findings
     checked_counts: bool = False
     #: what the agent proposes waits for you, or with `"accept"` is added at once
     proposals: str = "ask"

@@ -33,9 +33,10 @@ _LAST = 200
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """How long trials take where the sessions that use what is withheld differ by so many points:
-    half of them end after so many `sessions` or `weeks`, nine of ten after `late` weeks; null where
-    that is more than a year. With a placebo arm half end after `with_placebo` sessions.
+    """The length of trials if the sessions that use the withheld rules differ by some points.
+
+    Half of the trials end after `sessions`, which take `weeks`; nine of ten end after `late` weeks.
+    With a placebo arm half end after `with_placebo` sessions. A value is null if it is above a year.
     """
 
     points: int
