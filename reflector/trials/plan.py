@@ -36,7 +36,7 @@ class Length:
     """The length of trials if the sessions that use the withheld rules differ by some points.
 
     Half of the trials end after `sessions`, which take `weeks`; nine of ten end after `late` weeks.
-    With a placebo arm half end after `with_placebo` sessions. A value is null if it is above a year.
+    With a placebo arm half end after `with_placebo` sessions. A value above a year is null.
     """
 
     points: int
