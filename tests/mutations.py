@@ -109,6 +109,7 @@ KEPT_FILE = tuple(
 )
 LESSONS = ("tests/embed/lessons/test_book.py",)
 JUDGED = ("tests/judges/test_agent.py",)
+MODEL_ASKED = ("tests/judges/test_model.py",)
 KEPT_SESSIONS = ("tests/cli/test_history.py",)
 ERASING = ("tests/cli/test_redact.py",)
 ADOPTING = ("tests/cli/test_adopt.py",)
@@ -213,7 +214,7 @@ COUNT, TOKENS, OCCASIONS, LIKENESS, CALLS = of("counts", "rules tokens occasions
 KEPT_COUNTS, FREE_COUNTS = "reflector/sessions/counted.py", "reflector/check/counting.py"
 COUNTED = ("tests/counts/test_rules.py", "tests/counts/test_tokens.py")
 FOLDED = ("tests/sessions/test_counted.py",)
-ANSWERED = ("tests/check/test_counting.py",)
+COUNTED_FREELY = ("tests/check/test_counting.py",)
 
 HOSTED = ("tests/ledger/test_hosts.py",)
 LEFT_BEHIND = ("tests/playbook_files/test_left_behind.py",)
@@ -244,9 +245,9 @@ MUTATIONS = [
     ),
     Mutation(KEPT_COUNTS, "window.event_id, rules.digest)", "rules.digest)", FOLDED),
     Mutation(KEPT_COUNTS, 'if kept["state"] == state:', "if True:", FOLDED),
-    Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", ANSWERED),
-    Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", ANSWERED),
-    Mutation(FREE_COUNTS, "if session.steps else ()", "", ANSWERED),
+    Mutation(FREE_COUNTS, "known is None or known", "known is None or not known", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "if project.has_ledger() and cache", "if cache", COUNTED_FREELY),
+    Mutation(FREE_COUNTS, "if session.steps else ()", "", COUNTED_FREELY),
     # The report.
     # A host's transaction, votes of sessions, and a file that a killed command left behind.
     Mutation(HOSTS, "if not checks_keys:", "if False:", HOSTED),
@@ -489,7 +490,7 @@ MUTATIONS = [
     Mutation(CHECK_RESULTS, "log((1 - _STRONG_WEIGHT) / _STEPS)", "log(1 / _STEPS)", PAGES),
     Mutation(CHECK_PAGE, "reserve = 1 if index", "reserve = 0 if index", PAGES),
     Mutation(CHECK_PAGE, "if width(line) <= WIDTH:", "if True:", PAGES),
-    Mutation(CHECK_CLOSING, "typed.judge or only", "only", CHECK_ONLY),
+    Mutation(CHECK_CLOSING, "typed.judge or only", "typed.judge", CHECK_ONLY),
     Mutation(
         CHECK_PLAN,
         'words = ["check", *(quote(str(path)) for path in self.files)]',
@@ -511,7 +512,7 @@ MUTATIONS = [
     Mutation(AGENT, "Usage() if is_free else usage", "Usage()", JUDGED),
     Mutation(CONSENT, "if spent < limit + one_more:", "if True:", JUDGED),
     Mutation(PIPED, "away.add(judge)", "away.update(map(runner.who, pending))", JUDGED),
-    Mutation(ASKED, "client.admit()", "pass", JUDGED),
+    Mutation(ASKED, "client.admit()", "pass", MODEL_ASKED),
     # The fold.
     Mutation(STATE, "if tag[0] > entry.recounted_at]", "if tag[0] > entry.recounted_at + 1]", FOLD),
     Mutation(STATE, "tags[0][0] <= entry.recounted_at", "tags[0][0] < 0", FOLD),

@@ -174,3 +174,13 @@ def test_file_of_a_repository_keeps_nothing(project: Project, name: str) -> None
     assert project.read_kept(name) == {"state": []}
     assert project.own_dir is not None
     assert not project.own_dir.is_relative_to(project.root)
+
+
+def test_a_project_without_a_ledger_keeps_no_counts(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in agent.env().items():
+        monkeypatch.setenv(name, value)
+    bare = Project.at(agent.project)
+    _counts(bare, _found(tmp_path, _linted()), LINT)
+    assert bare.read_kept("counts.json") is None

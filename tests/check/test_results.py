@@ -51,6 +51,11 @@ def test_results_are_those_of_the_definition(by_key: dict[int, float]) -> None:
     assert e_bh(by_key) == {key for key, value in by_key.items() if value >= least}
 
 
+def test_many_rules_with_some_evidence_are_results_together() -> None:
+    assert e_bh(dict.fromkeys(range(10), 30.0)) == set(range(10))
+    assert e_bh({0: 30.0, **dict.fromkeys(range(1, 10), 1.0)}) == set()
+
+
 @given(evidences)
 def test_any_result_needs_a_mean_evidence_of_twenty_eight(by_key: dict[int, float]) -> None:
     if e_bh(by_key):

@@ -90,6 +90,7 @@ def test_rows_have_the_order_of_their_kinds() -> None:
         (rule(), Part.JUDGE),
         (rule(since=counts(0), before=counts(20)), Part.NEW),
         (rule(since=counts(0)), Part.JUDGE),
+        (rule(judged_since=answers(2, 2)), Part.JUDGE),
         (rule(since=counts(came_up=9), **{**_RUNS, "names_command": False}), Part.JUDGE),
         (rule(since=counts(came_up=1), **_RUNS), Part.JUDGE),
     ],

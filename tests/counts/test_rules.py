@@ -53,6 +53,10 @@ def test_added_text_is_written(message: Message) -> None:
         edits("x = a", "x = strings.Contains(a, b)"),
         edits("strings.Contains(a, c)", "strings.Contains(a, b)"),
         calls("Edit", input="*** Begin Patch\n*** Update File: a.go\n-strings.Contains\n"),
+        calls(
+            "Edit",
+            input="*** Begin Patch\n*** Update File: a\n-strings.Contains\n+strings.Contains(a)\n",
+        ),
         calls("Read", file_path="strings.Contains"),
         calls("Grep", pattern="strings.Contains"),
         edits("strings.ContainsAny(a, b)"),

@@ -12,7 +12,7 @@ import pytest
 
 from reflector.config import Config
 from reflector.events import event as ev
-from reflector.judges.model import ModelBackend
+from reflector.judges.model import Client, ModelBackend
 from reflector.judges.prompts import find_template
 from reflector.judges.protocol import BackendError, Request
 from reflector.ledger.store import Ledger
@@ -222,3 +222,18 @@ def test_a_question_of_any_other_form_is_sent_without_its_secrets(api: Api) -> N
     (asked,) = api.asked
     assert key not in asked.text
     assert answer.prompt_sha256 == sha256(asked.text.encode()).hexdigest()
+
+
+class Away(Client):
+    """A client that can be asked nothing now."""
+
+    def admit(self) -> None:
+        raise BackendError("it rests", stage="access", attempts=0)
+
+
+def test_nothing_is_reserved_for_a_client_that_is_away(short: Request) -> None:
+    reserved: list[int] = []
+    request = replace(short, reserve=reserved.append)
+    with pytest.raises(BackendError, match="it rests"):
+        ModelBackend("anthropic", Away()).answer(request)
+    assert reserved == []
