@@ -144,7 +144,8 @@ def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Ot
     }
     assert agent.start("drain").wait(300) == 0  # its own citations are judged first
     line = "Fix the total before anything else"
-    (agent.project / "CLAUDE.md").write_text(f"- {line}\n")
+    for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
+        (agent.project / name).write_text(f"- {line}\n")
     agent.commit_long_ago()
     said = {
         "relevant": True,
