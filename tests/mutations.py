@@ -368,7 +368,7 @@ MUTATIONS = [
         CHECKING,
         "if reading is None and answer.reflection_id in refused:",
         "if reading is None:",
-        LINED,
+        ANSWERED,
     ),
     Mutation(LINES, "< _LEAST_LIKENESS", "<= 1", LINED),
     Mutation(MIRRORS, " or _is_remembered(ledger, project, name, marked.body)", "", MIRRORED),

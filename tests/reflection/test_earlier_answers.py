@@ -56,6 +56,21 @@ def test_an_earlier_answer_stays_one(book: Ledger, tmp_path: Path, text: str) ->
     assert (line.sessions, list(todo(book, session, ["pat-001"]))) == (1, [])
 
 
+def test_an_answer_that_waits_is_read_and_not_asked_for(book: Ledger, tmp_path: Path) -> None:
+    path = Session("s-1").cites("oth-001").write(tmp_path / "s-1.jsonl")
+    taken = take_in(book, Source(path, "SessionEnd"))
+    window = book.event(taken.event_id or "")
+    assert window is not None
+    asked = {"asked": ["pat-001"], "again": [], "unasked": []}
+    made = events_of.answer_event(
+        window, "anthropic", MODE, Answer(SAID, "m"), about=(MODE, 0), question=asked
+    )
+    book.append([made])
+    (waiting,) = todo(book, "s-1", ["pat-001"])
+    assert waiting.answer is not None
+    assert (waiting.answer.event_id, waiting.names) == (made.event_id, ())
+
+
 def test_an_earlier_failure_names_no_client(book: Ledger, tmp_path: Path) -> None:
     taken = take_in(
         book, Source(Session("s-1").cites("pat-001").write(tmp_path / "s-1.jsonl"), "SessionEnd")
