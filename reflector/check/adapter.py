@@ -37,6 +37,7 @@ from reflector.check.results import Began, results
 from reflector.counts.rules import Rule, rule_of
 from reflector.events import event as ev
 from reflector.events.event import time_of
+from reflector.instructions.kinds import Kind
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.births import Births
 from reflector.playbook_files.watching import Advice, Line, watching
@@ -71,12 +72,12 @@ class Observed:
 
     by_place  the counts of lines by FILE:LINE
     repeated  your sentences that are in no rule
-    touched   by FILE:LINE of a fact, the sessions that touched it
+    touched   by the key of a fact, the sessions that touched it
     """
 
     by_place: Mapping[str, Observation] = field(default_factory=dict)
     repeated: tuple[Repeated, ...] = ()
-    touched: Mapping[str, int] = field(default_factory=dict)
+    touched: Mapping[int, set[str]] = field(default_factory=dict)
 
 
 def observe(
@@ -95,12 +96,20 @@ def observe(
     def standing(rule: Rule, began: datetime) -> str:
         return births.standing(lines_by_key[rule.key], began).value
 
+    facts = [_fact_of(line) for line in lines if is_fact(line)]
     rules = [rule_of(line.text) for line in lines_by_key.values()]
-    counted = counts_of(project, rules, sessions, standing)
+    counted = counts_of(project, [*facts, *rules], sessions, standing)
     return Observed(
         {place_of(lines_by_key[key]): _observation(rule) for key, rule in counted.by_rule.items()},
         tuple(Repeated(row.newest.words, row.sessions) for row in counted.repeated),
+        counted.touched,
     )
+
+
+def _fact_of(line: Line) -> Rule:
+    """Return a fact as it is counted. A command of a block has no backquotes of its own."""
+    text = f"`{line.text}`" if line.kind == Kind.COMMAND else line.text
+    return rule_of(text, is_fact=True)
 
 
 def _observation(rule: RuleCount) -> Observation:
@@ -287,8 +296,8 @@ def _answers(checked: CheckedLine | None) -> Answers:
     return Answers(checked.sessions, checked.relevant, checked.follows, checked.helps)
 
 
-def _headings(lines: Sequence[Line], touched: Mapping[str, int]) -> Iterator[HeadingFacts]:
-    """Yield the facts of each heading."""
+def _headings(lines: Sequence[Line], touched: Mapping[int, set[str]]) -> Iterator[HeadingFacts]:
+    """Yield the facts of each heading, with the number of sessions that touched one of them."""
     by_heading: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         if is_fact(line):
@@ -296,6 +305,6 @@ def _headings(lines: Sequence[Line], touched: Mapping[str, int]) -> Iterator[Hea
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():
         tokens = sum(context_tokens(line.text) for line in facts)
-        counts = [touched[place_of(line)] for line in facts if place_of(line) in touched]
-        most = max(counts) if counts else None
-        yield HeadingFacts(place_of(facts[0]), heading, len(facts), tokens, most)
+        by_fact = [touched.get(_fact_of(line).key, set()) for line in facts]
+        sessions = len(set().union(*by_fact))
+        yield HeadingFacts(place_of(facts[0]), heading, len(facts), tokens, sessions)

@@ -29,7 +29,7 @@ class LineJson:
 
     place     its file and line; the name of a rule of the playbook
     kind      rule, fact or command
-    part      of the page: look, followed, never came up, no session yet, needs a judge
+    part      of the page: look, followed, never came up, no session since, needs a judge
     evidence  the words of the page
     since     its counts in sessions that started with it; `before` in sessions that could not know
               it, `unknown` in the others

@@ -23,15 +23,22 @@ def closing(
     if not facts.sessions:
         reason = "Use your agent here, or go to the folder where you did, then run"
         steps.append(Step(reason, command("check")))
+    elif _is_newer(facts):
+        steps.append(Step("After your next session", command("check")))
     elif not plan.shares and _is_undated(facts):
         reason = "No session is known to have started with these rules. After the next one"
         steps.append(Step(reason, command("check")))
-    if plan.shares:
+    if plan.shares and not _is_newer(facts):
         steps.append(_judge_line(facts, plan, typed, command))
     if not has_ledger:
         reason = "Keep these counts when your agent deletes its sessions"
         steps.append(Step(reason, "reflector install"))
     return tuple(steps)
+
+
+def _is_newer(facts: PageFacts) -> bool:
+    """Return whether every rule is newer than every session, so no judge can say a thing of it."""
+    return bool(facts.rules) and all(part_of(rule) is Part.NEW for rule in facts.rules)
 
 
 def _is_undated(facts: PageFacts) -> bool:

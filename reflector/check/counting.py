@@ -114,10 +114,14 @@ class RuleCount:
 
 
 class Counted(NamedTuple):
-    """The counts of rules by their keys, and your sentences that are in no rule."""
+    """The counts of rules by their keys, and your sentences that are in no rule.
+
+    touched  by the key of a fact, the sessions in which the agent ran or wrote a token of it
+    """
 
     by_rule: Mapping[int, RuleCount]
     repeated: list[Repeated]
+    touched: Mapping[int, set[str]]
 
 
 class _FileCounts(NamedTuple):
@@ -134,25 +138,31 @@ def counts_of(
     sessions: Sequence[FoundTranscript],
     standing: StandingOf,
 ) -> Counted:
-    """Return the counts of rules in a project's sessions.
+    """Return the counts of rules and facts in a project's sessions.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
     cache = _read_cache(project, list(rules))
-    by_rule = {key: RuleCount(counting) for key, counting in cache.rules.rules.items()}
+    countings = cache.rules.rules
+    by_rule = {
+        key: RuleCount(counting) for key, counting in countings.items() if not counting.rule.is_fact
+    }
+    touched: dict[int, set[str]] = {key: set() for key in countings.keys() - by_rule.keys()}
     files = _count_files(project, cache, sessions)
     by_session = dict[str, PartCounts]()
     for file in files:
         by_session.setdefault(file.session_id, PartCounts()).join(file.counts)
-    for session in (_kept(project) | by_session).values():
+    for session_id, session in (_kept(project) | by_session).items():
+        for key in touched.keys() & session.marks:
+            touched[key].add(session_id)
         began = time_of(session.began)
         for key in by_rule.keys() & session.rules if session.steps else ():
             rule = by_rule[key].counting.rule
             period = "unknown" if began is None else standing(rule, began)
             by_rule[key].add(period, session.marks.get(key, Marks()))
     sentences = list(_add_quotes(files, by_rule))
-    return Counted(by_rule, repeated(sentences))
+    return Counted(by_rule, repeated(sentences), touched)
 
 
 def _kept(project: Project) -> dict[str, PartCounts]:
@@ -250,16 +260,18 @@ def _read_cache(project: Project, rules: Sequence[Rule]) -> _Cache:
     """Return what is kept for these rules."""
     with suppress(ValueError, LookupError, TypeError):
         kept = project.read_kept(_CACHE)
-        if kept["state"] == _state(rule.key for rule in rules):
+        if kept["state"] == _state(rules):
             return _Cache(restored(kept["rules"]), dict(kept["files"]))
     return _Cache(rule_set(rules), {})
 
 
 def _write_cache(project: Project, cache: _Cache) -> None:
     rules = cache.rules.rules
-    kept = {"state": _state(rules), "rules": list(rules.values()), "files": cache.files}
+    state = _state(counting.rule for counting in rules.values())
+    kept = {"state": state, "rules": list(rules.values()), "files": cache.files}
     project.keep(_CACHE, kept)
 
 
-def _state(keys: Iterable[int]) -> list[Any]:
-    return [VERSION, *sorted({*keys})]
+def _state(rules: Iterable[Rule]) -> list[Any]:
+    kinds = {rule.key: rule.is_fact for rule in rules}
+    return [VERSION, *map(list, sorted(kinds.items()))]

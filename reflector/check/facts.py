@@ -126,15 +126,15 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class HeadingFacts:
-    """The facts below one heading: their tokens, and the sessions that touched them; None if nobody
-    counted.
+    """The facts below one heading: their tokens, and the sessions whose calls contain a command,
+    a path or an identifier of one of them.
     """
 
     place: str
     heading: str
     facts: int
     tokens: int
-    touched: int | None = None
+    touched: int = 0
 
 
 @dataclass(frozen=True, slots=True)

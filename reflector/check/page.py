@@ -38,7 +38,7 @@ def page_lines(facts: PageFacts, today: date, *, whole: bool = False) -> list[st
     if whole:
         lines = [*_head(facts), *_whole_rows(rows, _number_of_files(facts))]
         lines += _whole_parts(rules_by_part)
-        lines += [line for heading in facts.facts for line in _fact_lines(heading)]
+        lines += map(_fact_line, facts.facts)
         return [*lines, *_steps(facts.closing)]
     head = [*_head(facts)]
     tail = [*_tail(facts, rules_by_part)]
@@ -82,9 +82,12 @@ def _sessions_line(facts: PageFacts) -> str:
 
 
 def _look(rows: Sequence[Row], facts: PageFacts, room: int) -> list[str]:
-    """Return the rows to look at, as many as the room allows."""
+    """Return the rows to look at, as many as the room allows; of files without rules, their
+    facts.
+    """
     if not rows:
-        return [_nothing_words(facts)]
+        headings = [] if facts.rules else facts.facts[: room - 1]
+        return [_nothing_words(facts), *map(_fact_line, headings)]
     label_width = _label_width(rows, _number_of_files(facts))
     lines: list[str] = []
     for index, row in enumerate(rows):
@@ -218,11 +221,11 @@ def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[st
             shown = " " * label_width
 
 
-def _fact_lines(heading: HeadingFacts) -> Iterator[str]:
-    touched = "" if heading.touched is None else f", touched in {heading.touched} sessions"
+def _fact_line(heading: HeadingFacts) -> str:
     name = heading.heading or "(no heading)"
-    yield cut(
+    touched = f"touched in {counted(heading.touched, 'session')}"
+    return cut(
         f"FACTS {heading.place}  {name}: {counted(heading.facts, 'fact')}, "
-        f"{heading.tokens:,} tokens{touched}",
+        f"{heading.tokens:,} tokens, {touched}",
         WIDTH,
     )

@@ -99,7 +99,7 @@ def project_table(each: Each, today: date) -> list[str]:
     if len(projects) > len(shown):
         lines.append(f"and {len(projects) - len(shown):,} more")
     lines += _repeated_line(projects)
-    return [*lines, f"Next: cd {quote(_home_words(projects[0].root))} && reflector check"]
+    return [*lines, f"Next: cd {_shell_words(projects[0].root)} && reflector check"]
 
 
 def _sessions(each: Each, oldest: float) -> Iterator[tuple[Path, list[FoundTranscript]]]:
@@ -173,6 +173,12 @@ def _home_words(path: Path) -> str:
     """Return a path as you type it."""
     home = Path("~").expanduser()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _shell_words(path: Path) -> str:
+    """Return a path as a shell reads it; a quoted ~ would not be your home folder."""
+    words = _home_words(path)
+    return f"~/{quote(words[2:])}" if words.startswith("~/") else quote(words)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

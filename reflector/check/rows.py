@@ -30,7 +30,7 @@ class Part(StrEnum):
     LOOK = "look"
     FOLLOWED = "followed"
     UNSEEN = "never came up"
-    NEW = "no session yet"
+    NEW = "no session since"
     JUDGE = "needs a judge"
 
 

@@ -34,15 +34,18 @@ _WORDS = re.compile(r"\w+")
 
 
 class Rule(NamedTuple):
-    """A rule: a key that follows from its words, and its text."""
+    """A rule: a key that follows from its words, and its text. Of a fact, only the calls that
+    contain a token of it are counted.
+    """
 
     key: int
     text: str
+    is_fact: bool = False
 
 
-def rule_of(text: str) -> Rule:
+def rule_of(text: str, *, is_fact: bool = False) -> Rule:
     """Return a rule by its text. Punctuation, case and markup do not change its key."""
-    return Rule(record_key(" ".join(words_of(text))), text)
+    return Rule(record_key(" ".join(words_of(text))), text, is_fact)
 
 
 class Marks(NamedTuple):
@@ -209,8 +212,12 @@ class RuleSet:
         candidates = chain.from_iterable(self._sought[word] for word in words)
         return [sought for sought in candidates if sought.places_in(text)]
 
+    def _named_in(self, text: str) -> list[_Sought]:
+        """Return the tokens of rules, and of no fact, that a text of yours holds."""
+        return [sought for sought in self._held_by(text) if not self.rules[sought.key].rule.is_fact]
+
     def _count_words(self, message: Message, counts: PartCounts) -> None:
-        for sought in self._held_by(message.text):
+        for sought in self._named_in(message.text):
             counts.add(sought.key, Marks(said=sought.bit << 1))
         for number, sentence in enumerate(sentences_of(message)):
             keys = self.said_in(sentence)
@@ -224,7 +231,7 @@ class RuleSet:
         """Return the keys of the rules that a sentence says again."""
         keys: set[int] = set()
         if instructs(sentence):
-            for sought in self._held_by(sentence):
+            for sought in self._named_in(sentence):
                 if sought.token.is_distinct and sought.token.negated == is_against(sentence):
                     keys.add(sought.key)
         if may_repeat(sentence):
@@ -253,6 +260,8 @@ def restored(saved: Iterable[Any]) -> RuleSet:
 
 def _counting(rule: Rule) -> Counting:
     tokens = tokens_of(rule.text)
+    if rule.is_fact:
+        return Counting(rule, tokens, None, (1 << len(tokens)) - 1, 0, {})
     bits = {False: 0, True: 0}
     for place, token in enumerate(tokens):
         bits[token.negated] |= 0 if token.is_pattern else 1 << place

@@ -113,6 +113,20 @@ def test_sentence_in_no_rule_is_repeated(project: Project, tmp_path: Path) -> No
     assert of_rule.repeated == []
 
 
+def test_fact_has_the_sessions_that_touched_it(project: Project, tmp_path: Path) -> None:
+    fact = rule_of("The build is `make lint`.", is_fact=True)
+    files = _found(tmp_path, _linted(1), _linted(2), Session("s-3").runs("ls", ""))
+    assert _counts(project, files, fact, NPM).touched == {fact.key: {"s-1", "s-2"}}
+
+
+def test_sentence_like_a_fact_is_in_no_rule(project: Project, tmp_path: Path) -> None:
+    words = "Please always answer with `make lint` in the pull request"
+    fact = rule_of(words, is_fact=True)
+    sessions = [Session(f"s-{number}").user(words).runs("ls", "") for number in range(4)]
+    files = _found(tmp_path, *sessions)
+    assert [row.sessions for row in _counts(project, files, fact).repeated] == [4]
+
+
 def test_unchanged_transcript_is_not_read_again(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ def older() -> PageFacts:
 
 
 def facts_only() -> PageFacts:
-    headings = (HeadingFacts("CLAUDE.md:2", "Layout", 18, 400, None),)
+    headings = (HeadingFacts("CLAUDE.md:2", "Layout", 18, 400, 2),)
     return page(facts=headings)
 
 
@@ -107,6 +107,12 @@ def test_whole_page_shows_every_rule_in_full() -> None:
     missing = [each.text for each in rules if each.text not in shown]
     assert missing == []
     assert "FACTS CLAUDE.md:2 Layout: 18 facts, 400 tokens, touched in 3 sessions" in shown
+
+
+def test_files_without_rules_show_their_facts() -> None:
+    assert "FACTS CLAUDE.md:2  Layout: 18 facts, 400 tokens, touched in 2 sessions" in (
+        lines_of(facts_only())
+    )
 
 
 def test_places_of_several_files_are_shown() -> None:

@@ -208,6 +208,21 @@ def test_page_without_sessions_names_the_next_step(fresh: Agent) -> None:
     assert "Use your agent here" in shown
 
 
+def test_rules_newer_than_every_session_need_no_judge(fresh: Agent) -> None:
+    (fresh.project / "CLAUDE.md").write_text("- Always run `make lint` before you commit.\n")
+    git(fresh, "commit", "--quiet", "--all", "-m", "rules")
+    shown = fresh.call("check").out
+    assert "NO SESSION SINCE" in shown
+    assert "After your next session: reflector" in shown
+    assert "--judge" not in shown
+
+
+def test_command_of_a_block_is_a_fact_that_sessions_touch(fresh: Agent) -> None:
+    leave(fresh, "t-1", Session("t-1").user("Go.").runs("make all", "ok"))
+    (fresh.project / "CLAUDE.md").write_text("# Build\n\n```bash\nmake all\n```\n")
+    assert "touched in 1 session\n" in fresh.call("check", "--all").out
+
+
 def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     ran = fresh.call("check", "--all")
     assert "CLAUDE.md: line 10 repeats line 6" in ran.err
@@ -532,6 +547,19 @@ def test_folder_outside_a_project_shows_all_projects(fresh: Agent) -> None:
     assert shown[3].split()[:4] == ["All", "of", "them", "~/.claude/CLAUDE.md"]
     assert shown[-1] == f"Next: cd {fresh.project} && reflector check"
     assert max(map(len, shown)) <= 80 or len(str(fresh.project)) > 50
+
+
+def test_next_folder_below_home_is_no_quoted_tilde(fresh: Agent) -> None:
+    folder = fresh.home / "a shop"
+    folder.mkdir()
+    git(fresh, "-C", str(folder), "init", "--quiet")
+    (folder / "CLAUDE.md").write_text("- Never use `eval`.\n")
+    for transcript in (fresh.home / ".claude/projects/-shop").iterdir():
+        transcript.unlink()
+    session = leave(fresh, "t-1", Session("t-1").user("Go.").runs("eval x", "ok"))
+    session.write_text(session.read_text().replace(str(fresh.project), str(folder)))
+    shown = fresh.call("--project", fresh.home, "check").out.splitlines()
+    assert shown[-1] == "Next: cd ~/'a shop' && reflector check"
 
 
 def test_free_check_reads_no_ledger_of_another_project(fresh: Agent, api: Api) -> None:
