@@ -63,6 +63,7 @@ class Observation:
     has_words: bool = False
     names_command: bool = False
     occasion: str = ""
+    breached: str = ""
     last_said: Reminder | None = None
 
 
@@ -123,6 +124,7 @@ def _observation(rule: RuleCount) -> Observation:
         has_words=rule.has_words,
         names_command=rule.names_command,
         occasion=rule.occasion,
+        breached=rule.breached,
         last_said=Reminder(said.words, at.astimezone().date()) if said and at else None,
     )
 
@@ -277,6 +279,7 @@ def _rule(
         has_words=seen.has_words,
         names_command=seen.names_command,
         occasion=seen.occasion,
+        breached=seen.breached,
         missing=missing.get(line.text, ""),
         last_said=seen.last_said,
         since=seen.since,

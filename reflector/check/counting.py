@@ -71,6 +71,7 @@ class RuleCount:
     names_command  whether it names a command to run
     occasion   such as "sessions that committed", "" if it is not known
     last_said  your newest sentence that says it again, None without one
+    breaches   the bits of the tokens that it speaks against and the agent ran or wrote
     """
 
     counting: Counting
@@ -78,6 +79,17 @@ class RuleCount:
     before: Tally = field(default_factory=Tally)
     unknown: Tally = field(default_factory=Tally)
     last_said: Sentence | None = None
+    breaches: int = 0
+
+    @property
+    def breached(self) -> str:
+        """The first token that it speaks against and the agent ran or wrote; "" for none, and for
+        the only token of a rule.
+        """
+        tokens = self.counting.tokens
+        if len(tokens) == 1:
+            return ""
+        return next((t.text for place, t in enumerate(tokens) if self.breaches >> place & 1), "")
 
     @property
     def has_words(self) -> bool:
@@ -110,6 +122,7 @@ class RuleCount:
         period.written += is_asked_for and marks.written & named > 0
         period.said += marks.said & AGAIN
         period.named += marks.said > AGAIN
+        self.breaches |= (marks.run | marks.written) & against
         period.against += not self.forbids and (marks.run | marks.written) & against > 0
 
 

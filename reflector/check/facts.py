@@ -73,6 +73,8 @@ class RuleFacts:
     has_words  whether calls can contain a command, a path or an identifier of it
     names_command  whether it names a command to run
     occasion  the sessions in which it came up, as in "sessions that committed"; "" if unknown
+    breached  the first token that it speaks against and that the agent ran or wrote; "" for none,
+              and for the only token of a rule
     missing   a path of it that is not in the project any more; "" for none
     last_said  None if you never said it
     result    of judges, only if chance is an unlikely explanation; "" for none
@@ -89,6 +91,7 @@ class RuleFacts:
     has_words: bool = False
     names_command: bool = False
     occasion: str = ""
+    breached: str = ""
     missing: str = ""
     last_said: Reminder | None = None
     since: Counts = NO_COUNTS

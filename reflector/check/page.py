@@ -20,6 +20,7 @@ from reflector.check.rows import (
     followed_words,
     is_followed_before,
     parts,
+    plain_words,
     rows_of,
 )
 from reflector.text.width import broken, cut, width
@@ -152,7 +153,7 @@ def _tail(facts: PageFacts, rules_by_part: Mapping[Part, list[RuleFacts]]) -> It
     if followed := rules_by_part[Part.FOLLOWED]:
         first = followed[0]
         frame = f"FOLLOWED {len(followed)}, first  ({followed_words(first)})"
-        text = cut(first.text, max(12, WIDTH - width(frame)))
+        text = cut(plain_words(first.text), max(12, WIDTH - width(frame)))
         yield frame.replace("first  ", f"first {text} ")
     shown = []
     if unseen := rules_by_part[Part.UNSEEN]:
@@ -195,7 +196,9 @@ def _whole_parts(rules_by_part: Mapping[Part, list[RuleFacts]]) -> Iterator[str]
             continue
         yield f"{part.upper()} {len(rules)}"
         for rule in rules:
-            yield from _labelled(rule.place, len(rule.place), [rule.text, *_rule_words(rule, part)])
+            yield from _labelled(
+                rule.place, len(rule.place), [plain_words(rule.text), *_rule_words(rule, part)]
+            )
     change = change_of([rule for rules in rules_by_part.values() for rule in rules])
     if change is not None:
         yield f"All rules: followed in {change:+} points of sessions since their lines exist."
@@ -222,10 +225,11 @@ def _labelled(label: str, label_width: int, texts: Sequence[str]) -> Iterator[st
 
 
 def _fact_line(heading: HeadingFacts) -> str:
-    name = heading.heading or "(no heading)"
-    touched = f"touched in {counted(heading.touched, 'session')}"
-    return cut(
-        f"FACTS {heading.place}  {name}: {counted(heading.facts, 'fact')}, "
-        f"{heading.tokens:,} tokens, {touched}",
-        WIDTH,
+    """Return the facts of a heading in a line; a long heading is cut, its figures are not."""
+    figures = (
+        f"{counted(heading.facts, 'fact')}, {heading.tokens:,} tokens, "
+        f"touched in {counted(heading.touched, 'session')}"
     )
+    frame = f"FACTS {heading.place}  : {figures}"
+    name = cut(heading.heading or "(no heading)", max(12, WIDTH - width(frame)))
+    return f"FACTS {heading.place}  {name}: {figures}"

@@ -107,7 +107,14 @@ def _row(rule: RuleFacts, speech: Speech) -> Row:
     strongest = signals[0]
     rank = SIGNALS.index(strongest), -strongest.count(rule)
     evidence = tuple(signal.words(rule, speech) for signal in signals)
-    return Row(rule.place, rule.text, evidence, rank)
+    return Row(rule.place, plain_words(rule.text), evidence, rank)
+
+
+def plain_words(text: str) -> str:
+    """Return the text of a rule without the signs of Markdown for bold type; code keeps them."""
+    parts = text.split("`")
+    parts[::2] = [prose.replace("**", "") for prose in parts[::2]]
+    return "`".join(parts)
 
 
 def _repeated_row(repeated: Repeated) -> Row:
@@ -255,7 +262,8 @@ def _breached(rule: RuleFacts) -> int:
 def _breached_words(rule: RuleFacts, speech: Speech) -> str:
     counts = rule.counts
     verb = "wrote" if counts.written >= counts.run else "ran"
-    deed = f"{verb} it" if rule.forbids else "did the opposite"
+    token = f"`{rule.breached}`" if rule.breached else "it"
+    deed = f"{verb if rule.forbids else 'used'} {token}"
     words = _share_words(f"{speech.agent} {deed} in", (_breaches(rule, counts), counts.sessions))
     return words + _before_words((_breaches(rule, rule.before), rule.before.sessions))
 

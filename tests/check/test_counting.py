@@ -86,6 +86,18 @@ def test_negated_tokens_are_apart(
     assert (count.forbids, count.since) == (forbids, tally)
 
 
+@pytest.mark.parametrize(
+    ("rule", "token"),
+    [(NPM, "npm"), (CONTAINS, ""), (rule_of("Never use `Contains` or `Index`."), "Contains")],
+)
+def test_token_that_a_rule_speaks_against_is_named(
+    project: Project, tmp_path: Path, rule: Rule, token: str
+) -> None:
+    session = Session("s-1").runs("npm strings.Contains Contains", "")
+    counted = _counts(project, _found(tmp_path, session), rule)
+    assert counted.by_rule[rule.key].breached == token
+
+
 def test_session_without_step_is_not_counted(project: Project, tmp_path: Path) -> None:
     files = _found(tmp_path, Session().user("/exit"))
     assert _counts(project, files, LINT).by_rule[LINT.key].since == Tally()

@@ -14,6 +14,7 @@ from reflector.check.rows import (
     day_words,
     is_followed_before,
     part_of,
+    plain_words,
     rows_of,
 )
 from tests.check.facts import TODAY, answers, counts, page, rule
@@ -131,9 +132,21 @@ def test_change_is_that_of_rules_with_both_sides() -> None:
 
 
 def test_part_that_a_rule_speaks_against_is_named() -> None:
-    facts = rule(since=counts(run=9, against=2), has_words=True)
+    facts = rule(since=counts(run=9, against=2), has_words=True, breached="npm")
     evidence = rows_of(page(facts), TODAY)[0].evidence
-    assert evidence == ("Claude did the opposite in 2 of 11 sessions",)
+    assert evidence == ("Claude used `npm` in 2 of 11 sessions",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("**Never** push.", "Never push."),
+        ("Read `src/**/*.ts` **first**.", "Read `src/**/*.ts` first."),
+        ("One ` and **two**", "One ` and **two**"),
+    ],
+)
+def test_bold_signs_are_not_shown(text: str, words: str) -> None:
+    assert plain_words(text) == words
 
 
 def test_unknown_births_show_all_sessions_without_before() -> None:
