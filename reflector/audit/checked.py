@@ -38,7 +38,7 @@ from reflector.reflection.checking import (
 from reflector.text.words import context_tokens
 
 if TYPE_CHECKING:
-    from reflector.ledger.rows import BulletRow
+    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
 
 TOO_FEW = "too few to tell"

@@ -18,7 +18,7 @@ from reflector.playbook.evidence import HARMS, FindingRates, Votes
 
 if TYPE_CHECKING:
     from reflector.audit.blame import Step
-    from reflector.ledger.rows import BulletRow
+    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
     from reflector.ledger.usage import Usage, Used
 

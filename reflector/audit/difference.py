@@ -16,7 +16,7 @@ from reflector.audit.standing import Standing, Verdict, verdicts_in
 from reflector.ledger.as_of import Past
 
 if TYPE_CHECKING:
-    from reflector.ledger.rows import BulletRow
+    from reflector.events.state import BulletRow
     from reflector.ledger.store import Ledger
 
 

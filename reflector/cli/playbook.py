@@ -16,7 +16,7 @@ import click
 from reflector.cli.options import SECTION, Question, question
 from reflector.cli.output import NONE, counted, day_words, note, shaped, table
 from reflector.events.event import BULLET_CHECKED, time_of, written
-from reflector.ledger.rows import BulletRow
+from reflector.events.state import BulletRow
 from reflector.playbook.bullet import COUNTINGS, Counting, best_first
 from reflector.playbook.evidence import FEWEST
 

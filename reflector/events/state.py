@@ -64,6 +64,52 @@ class Entry:
         return self.baseline_helpful, self.baseline_harmful
 
 
+@dataclass(frozen=True, slots=True)
+class BulletRow(Bullet):
+    """A bullet of the playbook or one that was removed, at the position at which it came."""
+
+    status: str = "live"
+    reason: str | None = None
+    removed_into: str | None = None
+    position: int = 0
+
+    @property
+    def bullet(self) -> Bullet:
+        """The part that readers of a playbook see."""
+        return Bullet(self.name, self.section, self.text, self.helpful, self.harmful)
+
+    @property
+    def counts(self) -> bool:
+        """Whether evidence on the bullet counts: it was not removed. Of a merged one it counts for
+        the one that it was merged into.
+        """
+        return self.status != "removed"
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is a rule now: of the playbook, or one that stays in your file."""
+        return self.status in ("live", "watched")
+
+    @property
+    def label(self) -> str:
+        """The word that a list puts before the text; "" of a rule."""
+        return "" if self.is_rule else self.status
+
+    @property
+    def _status_words(self) -> str:
+        return "" if self.status == "live" else self.status
+
+    @property
+    def end(self) -> str:
+        """What became of the bullet: "removed (pruned)", "merged into pat-004"; "" of a live
+        one.
+        """
+        if self.status == "merged":
+            return f"merged into {self.removed_into}"
+        into = f", into {self.removed_into}" if self.removed_into else ""
+        return f"removed ({self.reason}{into})" if self.status == "removed" else self._status_words
+
+
 #: A tag with disposition `counted`: (position, event id, helpful or harmful, session id, reflection
 #: id). Most of a history, so not a class of its own: plain tuples of texts are cheap to make, and
 #: the garbage collector skips them.

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
-from reflector.events.state import Entry, Playbook
+from reflector.events.state import BulletRow, Entry, Playbook
 from reflector.ledger.counters import tallied, votes_of_sessions
 from reflector.ledger.errors import LedgerCorrupt
-from reflector.ledger.rows import BulletRow
 from reflector.playbook.bullet import MAX_TAGS
 
 if TYPE_CHECKING:

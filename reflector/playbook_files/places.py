@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from reflector.events.state import BulletRow
 from reflector.files import absolute
-from reflector.ledger.rows import BulletRow
 from reflector.ledger.store import Ledger
 from reflector.locate import AGENT_FILES, agent_folder, agent_folders
 from reflector.playbook_files.watching import (

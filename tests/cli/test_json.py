@@ -17,8 +17,8 @@ from jsonschema import ValidationError
 
 from reflector.cli.app import reflector
 from reflector.cli.table import COMMANDS
+from reflector.events.state import BulletRow
 from reflector.ledger.migration import VIEWS
-from reflector.ledger.rows import BulletRow
 from reflector.ledger.statements import CODE_VERSION
 from tests.road.agent import Agent
 from tests.schemas import ANSWERS, check
