@@ -30,7 +30,7 @@ from reflector.check.facts import (
     Repeated,
     RuleFacts,
 )
-from reflector.check.lines import PLAYBOOK, is_fact, place_of, rules_of
+from reflector.check.lines import PLAYBOOK, place_of
 from reflector.check.plan import Look, open_or_empty
 from reflector.check.project_files import last_edit, missing_paths
 from reflector.check.results import Began, results
@@ -92,12 +92,12 @@ def observe(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    lines_by_key = {rule_of(line.text).key: line for line in rules_of(lines)}
+    lines_by_key = {rule_of(line.text).key: line for line in lines if line.is_rule}
 
     def standing(rule: Rule, began: datetime) -> str:
         return births.standing(lines_by_key[rule.key], began).value
 
-    facts = [_fact_of(line) for line in lines if is_fact(line)]
+    facts = [_fact_of(line) for line in lines if not line.is_rule]
     rules = [rule_of(line.text) for line in lines_by_key.values()]
     counted = counts_of(project, [*facts, *rules], sessions, standing)
     return Observed(
@@ -167,7 +167,8 @@ def judged_of(project: Project, lines: Sequence[Line], look: Look) -> Judged:
         LedgerError: the ledger cannot be read.
     """
     with open_or_empty(project) as ledger:
-        watched = watching(ledger, rules_of(lines), first=project.first_number).lines
+        rules = [line for line in lines if line.is_rule]
+        watched = watching(ledger, rules, first=project.first_number).lines
         checked = checked_lines(ledger, lines=watched, births=look.births)
         troubles = [trouble for _, trouble in unanswered(ledger)]
         sessions = _began(project, ledger, look.sessions) if checked.sessions else {}
@@ -218,10 +219,10 @@ def page_facts(
     """Return the facts of a page; `command` writes a command of this playbook for a terminal."""
     sessions = look.sessions
     observed = observe(project, advice.lines, sessions, look.births)
-    missing = missing_paths(project.root, (line.text for line in rules_of(advice.lines)))
+    missing = missing_paths(project.root, (line.text for line in advice.rules))
     rules = [
         _rule(line, observed.by_place.get(place_of(line), Observation()), judged, missing, command)
-        for line in rules_of(advice.lines)
+        for line in advice.rules
     ]
     words = results(rules, judged.sessions)
     starts = [start for file in sessions if (start := _start_of(file)) is not None]
@@ -255,9 +256,9 @@ def _agent_of(sessions: Sequence[FoundTranscript]) -> str:
 
 
 def _file(name: str, advice: Advice) -> FileFacts:
-    kinds = Counter(is_fact(line) for line in advice.lines if line.file == name)
+    kinds = Counter(line.is_rule for line in advice.lines if line.file == name)
     scope = advice.scopes.get(name, ())
-    return FileFacts(name, kinds[False], kinds[True], advice.files[name], tuple(scope))
+    return FileFacts(name, kinds[True], kinds[False], advice.files[name], tuple(scope))
 
 
 def _rule(
@@ -303,7 +304,7 @@ def _headings(lines: Sequence[Line], touched: Mapping[int, set[str]]) -> Iterato
     """Yield the facts of each heading, with the number of sessions that touched one of them."""
     by_heading: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
-        if is_fact(line):
+        if not line.is_rule:
             key = line.file, line.heading
             by_heading.setdefault(key, []).append(line)
     for (_, heading), facts in by_heading.items():

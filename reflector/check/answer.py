@@ -11,7 +11,7 @@ from pathlib import Path
 from reflector.audit.checked import Checked, CheckedLine
 from reflector.check.adapter import judged_of, page_facts
 from reflector.check.facts import Counts, HeadingFacts, PageFacts, Reminder, Repeated, RuleFacts
-from reflector.check.lines import place_of, rules_of
+from reflector.check.lines import place_of
 from reflector.check.plan import Look
 from reflector.check.rows import Speech, change_of, part_of, signals_of
 from reflector.playbook.bullet import Bullet
@@ -129,7 +129,7 @@ def answer_of(
         facts=[*facts.facts],
         repeated=[*facts.repeated],
         change=change_of(facts.rules),
-        alike=duplicates(map(_bullet, rules_of(advice.lines))),
+        alike=duplicates(map(_bullet, advice.rules)),
         failed=ran.failed,
         unanswered=judged.unanswered,
         found=judged.checked if judged.checked.requests else None,

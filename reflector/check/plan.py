@@ -17,7 +17,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from reflector.check.lines import PLAYBOOK, rules_of
+from reflector.check.lines import PLAYBOOK
 from reflector.config import BACKENDS, CONSENT, Config
 from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
@@ -141,7 +141,7 @@ def look_at(
     `each` is as for `sessions_of`. Only rules are asked about.
     """
     since = typed.since.timestamp() if typed.since else 0.0
-    rules = rules_of(lines)
+    rules = [line for line in lines if line.is_rule]
     with open_or_empty(project) as ledger:
         known = checks.recorded_files(project, ledger)
         sessions = checks.project_sessions(project, known, most=typed.most, since=since, each=each)
@@ -180,8 +180,9 @@ def ask_planned(
     at_once = min((_at_once(judge) for judge in plan.shares), default=1)
     asking = checks.Asking(plan.questions, at_once, typed.learns, typed.again)
     backend = backend_of(config, project.root)
+    rules = [line for line in lines if line.is_rule]
     return checks.check_sessions(
-        project, backend, plan.files, checks.Subject(rules_of(lines), look.births), asking, advance
+        project, backend, plan.files, checks.Subject(rules, look.births), asking, advance
     )
 
 
