@@ -75,7 +75,7 @@ def test_columns_are_words_of_the_list(demo: Path, columns: list[str], command: 
     assert _unlisted(columns) <= PLAIN_COLUMNS | {"event", "actor", "what"}
 
 
-def test_columns_of_the_report_are_words_of_the_list(demo: Path, tmp_path: Path) -> None:
+def test_report_columns_are_words_of_the_list(demo: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert run(["--project", str(demo), "report", "--out", str(page)]) == 0
     html = page.read_text("utf-8")
