@@ -78,7 +78,7 @@ TOOLS: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
-def test_a_command_is_placed_by_what_it_runs_not_by_what_it_mentions(kind: str) -> None:
+def test_command_is_classified_by_the_program_it_runs(kind: str) -> None:
     assert {command: bash(command).kind for command in COMMANDS[kind]} == dict.fromkeys(
         COMMANDS[kind], kind
     )
@@ -129,7 +129,7 @@ def test_a_run_prints_nothing_but_its_result() -> None:
 
 
 @pytest.mark.parametrize("row", all_wordings(), ids=lambda row: row.id)
-def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> None:
+def test_row_matches_its_example_but_no_counterexample(row: Wording) -> None:
     assert row.expression.search(row.example)
     assert not row.expression.search(row.counter)
     assert [one.id for one in all_wordings()].count(row.id) == 1
