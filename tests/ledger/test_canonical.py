@@ -100,7 +100,7 @@ def _reversed(value: Any) -> Any:
 
 
 @given(OBJECTS)
-def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(
+def test_canonical_text_reads_back_in_any_order(
     value: dict[str, Any],
 ) -> None:
     text = canonical(value)
@@ -109,7 +109,7 @@ def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_contai
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_float_becomes_a_string_of_six_decimals_that_reads_back_as_such(value: float) -> None:
+def test_float_becomes_a_string_of_six_decimals(value: float) -> None:
     text = plain({"x": [value]})["x"][0]
     assert re.fullmatch(r"-?\d+\.\d{6}", text)
     assert not re.fullmatch(r"-0\.0+", text)
@@ -142,12 +142,12 @@ def _nested(depth: int) -> dict[str, Any]:
         (_nested(MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
     ],
 )
-def test_a_value_that_readers_would_disagree_about_is_refused(value: Any, message: str) -> None:
+def test_ambiguous_value_has_no_canonical_form(value: Any, message: str) -> None:
     with pytest.raises(NotCanonical, match=message):
         canonical(value)
 
 
-def test_the_deepest_nesting_allowed_has_a_form_and_a_value_that_contains_itself_has_none() -> None:
+def test_nesting_is_limited_and_cycles_are_refused() -> None:
     assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (
         MAX_DEPTH - 1
     )

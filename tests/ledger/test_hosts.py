@@ -191,7 +191,7 @@ def test_unchecked_foreign_keys_are_refused(ledger_url: str) -> None:
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 @pytest.mark.usefixtures("ledger_url")
-def test_a_file_that_may_only_be_read_is_refused(host: Host) -> None:
+def test_read_only_file_is_refused(host: Host) -> None:
     with host.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
         with pytest.raises(LedgerUnavailable, match=r"cannot be written|readonly|read-only"):

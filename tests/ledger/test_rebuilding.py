@@ -36,7 +36,7 @@ def lived(ledger: Ledger, windows: int = 20) -> None:
     ledger.append([retracted(window(3, "s3"))])
 
 
-def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
+def test_every_table_is_known_or_rebuilt() -> None:
     assert {"playbook", "event", "projection", "cached_usage", *REBUILDABLE} == {*LEDGER_TABLES}
 
 
@@ -48,9 +48,7 @@ def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def test_a_stopped_rebuild_leaves_the_old_rows_to_readers_to_its_end(
-    ledger: Ledger, open_ledger: OpenLedger
-) -> None:
+def test_stopped_rebuild_leaves_the_old_rows(ledger: Ledger, open_ledger: OpenLedger) -> None:
     lived(ledger)
     before, other = rows(ledger), open_ledger()
     shown, reached, seen = other.rows(), list[int](), list[object]()
@@ -89,7 +87,7 @@ with Ledger.open(sys.argv[1]) as ledger:
 
 
 @pytest.mark.slow
-def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(
+def test_killed_rebuild_changes_nothing_and_two_take_turns(
     ledger: Ledger,
 ) -> None:
     lived(ledger)

@@ -100,7 +100,7 @@ def _used(url: str) -> str:
 @pytest.mark.parametrize(
     "answers", [5, 12, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 2, 8, 13, 16, 30))]
 )
-def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
+def test_cut_connection_is_one_error_and_ledger_continues(
     postgres: Postgres, capfd: pytest.CaptureFixture[str], answers: int
 ) -> None:
     with postgres.database() as url:
@@ -117,7 +117,7 @@ def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
             assert list(verify(ledger)) == []
 
 
-def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres) -> None:
+def test_database_that_is_not_utf8_is_refused(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url:
         name = f"{sa.make_url(url).database}_latin"
         postgres._run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
@@ -132,7 +132,7 @@ def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres) -> None:
 
 
 @pytest.mark.parametrize("language", ["C", "de_DE.utf8"])
-def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language_it_speaks(
+def test_read_only_server_has_one_message_everywhere(
     postgres: Postgres, capfd: pytest.CaptureFixture[str], language: str
 ) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger:
@@ -149,7 +149,7 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
         assert capfd.readouterr() == ("", "")
 
 
-def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Postgres) -> None:
+def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
         with (
@@ -177,7 +177,7 @@ _REFUSED = "is refused, .*check the user, the password, the database and the opt
         ),
     ],
 )
-def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_itself(
+def test_refused_connection_is_away_only_if_it_passes(
     postgres: Postgres, wrong: dict[str, Any], is_away: bool, told: str
 ) -> None:
     with postgres.database() as known:
@@ -189,7 +189,7 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
     assert "folder" not in str(caught.value)
 
 
-def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(
+def test_missing_table_is_named_with_a_remedy(
     ledger: Ledger,
 ) -> None:
     ledger.append([added("pat-001")])
@@ -206,7 +206,7 @@ def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_u
 
 
 @pytest.mark.slow
-def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() -> None:
+def test_wrong_password_is_reported_at_once() -> None:
     with postgres_server() as url:
         with psycopg.connect(url, autocommit=True) as owner:
             owner.execute("CREATE ROLE alice LOGIN PASSWORD 'right'")
@@ -232,7 +232,7 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
         assert log.count('FATAL:  password authentication failed for user "alice"') == 1
 
 
-def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(
+def test_ended_connection_is_reported_and_appends_continue(
     postgres: Postgres,
 ) -> None:
     name = f"ended_{os.getpid()}"
@@ -259,9 +259,7 @@ def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goe
 
 
 @pytest.mark.parametrize("spelling", ["libpq", "sqlalchemy"])
-def test_a_url_may_name_several_servers_in_both_spellings(
-    postgres: Postgres, spelling: str
-) -> None:
+def test_url_may_name_several_servers(postgres: Postgres, spelling: str) -> None:
     with postgres.database() as url, at_a_port(url) as port:
         with Ledger.open(spelled(url, spelling, nobody(), port)) as ledger:
             ledger.append([added("pat-001")])
@@ -269,7 +267,7 @@ def test_a_url_may_name_several_servers_in_both_spellings(
             assert ledger.head().position == 1
 
 
-def test_among_servers_that_may_only_be_read_there_is_none_to_use(postgres: Postgres) -> None:
+def test_read_only_servers_are_all_away(postgres: Postgres) -> None:
     with postgres.database() as url, at_a_port(url) as port:
         standby = with_setting(url, "default_transaction_read_only", "on")
         with pytest.raises(LedgerAway, match="session is read-only"):
