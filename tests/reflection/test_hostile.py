@@ -236,7 +236,7 @@ def test_no_transcript_moves_a_counter_by_an_agent(
     [(told(PERSON), PERSON, (1, 1)), (runs("pytest", COUNT), "14 passed in 0.31s", (1, 0))],
     ids=["a person", "a run"],
 )
-def test_what_a_person_says_and_how_a_run_ended_moves_it(
+def test_users_words_and_run_results_move_a_counter(
     book: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str, counts: tuple[int, int]
 ) -> None:
     api.else_ = sound(obedient(quote))

@@ -106,7 +106,7 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
         (None, "malformed"),
     ],
 )
-def test_each_tag_is_kept_with_what_became_of_it(
+def test_each_tag_has_its_disposition(
     ledger: Ledger, cites: Cites, entry: Any, disposition: str
 ) -> None:
     add_bullets(ledger, "mis-001")
@@ -184,9 +184,7 @@ def test_a_failed_window_waits_longer_each_time(
 
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
-def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(
-    ledger: Ledger, cites: Cites, stage: str
-) -> None:
+def test_outage_is_retried_with_pauses_to_an_hour(ledger: Ledger, cites: Cites, stage: str) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
     pauses = []
@@ -199,9 +197,7 @@ def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
 
-def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
-    ledger: Ledger, cites: Cites
-) -> None:
+def test_unreadable_answer_is_kept_and_not_asked_again(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001")
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
@@ -221,7 +217,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("survived", [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED])
 @pytest.mark.parametrize("before", [True, False], ids=["before the commit", "after the commit"])
-def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
+def test_killed_runner_resumes_where_it_stopped(
     ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch, survived: str, before: bool
 ) -> None:
     append = ledger.append
@@ -250,7 +246,7 @@ def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
     )
 
 
-def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:
+def test_equal_window_and_answer_give_equal_events(tmp_path: Path) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     found = []
     for _ in range(2):
