@@ -98,7 +98,7 @@ def test_it_fits_and_is_accessible_at_every_width(
         assert dark == (scheme == "dark")
 
 
-def test_what_the_browser_shows_is_what_the_file_says(chromium: Any, file: Path) -> None:
+def test_browser_shows_the_content_of_the_file(chromium: Any, file: Path) -> None:
     with shown(chromium, file) as page:
         there, read = Reader(page.content()), Reader(file.read_text("utf-8"))
         assert (there.tables, there.bullets) == (read.tables, read.bullets)

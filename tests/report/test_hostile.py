@@ -95,7 +95,7 @@ def test_hostile_texts_change_nothing_of_the_structure(attacked: Agent, tmp_path
         assert "1337" not in pages[0].text
 
 
-def test_the_policy_allows_the_style_and_the_script_of_the_file_and_nothing_else(
+def test_policy_allows_only_the_files_style_and_script(
     attacked: Agent,
 ) -> None:
     policy = next(
@@ -107,7 +107,7 @@ def test_the_policy_allows_the_style_and_the_script_of_the_file_and_nothing_else
     )
 
 
-def test_what_is_shared_has_no_quote_reason_path_project_author_or_session(tmp_path: Path) -> None:
+def test_shared_report_names_no_person_place_or_session(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     with agent.open_ledger() as ledger:
         speaks(ledger, 1, f"Ada says: see /home/ada/notes.md and C:\\Users\\ada, token {SECRET}")

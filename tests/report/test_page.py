@@ -462,7 +462,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     )
 
 
-def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
+def test_report_shows_checked_rules_and_the_trial(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
         found, trial = checked_lines(ledger), trial_standing(ledger)
@@ -485,7 +485,7 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     assert trial.sentence in page.text
 
 
-def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
+def test_weeks_sum_to_the_sessions_view(agent: Agent) -> None:
     rows = Reader(report(agent)).tables["Sessions by week"]
     query = "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down FROM sessions"
     (of,) = json.loads(agent.call("sql", query, "--json").out)
@@ -499,7 +499,7 @@ def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
     )
 
 
-def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> None:
+def test_waiting_work_is_named_with_its_command(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
         undecided = len(standing.citations(ledger))
