@@ -219,7 +219,7 @@ def played(steps: list[Step], path: Path) -> Path:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=st.lists(STEPS, min_size=2, max_size=40), data=st.data())
-def test_windows_of_a_session_count_what_the_whole_counts(
+def test_windows_of_a_session_count_like_the_whole(
     yard: Yard, steps: list[Step], data: st.DataObject
 ) -> None:
     yard.assert_cut_counts_as_whole(played(steps, yard.folder / "t.jsonl"), data)
@@ -234,7 +234,7 @@ def test_windows_of_a_session_count_what_the_whole_counts(
     more=st.lists(STEPS, min_size=2, max_size=12),
     data=st.data(),
 )
-def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_original(
+def test_windows_of_a_fork_count_like_the_whole(
     yard: Yard, steps: list[Step], more: list[Step], data: st.DataObject
 ) -> None:
     original = performed(steps, Session())
@@ -254,7 +254,7 @@ def test_any_windows_of_a_fork_count_what_the_whole_fork_counts_after_its_origin
     assert outcomes[0] == outcomes[1]
 
 
-def test_on_either_engine_windows_count_what_the_whole_counts(
+def test_windows_count_like_the_whole_on_either_engine(
     open_ledger: OpenLedger, tmp_path: Path
 ) -> None:
     session = Session().cites("pat-001", None).runs("pytest", "1 passed in 0.1s")

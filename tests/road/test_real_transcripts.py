@@ -48,7 +48,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
     [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
     ids=["some", "all"],
 )
-def test_real_sessions_cut_at_random_count_what_the_whole_counts(
+def test_randomly_cut_real_sessions_count_like_the_whole(
     real: tuple[Yard, list[Path]], is_all: bool
 ) -> None:
     """Three cuts, or 200 at least and one of each file."""
