@@ -171,7 +171,7 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES).map("".join))
-def test_names_in_prose_are_among_all_names_and_those_called_wrong_are_left_out_as_the_others_are(
+def test_names_in_prose_are_among_all_names(
     text: str,
 ) -> None:
     names = cited_names(text)

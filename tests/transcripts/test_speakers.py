@@ -221,7 +221,7 @@ def test_a_queued_prompt_of_a_person_stays_theirs(path: Path, records: list[Any]
     assert [one.text for one in spoken_by(path, *records) if one.origin == "human"] == [WISH]
 
 
-def test_a_queued_message_keeps_its_key_as_the_file_grows(path: Path) -> None:
+def test_queued_message_keeps_its_key_in_growing_files(path: Path) -> None:
     records = [queue("enqueue", WISH), queue("remove", WISH), queued(WISH, **PEER)]
     keys = []
     for count in range(1, 4):
