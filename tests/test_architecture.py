@@ -136,7 +136,7 @@ def _strangers(module: str) -> set[str]:
     return {name for name in _imports(module) if _layer(name) not in allowed and name not in shared}
 
 
-def test_a_module_imports_only_from_its_own_layer_and_those_below() -> None:
+def test_module_imports_only_its_layer_and_below() -> None:
     found = {module: _strangers(module) for module in _MODULES if _layer(module)}
     assert {module: strangers for module, strangers in found.items() if strangers} == {}
 
@@ -204,7 +204,7 @@ def _spoken(module: str) -> set[str]:
     return found
 
 
-def test_only_the_command_line_and_the_hooks_print_or_exit() -> None:
+def test_only_command_line_and_hooks_print_or_exit() -> None:
     silent = [
         name
         for name in _MODULES
@@ -241,7 +241,7 @@ def test_commands_leave_writing_to_other_packages() -> None:
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_a_module_says_in_its_docstring_what_it_is_for() -> None:
+def test_each_module_has_a_docstring() -> None:
     said = {
         name: ast.get_docstring(_tree(path)) or ""
         for name, path in _MODULES.items()
@@ -252,7 +252,7 @@ def test_a_module_says_in_its_docstring_what_it_is_for() -> None:
     ] == []
 
 
-def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+def test_no_module_is_too_long() -> None:
     lines = {
         name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in _MODULES.items()
     }
