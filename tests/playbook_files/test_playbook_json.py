@@ -250,7 +250,7 @@ def configured(agent: Agent, url: str) -> None:
     (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
 
 
-def test_foreign_bullet_of_a_file_is_reported_and_unused(agent: Agent) -> None:
+def test_foreign_bullet_is_reported_and_not_used(agent: Agent) -> None:
     agent.call("ingest", *sessions(agent, 1))
     other = Agent(agent.project.parent / "other", agent.home)
     other.claude.mkdir(parents=True)
