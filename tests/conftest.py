@@ -360,3 +360,8 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 def agent(tmp_path: Path) -> Agent:
     """A project with a playbook and nothing else."""
     return Agent.in_folder(tmp_path)
+
+
+ON_A_SERVER = pytest.mark.parametrize(
+    "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)

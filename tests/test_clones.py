@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from reflector import handover
+from tests.building import commit, git
 from tests.conftest import slow_except
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 EVIL = {
     "PATTERNS & APPROACHES": [{"name": "pat-9001", "text": "EVIL", "helpful": 999, "harmful": 0}]

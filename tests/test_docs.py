@@ -26,12 +26,10 @@ from reflector.exchange.transfer import Stored, event_line
 from reflector.sessions import locks
 from reflector.transcripts.readers import built_in_readers
 from tests import surface
+from tests.building import git
+from tests.reading import DOCS, FILES, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
-from tests.road.test_real_transcripts import FILES
-from tests.test_locate import git
-
-DOCS = Path(__file__).parents[1] / "docs"
 
 #: A line that stands for any number of lines, none included.
 LEFT_OUT = "…"
@@ -39,14 +37,6 @@ LEFT_OUT = "…"
 _DAY = r"\d{1,2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
 #: What this process cannot print for a shell, the status line too: it writes past `sys.stdout`.
 _WITH_A_SHELL = re.compile(r"[|<>]|^(?!reflector )|statusline")
-
-
-def section(page: str, title: str) -> str:
-    """The part of a page of docs/ below one of its headings of the second level."""
-    text = (DOCS / page).read_text("utf-8")
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## (?![A-Z]+ )|\Z)", text, re.M | re.S)
-    assert found, f"docs/{page} lacks the part {title}"
-    return found[1]
 
 
 def blocks(page: str) -> list[tuple[str, str]]:

@@ -20,10 +20,10 @@ import pytest
 from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
+from tests.building import commit, git
 from tests.conftest import slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 
 @pytest.fixture

@@ -13,27 +13,7 @@ import pytest
 from reflector import locate
 from reflector.git import GitUnavailable, ask_git, tracked_below
 from reflector.project import find_project
-
-
-def git(folder: Path, *arguments: str | Path) -> None:
-    """Run git as nobody in particular."""
-    who = (
-        "user.name=N",
-        "user.email=n@example.org",
-        "init.defaultBranch=main",
-        "maintenance.auto=false",
-    )
-    options = [word for one in who for word in ("-c", one)]
-    subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def commit(folder: Path, *forced: str) -> None:
-    """Commit all of a folder, or these files and folders whether or not git ignores them; it
-    need be no repository.
-    """
-    git(folder, "init")
-    git(folder, "add", *(["-f", *forced] if forced else ["."]))
-    git(folder, "commit", "-m", "something useful")
+from tests.building import commit, git
 
 
 def playbook(folder: Path) -> Path:

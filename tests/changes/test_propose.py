@@ -27,9 +27,8 @@ from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.proof.verify import verify
+from tests.building import TOKEN
 from tests.ledger.events import added
-
-TOKEN = "ghp_" + "a1B2" * 9
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import KINDS, SET_FIELDS, Change
+from tests.building import commit, git
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 

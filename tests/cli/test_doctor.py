@@ -15,8 +15,8 @@ from reflector.config import Config
 from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.reach import Check
 from reflector.project import Project
+from tests.building import git
 from tests.road.agent import BULLETS, Agent
-from tests.test_locate import git
 
 MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reflector.sessions.history import project_hash
+from tests.building import commit, git
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 from tests.transcripts.agents import SESSION, Codex, GeminiDocument
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS, HookList, hook_command
-from tests.hooks.test_install import REFUSED, SHAPES
+from tests.hooks.conftest import REFUSED, SHAPES
 from tests.road.agent import Agent
 
 install = HookList(EVENTS).install

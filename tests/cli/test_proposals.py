@@ -11,9 +11,9 @@ from benchmarks.duplicates import labelled, measure
 from reflector.changes.propose import Proposal, Quote, propose
 from reflector.playbook.change import Change
 from tests.ledger.events import reflected, window
+from tests.reading import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_docs import section
 
 PAGE = section("editing.md", "Proposals and duplicates")
 _BULLETS = {

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
+from tests.building import commit, git
 from tests.ledger import sql
 from tests.ledger.events import moved
 from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 
 @pytest.fixture

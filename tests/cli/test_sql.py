@@ -16,8 +16,8 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.ledger import sql
 from tests.ledger.events import added, history
+from tests.reading import section
 from tests.road.agent import Agent
-from tests.test_docs import section
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 

@@ -27,16 +27,15 @@ from reflector.exchange.transfer import (
     load_ledger,
     parse_event_line,
 )
-from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
+from reflector.ledger.canonical import MAX_DEPTH
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.building import OBJECTS, TEXTS, forged
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
 from tests.ledger.events import added, history, moved, redacted, reflected, retracted, window
-from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
-from tests.playbook.test_document import TEXTS
 
 Lines = list[str]
 
@@ -55,48 +54,6 @@ def exported_once() -> Lines:
 def lines(exported_once: Lines) -> Lines:
     """The same, which a test may change."""
     return list(exported_once)
-
-
-def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
-    """A file that lies: its hashes are right, and no ledger would have taken these events, all
-    recorded at one time.
-    """
-    with sqlite_file() as url, Ledger.open(url) as ledger:
-        head = ledger.head()
-        lines: list[str] = []
-        chain = head.chain
-        for position, e in enumerate(events, start=1):
-            (_, of), (meta, of_meta) = sealed(plain(e.data)), sealed(plain(e.meta))
-            header = (
-                position,
-                e.event_id,
-                e.type,
-                1,
-                at,
-                at,
-                e.actor,
-                e.session_id,
-                e.reflection_id,
-                e.target_id,
-            )
-            chain = next_chain(chain, header, of, of_meta)
-            names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
-            line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
-            line |= dict(zip(names, header, strict=False)) | {
-                "datahash": of,
-                "meta": meta,
-                "chain": chain,
-            }
-            more = {
-                "sessionid": e.session_id,
-                "reflectionid": e.reflection_id,
-                "targetid": e.target_id,
-            }
-            line |= {name: value for name, value in more.items() if value} | {"data": e.data}
-            lines.append(json.dumps(line))
-        first = json.loads(next(exported(ledger)))
-        first["data"] |= {"position": len(events), "chain": chain}
-        return [json.dumps(first), *lines]
 
 
 def _state(ledger: Ledger) -> object:

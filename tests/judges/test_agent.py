@@ -22,28 +22,10 @@ from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described
 from reflector.locate import is_judge, judge_folder
 from reflector.reflection.gate import Gate
-from tests.judges.played import TEXTS, Played
+from tests.judges.played import TEXTS, Played, only_claude, played as played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts.agents import Codex
-
-
-@pytest.fixture(params=list(JUDGES))
-def played(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Played:
-    Path.home().mkdir()
-    made = Played(tmp_path, request.param)
-    for name in ("HTTP", "HTTPS", "ALL"):
-        monkeypatch.delenv(f"{name}_PROXY", raising=False)
-    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
-    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
-    consent.keep_consent(consent.installed_clients())
-    return made
-
-
-only_claude = pytest.mark.parametrize("played", ["claude"], indirect=True)
 
 
 def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:

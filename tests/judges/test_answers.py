@@ -5,7 +5,7 @@ of its length.
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
 
 from reflector.judges.answers import (
     ParsedTag,
@@ -15,6 +15,7 @@ from reflector.judges.answers import (
     parse_answer,
 )
 from reflector.playbook.names import is_name
+from tests.building import ANSWERS, OBJECT, TAG_1, TAG_2
 from tests.conftest import assert_linear, examples, slow_except
 
 
@@ -72,13 +73,10 @@ def test_first_sound_object_is_found_with_its_strategy(
     assert extract_json_object(text) == expected
 
 
-TAG_1 = '{"name": "pat-001", "tag": "helpful", "rationale": "tests passed"}'
-TAG_2 = '{"name": "mis-002", "tag": "harmful", "rationale": "it broke"}'
 PARSED = (
     ParsedTag(0, "pat-001", "helpful", "tests passed"),
     ParsedTag(1, "mis-002", "harmful", "it broke"),
 )
-OBJECT = f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {TAG_2}]}}'
 
 WAYS = {
     "thoughts with a draft, then cut off": (
@@ -291,35 +289,6 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
     assert parsed.tags[1] == ParsedTag(1, None, "unknown", "\ufffd", "the name has no known form")
     assert secret not in repr(parsed)
     assert all(len(problem) <= 300 for problem in parsed.problems)
-
-
-FRAGMENTS = st.one_of(
-    st.sampled_from(
-        [
-            "\n",
-            " ",
-            "```json\n",
-            *("{ } [ ] \" ' : , \\ ` ``` NaN null 1 /* // </think> “ ” \\ud800 true x").split(),
-        ]
-    ),
-    st.sampled_from(
-        [
-            '"analysis": ',
-            '"bullet_tags": ',
-            '"name": ',
-            '"tag": ',
-            '"pat-001"',
-            '"helpful"',
-            '"rationale": "',
-        ]
-    ),
-    st.sampled_from([TAG_1, TAG_2, OBJECT, '\\"bullet_tags\\"']),
-    st.text(max_size=8),
-)
-
-
-#: Anything that a model could answer.
-ANSWERS = st.lists(FRAGMENTS, max_size=20).map("".join) | st.text()
 
 
 @settings(max_examples=examples(600))

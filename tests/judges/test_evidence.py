@@ -21,8 +21,9 @@ from reflector.reflection.runner import Runner
 from reflector.reflection.standing import reparse
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
+from tests.building import Says, tags
 from tests.conftest import examples
-from tests.reflection.test_runner import Says, counters, of_type, tags
+from tests.reading import counters, of_type
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 

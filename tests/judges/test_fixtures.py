@@ -16,7 +16,7 @@ from reflector.judges.registry import backend_of, is_rereading, judge_kind
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.judges.api import Api, answer, error, sound
-from tests.test_docs import section
+from tests.reading import section
 
 TURNS = (
     Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),

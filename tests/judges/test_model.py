@@ -22,10 +22,10 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import read_messages
+from tests.building import add_bullets
 from tests.judges.api import MODEL, Api, answer, error, sound
-from tests.reflection.test_runner import counters, of_type
+from tests.reading import counters, of_type
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
 
 BULLETS = (
     Bullet("pat-001", "pat", "Write the failing test first.", 3, 1),

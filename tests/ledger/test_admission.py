@@ -18,8 +18,8 @@ from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
 from reflector.reflection.runner import Runner
+from tests.building import forged
 from tests.conftest import OpenLedger
-from tests.exchange.test_transfer import forged
 
 from . import sql
 from .events import (

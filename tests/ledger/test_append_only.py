@@ -10,6 +10,7 @@ from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.conftest import ON_A_SERVER
 
 from . import sql
 from .events import added, arrived, history, imported, moved, redacted, reflected, retracted, window
@@ -18,10 +19,6 @@ _COLUMNS = (
     "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, "
     "session_id,"
     " reflection_id, target_id, data, data_hash, meta, chain"
-)
-
-ON_A_SERVER = pytest.mark.parametrize(
-    "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
 )
 
 

@@ -18,7 +18,6 @@ from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import append
 from reflector.ledger.canonical import (
     MAX_DEPTH,
-    MAX_INT,
     NotCanonical,
     digest,
     genesis,
@@ -28,6 +27,7 @@ from reflector.ledger.canonical import (
 )
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.building import _TEXT, OBJECTS
 from tests.conftest import OpenLedger
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"
@@ -80,14 +80,6 @@ def test_either_engine_holds_the_documented_chain(
         ledger.append([NewEvent(**{name: event[name] for name in names}, occurred_at=occurred)])
         assert ledger.head().chain == event["chain"]
     assert list(verify(ledger)) == []
-
-
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-_LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
-_VALUES = st.recursive(
-    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4)
-)
-OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
 
 
 def _reversed(value: Any) -> Any:

@@ -13,9 +13,9 @@ from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
+from tests.ledger.events import lived
 
 from . import sql
-from .events import added, reflected, retracted, window
 
 #: Events that are read at once, in place of 2,000.
 PAGE = 20
@@ -24,16 +24,6 @@ PAGE = 20
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PAGE", PAGE)
-
-
-def lived(ledger: Ledger, windows: int = 20) -> None:
-    """Windows with two tags each, one of them retracted."""
-    ledger.append([added("pat-001"), added("mis-001", helpful=2)])
-    for number in range(windows):
-        recorded = window(number, f"s{number % 5}", keys=[number])
-        tags = ("pat-001", "helpful"), ("mis-001", "harmful")
-        ledger.append([recorded, *reflected(f"r{number}", recorded, *tags)])
-    ledger.append([retracted(window(3, "s3"))])
 
 
 def test_every_table_is_known_or_rebuilt() -> None:

@@ -4,23 +4,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT, text_fault
+from reflector.playbook.admissible import MAX_TEXT, text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump, load
 from reflector.playbook.names import SECTIONS, is_name
+from tests.building import NAMES, PLAYBOOKS
 from tests.conftest import assert_linear
-
-NAMES = st.builds(
-    "{}{}".format,
-    st.sampled_from(["pat-", "mis-0", "pref-00", "ctx-", "kpt_"]),
-    st.integers(0, 999_999),
-)
-TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text_fault(text) is None)
-COUNTS = st.integers(min_value=0, max_value=MAX_COUNT)
-BULLETS = st.builds(Bullet, NAMES, st.sampled_from(list(SECTIONS)), TEXTS, COUNTS, COUNTS)
-PLAYBOOKS = st.lists(BULLETS, max_size=6, unique_by=lambda b: b.name).map(
-    lambda bullets: tuple(sorted(bullets, key=lambda b: list(SECTIONS).index(b.section)))
-)
 
 
 def document(**sections: Any) -> str:

@@ -12,11 +12,8 @@ from reflector.changes.apply import apply_changes
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook_files.mirrors import find_section, with_section, without_section
-from tests.changes.test_propose import TOKEN
-from tests.playbook.test_document import PLAYBOOKS
-from tests.playbook_files.test_playbook_json import meanwhile
+from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.road.agent import Agent
-from tests.test_locate import commit, git
 
 _LEFT = "AGENTS.md: its playbook is left as it is: "
 

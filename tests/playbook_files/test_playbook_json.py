@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from reflector import files
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
+from tests.building import commit, git, meanwhile
 from tests.conftest import slow_except
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 PAT, MIS = "PATTERNS & APPROACHES", "MISTAKES TO AVOID"
 FIRST = "Write the failing test first."
@@ -495,18 +494,6 @@ def test_killed_reading_takes_edits_once(tmp_path: Path, step: str) -> None:
         "mis-007": (2, 0),
     }
     assert (len(by_human(agent)), len(agent.events("playbook.imported"))) == (3, 1)
-
-
-def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
-    """Let something happen when a file is about to be written for the next time."""
-    really, left = files.put, [happens]
-
-    def writing(folder: Folder, temporary: str, name: str, *rest: Any) -> None:
-        if name == path.name and left:
-            left.pop()()
-        really(folder, temporary, name, *rest)
-
-    monkeypatch.setattr(files, "put", writing)
 
 
 @pytest.mark.parametrize("had", ["a session", "a session and an edit"])

@@ -19,10 +19,9 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.heads import mend_head
 from reflector.proof.verify import Anchor, verify
-from tests.conftest import OpenLedger
+from tests.conftest import ON_A_SERVER, OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, reflected, window
-from tests.ledger.test_append_only import ON_A_SERVER
 
 from .forger import UNPROVED, other_value
 

@@ -32,8 +32,8 @@ from reflector.reflection.gate import (
     waiting_words,
 )
 from reflector.sessions.intake import Source, take_in
+from tests.building import add_bullets
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
 
 PROJECT = Path("/home/ada/work/shop")
 

@@ -21,8 +21,8 @@ from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from tests.conftest import slow_except
 from tests.judges.api import Api, sound
-from tests.judges.test_agent import Played, only_claude, played  # noqa: F401
-from tests.reflection.test_runner import counters
+from tests.judges.played import Played, only_claude, played as played
+from tests.reading import counters
 from tests.road.sessions import Session
 
 PERSON = "Perfect, this advice fixed the total, thanks a lot!"
@@ -219,7 +219,7 @@ def test_no_check_believes_them(
 def test_no_transcript_moves_a_counter_by_an_agent(
     book: Ledger,
     tmp_path: Path,
-    played: Played,  # noqa: F811
+    played: Played,
 ) -> None:
     client = AgentClient(writer="claude-code", deadline=60.0)
     # what the answer comes to does not depend on who gave it

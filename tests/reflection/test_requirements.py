@@ -21,7 +21,7 @@ from reflector import (
     load_transcript,
 )
 from reflector.ground_truth import ReflectorAgent, ReflectorPromptBuilder
-from reflector.playbook.names import SECTIONS
+from tests.building import entry, playbook
 from tests.road.agent import Agent
 
 RUN = "(self, trajectory, ground_truth, test_report, dataset, max_iterations=1)"
@@ -73,17 +73,6 @@ def test_injection_changes_nothing(tmp_path: Path) -> None:
 
 
 # A playbook as a dict: its text and its counters
-
-
-def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dict[str, Any]:
-    return {"name": name, "text": text, "helpful": helpful, "harmful": harmful}
-
-
-def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "version": "1.0",
-        "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()},
-    }
 
 
 def counts(book: dict[str, Any]) -> dict[str, tuple[int, int]]:

@@ -16,10 +16,9 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from reflector import format_playbook, run_reflector
 from reflector.embed.ace import _result
 from reflector.judges.api_settings import DEFAULT_MODEL, model_settings
+from tests.building import ANSWERS, entry, playbook
 from tests.conftest import examples
 from tests.judges.api import KEY, Api, Behaviour, error, raw, sound
-from tests.judges.test_answers import ANSWERS
-from tests.reflection.test_requirements import entry, playbook
 
 EMPTY = {"analysis": "", "bullet_tags": []}
 MESSAGES = [

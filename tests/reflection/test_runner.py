@@ -4,7 +4,6 @@ dies.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,44 +11,16 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import Event
-from reflector.judges.protocol import Answer, BackendError, Request
+from reflector.judges.protocol import BackendError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection import runner as runner_module
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
+from tests.building import Says, add_bullets, tag, tags
 from tests.ledger.events import changed
+from tests.reading import counters, of_type
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
-
-
-@dataclass
-class Says:
-    """A backend that gives the answers it was told to, or raises them."""
-
-    answers: list[str | Exception]
-    name: str = "scripted"
-    is_model: bool = False
-    rereads: bool = False
-    quotes: bool = False
-    asked: list[Request] = field(default_factory=list)
-
-    def answer(self, request: Request) -> Answer:
-        self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return Answer(answer, "model-1", "p" * 64, "t" * 64, {"input_tokens": 7})
-
-
-def tags(*entries: Any, analysis: str = "It went well.") -> str:
-    return json.dumps({"analysis": analysis, "bullet_tags": list(entries)})
-
-
-def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
-    return {"name": name, "tag": verdict, "rationale": rationale}
-
 
 Cites = Callable[..., None]
 SECRET = "ghp_" + "Ab3" * 12
@@ -65,14 +36,6 @@ def cites(ledger: Ledger, tmp_path: Path) -> Cites:
         take_in(ledger, Source(session.write(tmp_path / f"{id}.jsonl"), "SessionEnd"))
 
     return record
-
-
-def of_type(ledger: Ledger, type_: str) -> list[Event]:
-    return list(ledger.events(types=[type_]))
-
-
-def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
-    return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
 
 
 def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Cites) -> None:

@@ -31,7 +31,7 @@ from reflector.reflection.runner import Runner
 from reflector.reflection.standing import reparse
 from tests.judges.truth.cases import Model, attempt, insight, insights, script, verdict
 from tests.ledger.events import added
-from tests.reflection.test_runner import counters
+from tests.reading import counters
 
 TYPES = [
     ev.TRAJECTORY_RECORDED,

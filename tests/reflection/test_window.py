@@ -18,10 +18,10 @@ from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
+from tests.building import Says, tag, tags
 from tests.ledger.events import added
-from tests.reflection.test_runner import Says, tag, tags
+from tests.reading import windows
 from tests.road.sessions import Session
-from tests.sessions.test_intake import windows
 
 THANKS = "Perfect, that works. Thanks!"
 RULES = RulesBackend()

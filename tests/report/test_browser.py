@@ -17,8 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.report.test_hostile import HOSTILE, attacked as attacked
-from tests.report.test_page import DATASETTE, Reader, agent as agent, report
+from tests.report.conftest import DATASETTE, HOSTILE, Reader, report
 from tests.road.agent import Agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]

@@ -7,7 +7,6 @@ judged ones, with citations.
 
 import json
 import lzma
-import os
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -16,12 +15,9 @@ from typing import Any
 import pytest
 
 from reflector.playbook.document import load
-from tests.road.test_cuts import BULLETS, CITES, SAYS, Yard, at_random
+from tests.reading import FILES, SHARED
+from tests.road.conftest import BULLETS, CITES, SAYS, Yard, at_random
 
-SHARED = Path(
-    os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts"
-)
-FILES = sorted(SHARED.glob("*.jsonl")) if SHARED.is_dir() else []
 JUDGED = SHARED.parent / "judged"
 
 pytestmark = pytest.mark.skipif(

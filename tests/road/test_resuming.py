@@ -22,8 +22,8 @@ from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts import reading as transcripts
 from reflector.transcripts.reading import scan
 from tests.conftest import examples
-from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import (
+from tests.reading import windows
+from tests.road.conftest import (
     CITES,
     CITING,
     RUNNING,
@@ -35,12 +35,9 @@ from tests.road.test_cuts import (
     Yard,
     ends,
     played,
-    yard,
 )
-from tests.sessions.test_intake import windows
+from tests.road.sessions import Session, as_bytes
 from tests.transcripts.records import queue
-
-__all__ = ["yard"]
 
 
 def unanswered(session: Session) -> None:

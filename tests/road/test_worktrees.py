@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.building import commit, git
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 WORKTREES = 4
 

@@ -18,8 +18,7 @@ from reflector.ledger.readonly_sql import NotAQuestion, asking
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres
-from tests.ledger.events import added, history, window
-from tests.ledger.test_rebuilding import lived
+from tests.ledger.events import added, history, lived, window
 from tests.ledger.writer import prepare, writers
 from tests.servers import cluster, pgbouncer, until
 

@@ -13,7 +13,9 @@ from reflector.events.event import identity
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
-from tests.ledger.events import added, changed
+from tests.building import add_bullets
+from tests.ledger.events import changed
+from tests.reading import windows
 from tests.road.sessions import Session, as_bytes
 
 
@@ -22,14 +24,6 @@ def taken(ledger: Ledger, path: Path, **fields: Any) -> Taken:
     return take_in(
         ledger, Source(path, fields.pop("trigger", "SessionEnd"), **fields), window=window
     )
-
-
-def windows(ledger: Ledger) -> list[dict[str, Any]]:
-    return [dict(event.data or {}) for event in ledger.events(types=[ev.SESSION_RECORDED])]
-
-
-def add_bullets(ledger: Ledger, *names: str) -> None:
-    ledger.append([added(name, f"Advice {name}.") for name in names])
 
 
 def test_transcript_is_recorded_with_identity_and_citations(ledger: Ledger, tmp_path: Path) -> None:

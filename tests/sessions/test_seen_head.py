@@ -17,8 +17,8 @@ from reflector.project import Project
 from reflector.sessions import drain, seen_head
 from tests.conftest import Postgres
 from tests.ledger.events import added
-from tests.ledger.test_server_trouble import at_a_port, nobody, spelled
 from tests.road.agent import Agent
+from tests.servers import at_a_port, nobody, spelled
 
 pytestmark = pytest.mark.postgres
 

@@ -16,7 +16,7 @@ from reflector.transcripts.message import Message, ToolResult
 from reflector.transcripts.reading import read_messages
 from reflector.trials.outcome import OUTCOMES, Outcome, joined_facts, read_outcome
 from reflector.trials.placebo import placebo_text
-from tests.judges.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
+from tests.building import calls, done, edits, person, reads, refuses, runs, says
 from tests.road.sessions import Session
 
 

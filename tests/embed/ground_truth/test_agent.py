@@ -22,6 +22,7 @@ from reflector.ground_truth import (
 )
 from reflector.judges.truth.questions import read_insights
 from tests.judges.truth.cases import (
+    INSIGHTS,
     Model,
     Store,
     attempt,
@@ -31,7 +32,6 @@ from tests.judges.truth.cases import (
     script,
     verdict,
 )
-from tests.judges.truth.test_models import INSIGHTS
 
 AWAY = RuntimeError("away")
 

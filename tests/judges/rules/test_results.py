@@ -11,7 +11,7 @@ from reflector.judges.reading.wordings import Wording, all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
-from tests.test_docs import section
+from tests.reading import section
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.
 _TABLE = Path(__file__).with_name("outcomes.tsv").read_text("utf-8").split("\n")[1:-1]

@@ -17,45 +17,10 @@ from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.judges.rules.judge import RulesBackend
 from reflector.playbook.bullet import Bullet
-from reflector.transcripts.message import Message, ToolCall, ToolResult
+from reflector.transcripts.message import Message
+from tests.building import calls, edits, person, reads, refuses, runs, says
 
 _ADVICE = "Store the branch name with each record."
-
-
-def says(text: str, chain: str = "") -> Message:
-    return Message(0, "", "assistant", "model", chain, "", text)
-
-
-def calls(tool: str, chain: str = "", **given: Any) -> Message:
-    return Message(
-        0, "", "assistant", "model", chain, "", "", calls=(ToolCall(str(given), tool, given),)
-    )
-
-
-def done(call: Message, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    result = ToolResult(call.calls[0].id, text, error)
-    return [call, Message(0, "", "user", "tool", chain, "", "", results=(result,))]
-
-
-def runs(command: str, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    return done(calls("Bash", chain, command=command), text, error=error, chain=chain)
-
-
-def edits(file: str = "/app/store.py", old: str = "a = 1", new: str = "a = 2") -> list[Message]:
-    call = calls("Edit", file_path=file, old_string=old, new_string=new)
-    return done(call, f"The file {file} has been updated.")
-
-
-def reads(file: str = "/app/store.py") -> list[Message]:
-    return done(calls("Read", file_path=file), "1 a = 1")
-
-
-def person(text: str) -> Message:
-    return Message(0, "", "user", "human", "", "", text)
-
-
-def refuses(reason: str) -> Message:
-    return Message(0, "", "user", "refusal", "", "", reason)
 
 
 def _flat(messages: Any) -> Iterator[Message]:

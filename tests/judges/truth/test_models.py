@@ -18,10 +18,9 @@ from reflector.ground_truth import (
     ReflectionResult,
     Trajectory,
 )
-from tests.judges.truth.cases import TEXTS, attempt, bullet, insight
+from tests.judges.truth.cases import INSIGHTS, TEXTS, attempt, bullet, insight
 
 TAGS = ("helpful", "harmful", "neutral")
-INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))
 RESULTS = st.builds(
     ReflectionResult, insights=st.lists(INSIGHTS, max_size=3), trajectory_query=TEXTS
 )
