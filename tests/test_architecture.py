@@ -84,6 +84,11 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_tree(path)))
+
+
 def _imports(module: str) -> tuple[str, ...]:
     return _imports_at(module, _MODULES[module])
 
@@ -93,8 +98,7 @@ def _imports_at(module: str, path: Path) -> tuple[str, ...]:
     """Each module of ours that a module imports, also inside a function and for type checking
     alone.
     """
-    tree = _tree(path)
-    names = (name for node in ast.walk(tree) for name in _names(module, node))
+    names = (name for node in _nodes(path) for name in _names(module, node))
     return tuple(_module_of(name) for name in names if name.split(".")[0] == "reflector")
 
 
@@ -188,7 +192,7 @@ _ENDS = {
 def _spoken(module: str) -> set[str]:
     """What a module prints with or ends the process with."""
     found: set[str] = set()
-    for node in ast.walk(_tree(_MODULES[module])):
+    for node in _nodes(_MODULES[module]):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -220,7 +224,7 @@ _WRITES = {"set_checkpoint", "unlink", "rmtree"}
 def _writes(module: str) -> set[str]:
     """The locks that a module imports, and its calls that append, set checkpoints or delete."""
     found = {_LOCKS} & set(_imports(module))
-    for node in ast.walk(_tree(_MODULES[module])):
+    for node in _nodes(_MODULES[module]):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         method = node.func.attr

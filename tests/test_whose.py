@@ -355,15 +355,18 @@ def stopped() -> Iterator[Callable[[Path], int]]:
         process.wait()
 
 
-def test_failed_copy_is_made_later(mine: Agent, stopped: Callable[[Path], int]) -> None:
+def test_failed_copy_is_made_later(
+    mine: Agent, stopped: Callable[[Path], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reflector.entries.copies._PATIENCE", 0.1)
     holder = stopped(mine.own / "lock")
-    told = mine.run("add", "pat", "Meanwhile.").err
+    told = mine.call("add", "pat", "Meanwhile.").err
     assert f"process {holder} " in told
     assert "which is stopped" in told
     assert entries.copy_end(mine.project).position < 6 or not mine.own.exists()
-    mine.run("list")
+    mine.call("list")
     os.kill(holder, 9)
-    mine.run("list")
+    mine.call("list")
     assert (mine.own / "events.ndjson").read_text().count("\n") == 6
 
 

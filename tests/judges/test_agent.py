@@ -166,7 +166,7 @@ def refused(played: Played, askers: int) -> int:
     """Return how many of some askers are refused while the others wait for their answers."""
 
     async def ask() -> list[BaseException | Reply]:
-        clients = [AgentClient(writer=JUDGES[played.name].names[1], deadline=4.0)] * (askers - 1)
+        clients = [AgentClient(writer=JUDGES[played.name].names[1], deadline=2.0)] * (askers - 1)
         late = replace(clients[0], deadline=0.5)
         asked = [asyncio.create_task(client.send(TEXTS)) for client in clients]
         await asyncio.sleep(0.3)
