@@ -92,7 +92,7 @@ def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
         with (
-            Ledger.open(with_setting(url, "statement_timeout", "1000")) as limited,
+            Ledger.open(with_setting(url, "statement_timeout", "500")) as limited,
             pytest.raises(LedgerLocked, match="statement_timeout"),
         ):
             limited.append([added("pat-001")])

@@ -682,7 +682,7 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
 def test_slow_attempt_fails_and_its_processes_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.3)
+    monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.2)
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     runs = perform(
