@@ -19,7 +19,7 @@ import pytest
 from reflector import entries
 from reflector.events.event import SESSION_RECORDED, NewEvent
 from reflector.ledger.store import Ledger
-from tests.ledger.events import added
+from tests.ledger.events import add_bullet, added
 from tests.road.agent import PATIENCE, Agent
 
 
@@ -102,8 +102,11 @@ def test_listed_project_is_still_asked_about(tmp_path: Path) -> None:
 @pytest.fixture
 def mine(tmp_path: Path) -> Agent:
     agent = Agent.bare(tmp_path)
-    for text in ("Run the tests", "Use make", "Mine 1", "Mine 2", "Mine 3"):
-        agent.call("add", "pat", text)
+    agent.call("add", "pat", "Run the tests")
+    with agent.open_ledger() as ledger:
+        for text in ("Use make", "Mine 1", "Mine 2"):
+            add_bullet(ledger, "pat", text)
+    agent.call("add", "pat", "Mine 3")
     return agent
 
 
