@@ -259,10 +259,13 @@ def test_question_report_or_quotation_is_no_wish(text: str) -> None:
     assert said(text) == []
 
 
+@pytest.mark.parametrize("origin", ["injected", "tool", "summary"])
+def test_words_of_others_are_no_wish(origin: str) -> None:
+    assert said("Always run the linter before you push.", origin=origin) == []
+
+
 def test_only_the_user_of_the_main_conversation_wishes() -> None:
     wish = "Always run the linter before you push."
-    for origin in ("injected", "tool", "summary"):
-        assert said(wish, origin=origin) == []
     assert said(wish, chain="agent-1") == []
     assert said(wish, origin="refusal") != []
     assert list(wishes([Message(7, "u", "assistant", "model", "", "", wish)])) == []

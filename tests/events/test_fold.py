@@ -81,15 +81,16 @@ def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
     return fold(at(*events)).counters(name)
 
 
-def test_a_second_bullet_of_a_name_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    "gone",
+    [[], [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]],
+    ids=["live", "removed"],
+)
+def test_a_second_bullet_of_a_name_changes_nothing(gone: list[Event]) -> None:
     second = Event("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
-    for gone in (
-        [],
-        [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})],
-    ):
-        book = fold(at(added("pat-001", 1), *gone, second))
-        assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
-        assert len(book.bullets()) == (0 if gone else 1)
+    book = fold(at(added("pat-001", 1), *gone, second))
+    assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
+    assert len(book.bullets()) == (0 if gone else 1)
 
 
 def test_removed_bullet_keeps_its_counts() -> None:

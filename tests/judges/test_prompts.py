@@ -50,10 +50,9 @@ def test_reflector_prompt_asks_for_the_answer_form() -> None:
     assert example.problems == ()
 
 
-def test_playbook_prompt_asks_to_cite_ids() -> None:
-    text = load_template("playbook.txt")
-    for wanted in ("{key_points}", "cite its id", "[pat-"):
-        assert wanted in text.lower()
+@pytest.mark.parametrize("wanted", ["{key_points}", "cite its id", "[pat-"])
+def test_playbook_prompt_asks_to_cite_ids(wanted: str) -> None:
+    assert wanted in load_template("playbook.txt").lower()
 
 
 @pytest.mark.parametrize("name", list(PLACEHOLDERS))

@@ -217,10 +217,10 @@ def test_events_of_one_statement_follow_without_a_gap(told: Ledger) -> None:
         insert(2, 1)
 
 
-def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
-    for column in ("helpful", "harmful"):
-        with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
-            sql.run(told, f"UPDATE bullet SET {column} = -1")
+@pytest.mark.parametrize("column", ["helpful", "harmful"])
+def test_counters_below_zero_are_refused_by_the_table(told: Ledger, column: str) -> None:
+    with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
+        sql.run(told, f"UPDATE bullet SET {column} = -1")
 
 
 def test_only_the_announced_event_can_be_erased(

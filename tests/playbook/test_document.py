@@ -223,9 +223,9 @@ def test_what_will_not_be_written_again_is_noted() -> None:
         assert said in note
 
 
-def test_line_breaks_and_joined_emoji_stay_in_texts() -> None:
-    for text in ("a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "):
-        assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
+@pytest.mark.parametrize("text", ["a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "], ids=ascii)
+def test_line_breaks_and_joined_emoji_stay_in_texts(text: str) -> None:
+    assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
 
 
 JSON = st.recursive(

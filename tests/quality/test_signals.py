@@ -116,6 +116,11 @@ def test_the_lists_have_the_asked_words() -> None:
     assert {"run ", "check ", "test "} <= set(words["verification"])
 
 
+@pytest.mark.parametrize("text", ["I cannot", "Without any doubt.", "There is a bug."])
+def test_words_of_failure_are_a_signal(text: str) -> None:
+    assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
+
+
 def test_skipped_calls_are_not_errors() -> None:
     results = [
         {"name": "read", "status": status} for status in ("success", "error", "skipped", "skipped")
@@ -124,8 +129,6 @@ def test_skipped_calls_are_not_errors() -> None:
     assert quality_signals_for_response(" \n", [], 1, 10, was_truncated=True) == signals(
         0, 1, 10, "trunc", "empty"
     )
-    for text in ("I cannot", "Without any doubt.", "There is a bug."):
-        assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
     with pytest.raises(ValueError, match="'read': status is 'ok', not success, error, skipped"):
         quality_signals_for_response("x", [{"name": "read", "status": "ok"}], 1, 1)
 

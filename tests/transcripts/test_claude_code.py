@@ -549,8 +549,9 @@ def test_classic_list_holds_only_spoken_text(tmp_path: Path) -> None:
 def test_missing_transcript_is_empty_and_pipe_an_error(
     tmp_path: Path,
 ) -> None:
-    for none in (None, tmp_path / "none.jsonl", str(write(tmp_path / "empty.jsonl", []))):
-        assert load_transcript(none) == []
+    assert load_transcript(None) == []
+    assert load_transcript(tmp_path / "none.jsonl") == []
+    assert load_transcript(str(write(tmp_path / "empty.jsonl", []))) == []
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(OSError, match="is not a regular file"):
         load_transcript(tmp_path / "pipe.jsonl")

@@ -104,10 +104,13 @@ def test_key_is_the_first_eight_digest_bytes() -> None:
     assert isinstance(record_key("\ud800"), int)
 
 
-def test_record_without_uuid_is_known_by_its_text() -> None:
+def test_record_is_known_by_its_uuid() -> None:
     assert record_uuid({"uuid": "a"}, b"{}") == "a"
-    for odd in ({}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}):
-        assert record_uuid(odd, b"{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
+
+
+@pytest.mark.parametrize("odd", [{}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}])
+def test_record_without_uuid_is_known_by_its_text(odd: dict[str, Any]) -> None:
+    assert record_uuid(odd, b"{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
 
 
 def test_unknown_types_are_counted_within_bounds() -> None:

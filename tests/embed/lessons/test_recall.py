@@ -33,16 +33,16 @@ def test_the_text_with_the_rarer_words_comes_first() -> None:
     assert names("AUTH endpoints?") == ["pat-001"]
 
 
-def test_nothing_is_the_answer_where_nothing_fits() -> None:
-    for query in (
-        "kubernetes ingress",
-        "",
-        "???",
-        "\0",
-        "zebra giraffe the elephant",
-        "a" * 100_000,
-    ):
-        assert names(query) == []
+@pytest.mark.parametrize(
+    "query",
+    ["kubernetes ingress", "", "???", "\0", "zebra giraffe the elephant", "a" * 100_000],
+    ids=lambda query: ascii(query[:20]),
+)
+def test_query_that_fits_nothing_has_no_answer(query: str) -> None:
+    assert names(query) == []
+
+
+def test_nothing_is_found_in_nothing() -> None:
     assert search([], "tests") == []
     assert names("tests", k=0) == []
 
@@ -60,10 +60,12 @@ def test_any_query_has_the_same_answer_twice(query: str) -> None:
     assert names(query) == names(query)
 
 
-def test_text_equal_to_the_query_is_marked() -> None:
-    for query, cosine in (("run the TESTS before you commit!", 1.0), ("run the tests", None)):
-        found = search(DOCUMENTS, query)[0]
-        assert (found.document.id, found.cosine) == ("pat-002", cosine)
+@pytest.mark.parametrize(
+    ("query", "cosine"), [("run the TESTS before you commit!", 1.0), ("run the tests", None)]
+)
+def test_text_equal_to_the_query_is_marked(query: str, cosine: float | None) -> None:
+    found = search(DOCUMENTS, query)[0]
+    assert (found.document.id, found.cosine) == ("pat-002", cosine)
 
 
 def test_recall_finds_bullets_and_lessons_of_a_moment(ledger: Ledger) -> None:

@@ -31,17 +31,18 @@ def test_what_a_command_printed_says_how_it_ended(
     assert read_result(step, printed, flagged == "error").ending == ending
 
 
-def test_slips_of_the_edit_tool_are_mechanics() -> None:
-    step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
-    for slip in (
+@pytest.mark.parametrize(
+    "slip",
+    [
         "File has not been read yet.",
         "Found 2 matches of the string to replace",
         "Sibling tool call errored",
-    ):
-        assert (
-            read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True).ending
-            == "mechanics"
-        )
+    ],
+)
+def test_slips_of_the_edit_tool_are_mechanics(slip: str) -> None:
+    step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
+    read = read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True)
+    assert read.ending == "mechanics"
 
 
 #: Commands and calls of tools by what they do.
