@@ -452,5 +452,5 @@ def test_answer_survives_a_package_removed_meanwhile(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("reflector.judges.extensions.ModelBackend.complete", complete)
     judge = ExtensionJudge("praise", ExtensionClient("praise", "", 1.0))
     assert judge.complete("yes").meta["extension"]["version"] == "1.0"
-    with pytest.raises(BackendError, match="install it again"):
+    with pytest.raises(BackendError, match="praise is gone; install it again"):
         judge.complete("no")

@@ -394,5 +394,5 @@ def test_unreadable_index_and_missing_git_are_errors(
     with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
         tracked_below(tmp_path / STATE)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(GitUnavailable, match="not installed"):
+    with pytest.raises(GitUnavailable, match="git is not installed"):
         tracked_below(tmp_path / STATE)

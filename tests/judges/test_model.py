@@ -129,7 +129,9 @@ def test_own_template_is_used_unless_it_is_broken(api: Api, short: Request, tmp_
     assert api.asked.pop().text.startswith("mine ## PATTERNS")
     assert given.template_sha256 != find_template("reflector.txt").sha256
     own.write_text("{transcript} {oops}")
-    with pytest.raises(BackendError, match="oops") as failed:
+    with pytest.raises(
+        BackendError, match=r"reflector\.txt, line 1: \'\{oops\}\' .*\{cited_ids\}"
+    ) as failed:
         backend(api, project=tmp_path).answer(short)
     assert (failed.value.stage, failed.value.attempts, api.asked) == ("template", 0, [])
 

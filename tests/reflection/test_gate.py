@@ -223,7 +223,7 @@ def test_no_model_reads_a_folder_of_never(
     event = recorded(ledger, tmp_path)
     closed = gate(layer="user", never=(folder,))
     assert check(ledger, event, closed, forced=forced) == NEVER_READ
-    with pytest.raises(BackendError, match="never"):
+    with pytest.raises(BackendError, match="setting never"):
         closed.reserve(ledger, 1)
 
 

@@ -354,7 +354,7 @@ def test_what_is_no_transcript_is_refused_by_name(
 
 def test_folder_pipe_and_missing_file_are_no_transcripts(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnknownTranscript, match="not a regular file"):
+    with pytest.raises(UnknownTranscript, match="/pipe' is not a regular file"):
         scan(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
         scan(tmp_path)

@@ -385,7 +385,7 @@ def test_trial_compares_drawn_sessions_in_a_sentence(
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
-    with pytest.raises(Mistake, match="no trial runs"):
+    with pytest.raises(Mistake, match=r"no trial runs.*`reflector trial plan`"):
         stop(ledger)
 
 
