@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
+from tests.building import OLDER
 from tests.ledger.events import history, learned
-from tests.ledger.test_older_versions import _MADE
 
 if __name__ == "__main__":
     name = f"version-{sys.argv[1]}"
@@ -24,5 +24,5 @@ if __name__ == "__main__":
         with Ledger.open_file(file) as ledger:
             ledger.append(history())
             ledger.append(learned())
-            (_MADE / f"{name}.json").write_bytes(dump(ledger.bullets(), ledger.updated_at()))
-        (_MADE / f"{name}.db.gz").write_bytes(gzip.compress(file.read_bytes(), mtime=0))
+            (OLDER / f"{name}.json").write_bytes(dump(ledger.bullets(), ledger.updated_at()))
+        (OLDER / f"{name}.db.gz").write_bytes(gzip.compress(file.read_bytes(), mtime=0))

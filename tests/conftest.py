@@ -125,7 +125,10 @@ ON_BOTH_ENGINES = frozenset(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave an item on PostgreSQL to the slow suite unless its module stays in the fast one."""
+    """Leave an item on PostgreSQL to the slow suite unless its module stays in the fast one, and
+    run short files last, so that the workers end at the same time.
+    """
+    items.sort(key=lambda item: item.nodeid.startswith("tests/transcripts/"))
     for item in items:
         if (
             item.get_closest_marker("postgres")
@@ -360,3 +363,8 @@ def api(listening: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 def agent(tmp_path: Path) -> Agent:
     """A project with a playbook and nothing else."""
     return Agent.in_folder(tmp_path)
+
+
+ON_A_SERVER = pytest.mark.parametrize(
+    "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)

@@ -145,8 +145,9 @@ class Documents(GenerateJsonSchema):
         return {}
 
 
+@cache
 def schema() -> dict[str, Any]:
-    """Return one JSON Schema with the document of each command."""
+    """Return one JSON Schema with the document of each command, made once."""
     from pydantic import TypeAdapter
 
     names = {**_modules(), "Any": Any}
@@ -193,7 +194,8 @@ def _modules() -> dict[str, Any]:
     done: set[str] = set()
     while todo := {name for name in sys.modules if name.startswith("reflector.")} - done:
         for module in map(sys.modules.get, sorted(todo)):
-            for part in ast.parse(inspect.getsource(module)).body if module else ():
+            source = inspect.getsource(module) if module else ""
+            for part in ast.parse(source).body if "TYPE_CHECKING" in source else ():
                 if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
                     with suppress(ModuleNotFoundError):  # _typeshed is no module
                         exec(

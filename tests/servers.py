@@ -10,13 +10,16 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -294,3 +297,60 @@ def cluster() -> Iterator[Cluster]:
             yield made
         finally:
             made.kill()
+
+
+@contextmanager
+def at_a_port(url: str, port: int = 0, *, answers: int | None = None) -> Iterator[int]:
+    """A port of loopback (0: any) that leads to a server behind a socket's file; a number of
+    `answers` after which the connection is closed, as by a crash.
+    """
+    server = sa.make_url(url)
+    path = f"{server.query['host']}/.s.PGSQL.{server.port or 5432}"
+    left = None if answers is None else threading.Semaphore(answers)
+
+    def forward(
+        source: socket.socket, target: socket.socket, left: threading.Semaphore | None
+    ) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if left is not None and not left.acquire(blocking=False):
+                    break
+                target.sendall(data)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                behind = socket.socket(socket.AF_UNIX)
+                behind.connect(path)
+                for ends in ((client, behind, None), (behind, client, left)):
+                    threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def nobody() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+def spelled(url: str, spelling: str, *ports: int, **more: str) -> str:
+    """A server's URL with these ports of loopback as its servers, and more of what it says."""
+    known = sa.make_url(url)
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    query = {
+        name: str(value) for name, value in known.query.items() if name not in ("host", "port")
+    } | more
+    if spelling == "libpq":
+        return (
+            f"postgresql://{known.username}@{','.join(hosts)}/{known.database}?{urlencode(query)}"
+        )
+    query_of_hosts = [*(("host", host) for host in hosts), *query.items()]
+    return f"postgresql://{known.username}@/{known.database}?{urlencode(query_of_hosts)}"

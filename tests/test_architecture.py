@@ -84,6 +84,11 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_tree(path)))
+
+
 def _imports(module: str) -> tuple[str, ...]:
     return _imports_at(module, _MODULES[module])
 
@@ -93,8 +98,7 @@ def _imports_at(module: str, path: Path) -> tuple[str, ...]:
     """Each module of ours that a module imports, also inside a function and for type checking
     alone.
     """
-    tree = _tree(path)
-    names = (name for node in ast.walk(tree) for name in _names(module, node))
+    names = (name for node in _nodes(path) for name in _names(module, node))
     return tuple(_module_of(name) for name in names if name.split(".")[0] == "reflector")
 
 
@@ -136,7 +140,7 @@ def _strangers(module: str) -> set[str]:
     return {name for name in _imports(module) if _layer(name) not in allowed and name not in shared}
 
 
-def test_a_module_imports_only_from_its_own_layer_and_those_below() -> None:
+def test_module_imports_only_its_layer_and_below() -> None:
     found = {module: _strangers(module) for module in _MODULES if _layer(module)}
     assert {module: strangers for module, strangers in found.items() if strangers} == {}
 
@@ -188,7 +192,7 @@ _ENDS = {
 def _spoken(module: str) -> set[str]:
     """What a module prints with or ends the process with."""
     found: set[str] = set()
-    for node in ast.walk(_tree(_MODULES[module])):
+    for node in _nodes(_MODULES[module]):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -204,7 +208,7 @@ def _spoken(module: str) -> set[str]:
     return found
 
 
-def test_only_the_command_line_and_the_hooks_print_or_exit() -> None:
+def test_only_command_line_and_hooks_print_or_exit() -> None:
     silent = [
         name
         for name in _MODULES
@@ -220,7 +224,7 @@ _WRITES = {"set_checkpoint", "unlink", "rmtree"}
 def _writes(module: str) -> set[str]:
     """The locks that a module imports, and its calls that append, set checkpoints or delete."""
     found = {_LOCKS} & set(_imports(module))
-    for node in ast.walk(_tree(_MODULES[module])):
+    for node in _nodes(_MODULES[module]):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         method = node.func.attr
@@ -241,7 +245,7 @@ def test_commands_leave_writing_to_other_packages() -> None:
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_a_module_says_in_its_docstring_what_it_is_for() -> None:
+def test_each_module_has_a_docstring() -> None:
     said = {
         name: ast.get_docstring(_tree(path)) or ""
         for name, path in _MODULES.items()
@@ -252,7 +256,7 @@ def test_a_module_says_in_its_docstring_what_it_is_for() -> None:
     ] == []
 
 
-def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+def test_no_module_is_too_long() -> None:
     lines = {
         name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in _MODULES.items()
     }

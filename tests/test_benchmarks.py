@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_source_is_judged_by_findings_that_hold_on_the_others() -> None:
+def test_source_is_judged_by_findings_of_the_others() -> None:
     right = [Case(source, "chosen", "helpful", "helpful", found=("mended",)) for source in "ab"]
     wrong = Case("c", "chosen", "neutral", "helpful", found=("mended",))
     alone = Case("d", "chosen", "harmful", "harmful", found=("refused",))
@@ -85,7 +85,7 @@ def test_chosen_and_random_points_are_told_apart(
     assert "| faulty | harmful | 4/4 = 1.00 (0.51–1.00) | 4 |" in printed
 
 
-def test_a_model_is_asked_once_its_price_is_known_and_replayed_from_its_answers(
+def test_model_is_asked_once_and_then_replayed(
     folder: Path,
     tmp_path: Path,
     api: Api,
@@ -149,7 +149,7 @@ def test_a_ledger_answers_what_its_benchmark_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # a process for each project and each session
-def test_sessions_end_in_the_place_of_one_project_after_another(tmp_path: Path) -> None:
+def test_sessions_end_in_one_project_after_another(tmp_path: Path) -> None:
     ends = bench_transcripts._Ends(tmp_path)
     write_transcript(tmp_path / "session.jsonl", 1 << 18)
     for template in (ends.uncited, ends.cited, ends.uncited):
@@ -172,13 +172,13 @@ MADE = "# Measured\n\nMeasured with `x` on 2 cores.\n\n" + table(
 )
 
 
-def test_the_readmes_table_is_that_of_the_last_full_run() -> None:
+def test_readme_table_is_of_the_last_full_run() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = readme.partition(BEGIN)[2].partition(END)[0]
     assert shown == block(RESULTS.read_text("utf-8") if RESULTS.exists() else "")
 
 
-def test_misses_md_has_every_goal_that_the_last_full_run_missed_and_no_other() -> None:
+def test_misses_page_lists_exactly_the_missed_goals() -> None:
     rows = [
         line.strip("|").split(" | ")
         for line in RESULTS.read_text("utf-8").splitlines()
@@ -189,7 +189,7 @@ def test_misses_md_has_every_goal_that_the_last_full_run_missed_and_no_other() -
     assert {line.removeprefix("- ") for line in told if line.startswith("- ")} == missed
 
 
-def test_the_table_shows_the_chosen_parts_and_replaces_the_readmes_alone(tmp_path: Path) -> None:
+def test_table_replaces_only_the_part_in_readme(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{BEGIN}old\n{END}after\n", "utf-8")
     fill(readme, MADE)
@@ -204,7 +204,7 @@ def test_the_table_shows_the_chosen_parts_and_replaces_the_readmes_alone(tmp_pat
         fill(readme, MADE)
 
 
-def test_what_is_published_names_no_folder_of_the_machine_and_not_its_name() -> None:
+def test_published_figures_name_no_folder_or_machine() -> None:
     published = machine() + (RESULTS.read_text("utf-8") if RESULTS.exists() else "")
     assert re.search(r"(?<![\w.])/\w+/", published) is None
     assert f" {platform.node()} " not in published

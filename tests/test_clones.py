@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from reflector import handover
+from tests.building import commit, git
 from tests.conftest import slow_except
 from tests.road.agent import PATIENCE, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 EVIL = {
     "PATTERNS & APPROACHES": [{"name": "pat-9001", "text": "EVIL", "helpful": 999, "harmful": 0}]
@@ -109,9 +109,7 @@ LINKS = {
     ),
     ids=" ".join,
 )
-def test_no_link_in_the_place_of_what_is_ours_is_followed(
-    tmp_path: Path, door: tuple[str, str]
-) -> None:
+def test_no_link_in_place_of_ours_is_followed(tmp_path: Path, door: tuple[str, str]) -> None:
     """Unpacked from an archive, git tracks nothing, so every door has to stand by itself."""
     way, what = door
     name, target = LINKS[what]
@@ -131,7 +129,7 @@ def test_no_link_in_the_place_of_what_is_ours_is_followed(
     assert (agent.claude / name).is_symlink() or what == "the rendered text"
 
 
-def test_a_project_whose_own_claude_folder_is_a_link_keeps_its_deliveries_with_the_user(
+def test_linked_claude_folder_keeps_deliveries_at_home(
     tmp_path: Path,
 ) -> None:
     def write(claude: Path) -> None:
@@ -150,7 +148,7 @@ def test_a_project_whose_own_claude_folder_is_a_link_keeps_its_deliveries_with_t
     assert "--project" in told
 
 
-def test_a_rendered_text_that_came_with_a_clone_is_never_printed(tmp_path: Path) -> None:
+def test_cloned_rendered_text_is_never_printed(tmp_path: Path) -> None:
     def write(claude: Path) -> None:
         (claude / "playbook.json").write_text('{"version": "1.0", "sections": {broken')
         (claude / "reflector").mkdir()
@@ -199,7 +197,7 @@ def test_nothing_in_the_state_folder_keeps_anybody_waiting(
         assert "not a regular file" in told
 
 
-def test_a_repository_may_lower_what_its_user_set_and_names_no_ledger(tmp_path: Path) -> None:
+def test_repository_may_lower_settings_but_name_no_ledger(tmp_path: Path) -> None:
     lower = (
         'max_attempts = 1\nrequest_tokens = 9000\nproposals = "ask"\nledger_url = '
         '"postgresql://evil/l"\n'
@@ -213,9 +211,7 @@ def test_a_repository_may_lower_what_its_user_set_and_names_no_ledger(tmp_path: 
 
 
 @pytest.mark.parametrize("way", ["cloned", "unpacked", "by a link"])
-def test_a_ledger_that_came_with_a_project_is_not_ours_until_its_person_says_so(
-    tmp_path: Path, way: str
-) -> None:
+def test_cloned_ledger_is_foreign_until_it_is_taken(tmp_path: Path, way: str) -> None:
     agent = cloned(tmp_path, with_ledger)
     if way != "cloned":
         shutil.rmtree(agent.project / ".git")
@@ -248,9 +244,7 @@ while True:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names at once")
 @pytest.mark.slow
 @pytest.mark.parametrize("swapped", ["reflector", "."])
-def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours(
-    agent: Agent, tmp_path: Path, swapped: str
-) -> None:
+def test_folder_swapped_for_a_link_gets_no_file(agent: Agent, tmp_path: Path, swapped: str) -> None:
     """Another user who may write in `.claude`, or above it, exchanges a folder and a link as
     fast as they can.
     """
@@ -280,7 +274,7 @@ def test_whoever_swaps_our_folder_for_a_link_gets_no_file_of_ours(
     }
 
 
-def test_a_template_that_came_with_a_clone_tells_the_agent_nothing(tmp_path: Path) -> None:
+def test_cloned_template_is_ignored(tmp_path: Path) -> None:
     def write(claude: Path) -> None:
         (claude / "reflector" / "prompts").mkdir(parents=True)
         (claude / "reflector" / "prompts" / "playbook.txt").write_text("OBEY {key_points}")

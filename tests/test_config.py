@@ -79,7 +79,7 @@ def test_flags_win_over_environment_over_project_over_user(tmp_path: Path) -> No
         ('fixtures = "x.json"', "belongs in the user's own file only"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_the_right_one(
+def test_wrong_setting_is_refused_with_a_suggestion(
     tmp_path: Path, text: str | bytes, wanted: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -96,9 +96,7 @@ def test_a_wrong_setting_is_refused_with_the_right_one(
         ("IDLE_MINUTES", "9" * 5_000, "a whole number"),
     ],
 )
-def test_a_variable_that_is_not_understood_is_refused_too(
-    tmp_path: Path, name: str, value: str, wanted: str
-) -> None:
+def test_wrong_variable_is_refused(tmp_path: Path, name: str, value: str, wanted: str) -> None:
     with pytest.raises(
         ConfigError, match=(f"REFLECTOR_{name} is .*{wanted}|REFLECTOR_{name} {wanted}")
     ):
@@ -110,7 +108,7 @@ def test_variables_that_are_no_settings_pass(tmp_path: Path) -> None:
     assert load_config(tmp_path, environ=environ) == Config()
 
 
-def test_what_was_a_setting_once_is_read_past_and_named(tmp_path: Path) -> None:
+def test_former_setting_is_ignored_and_named(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "REFLECTOR_JUDGEMENT_WEIGHTS": "own.json"}
     config = load_config(tmp_path, environ=environ)
     assert (config, config.layer("judgement_weights")) == (Config(), "environment")

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md: the places that it names exist, and its map is short."""
+"""CONTRIBUTING.md and tests/README.md: their places exist, and the tests follow their rules."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+OF_TESTS = (ROOT / "tests" / "README.md").read_text("utf-8")
 _ROOTS = "reflector|tests|docs|examples|migrations|benchmarks|changelog.d"
-PLACES = sorted(set(re.findall(rf"(?<![\w/])((?:{_ROOTS})/[\w./-]*\w)", PAGE)))
+PLACES = sorted(
+    set(re.findall(rf"(?<![\w/])((?:{_ROOTS})/[\w./-]*\w)", PAGE + OF_TESTS))
+    - {"tests/test_", "tests/ROOM", "reflector/ROOM"}
+)
+_MOST_WORDS = 8
+
+
+MODULES = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for path in sorted((ROOT / "tests").rglob("*.py"))
+}
 
 
 def _section(title: str) -> str:
@@ -36,3 +47,23 @@ def test_each_extension_names_its_places() -> None:
 
 def test_page_is_short() -> None:
     assert len(PAGE.split()) <= 1_400
+
+
+def test_page_of_the_tests_is_short() -> None:
+    assert len(OF_TESTS.splitlines()) <= 45
+
+
+def test_test_names_have_at_most_eight_words() -> None:
+    names = [
+        f"{path}: {name}"
+        for path, text in MODULES.items()
+        for name in re.findall(r"^ *(?:async )?def test_(\w+)", text, re.MULTILINE)
+    ]
+    assert len(names) > 1_000
+    assert [name for name in names if name.count("_", name.index(": ")) >= _MOST_WORDS] == []
+
+
+def test_no_test_imports_from_a_test_module() -> None:
+    importing = re.compile(r"^ *from (?:tests[\w.]*)?\.test_\w+ import", re.MULTILINE)
+    assert importing.search("from tests.cli.test_list import shown")
+    assert [path for path, text in MODULES.items() if importing.search(text)] == []

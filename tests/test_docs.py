@@ -26,12 +26,10 @@ from reflector.exchange.transfer import Stored, event_line
 from reflector.sessions import locks
 from reflector.transcripts.readers import built_in_readers
 from tests import surface
+from tests.building import git
+from tests.reading import DOCS, FILES, section
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
-from tests.road.test_real_transcripts import FILES
-from tests.test_locate import git
-
-DOCS = Path(__file__).parents[1] / "docs"
 
 #: A line that stands for any number of lines, none included.
 LEFT_OUT = "…"
@@ -39,14 +37,6 @@ LEFT_OUT = "…"
 _DAY = r"\d{1,2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)( \d{4})?"
 #: What this process cannot print for a shell, the status line too: it writes past `sys.stdout`.
 _WITH_A_SHELL = re.compile(r"[|<>]|^(?!reflector )|statusline")
-
-
-def section(page: str, title: str) -> str:
-    """The part of a page of docs/ below one of its headings of the second level."""
-    text = (DOCS / page).read_text("utf-8")
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## (?![A-Z]+ )|\Z)", text, re.M | re.S)
-    assert found, f"docs/{page} lacks the part {title}"
-    return found[1]
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -299,7 +289,7 @@ LONG_AGO = {
 }
 
 
-def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
+def test_first_ten_minutes_match_the_page(you: Agent) -> None:
     you.environ = {"CLAUDE_PROJECT_DIR": "", **LONG_AGO}
     page = PAGES["first-ten-minutes.md"]
     assert Reader(you, you.home, spawns=True).play(page) > 20
@@ -310,7 +300,7 @@ def test_the_first_ten_minutes_are_what_the_page_shows(you: Agent) -> None:
 
 
 @pytest.mark.skipif(len(FILES) != 11, reason="the page shows the import of eleven real transcripts")
-def test_a_year_of_real_sessions_is_imported_as_the_page_shows(you: Agent) -> None:
+def test_import_of_real_sessions_matches_the_page(you: Agent) -> None:
     with_bullets(you)
     sessions = you.home / ".claude/projects/shop"
     sessions.mkdir(parents=True)
@@ -322,7 +312,7 @@ def test_a_year_of_real_sessions_is_imported_as_the_page_shows(you: Agent) -> No
 
 
 @pytest.mark.slow
-def test_git_does_in_two_clones_what_its_page_says(tmp_path: Path) -> None:
+def test_git_page_works_in_two_clones(tmp_path: Path) -> None:
     home = tmp_path
     (home / ".gitconfig").write_text(
         "[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n"
@@ -385,7 +375,7 @@ def test_a_page_has_a_row_for_each(page: str, names: list[str]) -> None:
     assert not lacking, f"{page.splitlines()[0]} lacks the row of {', '.join(lacking)}"
 
 
-def test_the_page_of_moving_says_what_a_file_holds() -> None:
+def test_moving_page_lists_every_exported_key() -> None:
     full = Stored(
         1,
         "a",
@@ -406,19 +396,19 @@ def test_the_page_of_moving_says_what_a_file_holds() -> None:
     assert [name for name in names if name != "name" and f"`{name}`" not in MOVING] == []
 
 
-def test_the_page_of_the_design_has_a_row_for_each_room() -> None:
+def test_design_page_has_a_row_for_each_room() -> None:
     rooms = {path.parent.name for path in (ROOT / "reflector").glob("*/__init__.py")} - {"demo"}
     assert rooms == {*re.findall(r"^\| `(\w+)/` \|", PAGES["design.md"], re.MULTILINE)}
 
 
-def test_what_is_generated_and_the_public_surface_are_what_the_code_says() -> None:
+def test_generated_pages_and_surface_are_current() -> None:
     stale = [
         path.name for path, text in surface.written().items() if path.read_text("utf-8") != text
     ]
     assert not stale, f"{', '.join(stale)}: write them with `make docs`"
 
 
-def test_every_page_of_the_documents_is_in_the_readmes_index_and_in_a_group_of_the_site() -> None:
+def test_every_page_is_in_index_and_site() -> None:
     index = PAGES["README.md"].partition("\n## Documentation\n")[2].partition("\n## ")[0]
     assert [page.name for page in DOCS.glob("*.md") if f"(docs/{page.name})" not in index] == []
     groups = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
@@ -452,7 +442,7 @@ def test_the_demo_fits_a_screen_of_80_columns(
     assert demo.count("\n") <= 72
 
 
-def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
+def test_plugin_commands_of_the_readme_exist() -> None:
     marketplace = json.loads((ROOT / ".claude-plugin" / "marketplace.json").read_text("utf-8"))
     (plugin,) = marketplace["plugins"]
     assert f"claude plugin install {plugin['name']}@{marketplace['name']}" in PAGES["README.md"]
@@ -461,7 +451,7 @@ def test_the_slash_commands_and_the_plugin_of_the_readme_are_there() -> None:
     assert shown == {path.stem for path in (ROOT / plugin["source"] / "commands").glob("*.md")}
 
 
-def test_the_page_of_security_says_of_every_setting_what_a_repository_may_set() -> None:
+def test_trust_page_has_a_row_for_each_setting() -> None:
     section = PAGES["trust.md"].split("\n### Settings\n")[1].split("\n### ")[0]
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section, re.MULTILINE))
     listed = {name: said for names, said in rows.items() for name in re.findall(r"`(\w+)`", names)}
@@ -471,7 +461,7 @@ def test_the_page_of_security_says_of_every_setting_what_a_repository_may_set() 
 
 
 @pytest.mark.slow
-def test_the_simulated_month_of_the_page_has_its_figures_and_its_plots(tmp_path: Path) -> None:
+def test_simulated_month_of_the_page_is_current(tmp_path: Path) -> None:
     played = lessons.month()
     assert "\n".join(lessons.report(played)) in PAGES["learning.md"]
     for path in lessons.plot(played, tmp_path):

@@ -20,10 +20,10 @@ import pytest
 from reflector import entries
 from reflector.entries import notes
 from reflector.project import Project
+from tests.building import commit, git
 from tests.conftest import slow_except
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 
 @pytest.fixture
@@ -96,9 +96,7 @@ SWEPT = {
 
 
 @pytest.mark.parametrize("how", slow_except(["git clean", "a branch that tracks a ledger"], SWEPT))
-def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
-    agent: Agent, how: str
-) -> None:
+def test_swept_ledger_comes_back_without_double_counts(agent: Agent, how: str) -> None:
     before = said(agent)
     SWEPT[how](agent)
     told = agent.call("history").err
@@ -108,7 +106,7 @@ def test_a_ledger_that_is_swept_away_comes_back_whole_and_counts_nothing_twice(
     assert agent.call("verify").out == agent.call("rebuild", "--check").out == ""
 
 
-def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appended(
+def test_ledger_restored_by_another_process_keeps_its_appends(
     agent: Agent,
 ) -> None:
     locked = notes.hold_notes
@@ -126,7 +124,7 @@ def test_a_ledger_that_another_process_puts_back_meanwhile_keeps_what_that_appen
     assert "Said meanwhile." in agent.call("list").out
 
 
-def test_a_damaged_ledger_is_named_with_the_copy_that_gives_it_back(agent: Agent) -> None:
+def test_damaged_ledger_is_named_with_its_copy(agent: Agent) -> None:
     before = said(agent)
     agent.ledger.write_bytes(b"X" * 100 + agent.ledger.read_bytes()[100:])
     for words in ("list", "verify"):
@@ -135,7 +133,7 @@ def test_a_damaged_ledger_is_named_with_the_copy_that_gives_it_back(agent: Agent
     assert said(agent) == before
 
 
-def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_be_done(
+def test_lost_ledger_with_damaged_copy_is_named(
     agent: Agent,
 ) -> None:
     agent.call("ledger", "backup", agent.home / "backup.db")
@@ -148,7 +146,7 @@ def test_a_ledger_that_is_gone_and_whose_copy_is_damaged_is_named_with_what_can_
     assert agent.call("list").out
 
 
-def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_their_playbook(
+def test_project_without_a_commit_is_known_by_playbook(
     tmp_path: Path,
 ) -> None:
     agent = Agent.in_folder(tmp_path)
@@ -165,7 +163,7 @@ def test_a_repository_without_a_commit_and_a_folder_without_git_are_known_by_the
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_another_repository_in_the_same_place_gets_nothing_until_its_person_decides(
+def test_new_repository_in_its_place_gets_nothing(
     agent: Agent,
 ) -> None:
     shutil.rmtree(agent.project)
@@ -181,9 +179,7 @@ def test_another_repository_in_the_same_place_gets_nothing_until_its_person_deci
 @pytest.mark.parametrize(
     "how", ["renamed", "copied", "a linked worktree removed", "at another path of a container"]
 )
-def test_a_project_that_goes_elsewhere_takes_its_ledger_along(
-    agent: Agent, tmp_path: Path, how: str
-) -> None:
+def test_moved_project_takes_its_ledger_along(agent: Agent, tmp_path: Path, how: str) -> None:
     before, there = said(agent), tmp_path / "there"
     if how == "a linked worktree removed":
         git(agent.project, "worktree", "add", there)
@@ -232,7 +228,7 @@ def test_diverged_project_copy_loses_no_event(agent: Agent, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("position", ["'abc'", "9e999"])
-def test_a_strange_ledger_that_says_nonsense_of_itself_is_refused_in_words(
+def test_ledger_with_a_nonsense_head_is_refused(
     agent: Agent, tmp_path: Path, position: str
 ) -> None:
     theirs = Agent.bare(tmp_path / "theirs")
@@ -266,7 +262,7 @@ def test_disk_error_is_not_blamed_on_the_ledger(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("inode", ["another", "the same"])
-def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_back(
+def test_verify_names_events_that_an_older_ledger_lacks(
     agent: Agent, tmp_path: Path, inode: str
 ) -> None:
     agent.call("ledger", "backup", tmp_path / "monday.db")
@@ -289,7 +285,7 @@ def test_an_older_state_of_a_ledger_is_used_and_verify_says_how_its_events_come_
     assert agent.call("verify").out == ""
 
 
-def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_owner_reads_it(
+def test_copy_equals_the_export_and_is_private(
     agent: Agent,
 ) -> None:
     copy = agent.own / "events.ndjson"
@@ -307,9 +303,7 @@ def test_a_copy_holds_what_an_export_does_without_what_was_erased_and_only_its_o
     } == {0}
 
 
-def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_gone_project_is_named_with_its_forget_command(agent: Agent, tmp_path: Path) -> None:
     shutil.rmtree(agent.project)
     other = Agent.in_folder(tmp_path / "other")
     other.home = agent.home
@@ -328,7 +322,7 @@ def test_a_project_that_is_gone_is_named_by_doctor_with_what_forgets_it(
 @pytest.mark.parametrize("stride", [pytest.param(1, id="all")])
 @pytest.mark.parametrize("what", ["note and copy", "restore"])
 @pytest.mark.timeout(600)
-def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:
+def test_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, stride: int) -> None:
     before = said(agent)
     for step in range(1, 1000, stride):
         if what == "restore":
@@ -348,7 +342,7 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(agent: Agent, what: str, s
     assert not killed
 
 
-def test_a_ledger_whose_making_was_killed_before_it_had_a_table_is_made(tmp_path: Path) -> None:
+def test_ledger_killed_before_its_tables_is_made(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     with patch.dict(os.environ, agent.env(), clear=True):
         project = Project.at(agent.project)
@@ -362,7 +356,7 @@ def test_a_ledger_whose_making_was_killed_before_it_had_a_table_is_made(tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
-def test_a_disk_that_fills_up_between_the_ledger_and_its_copy_costs_the_copy_alone(
+def test_full_disk_costs_only_the_copy(
     agent: Agent,
 ) -> None:
     subprocess.run(

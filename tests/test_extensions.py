@@ -135,7 +135,7 @@ def test_a_repository_chooses_no_judge_of_another_package(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("name", ["rules", "human", "git", "Odd", "a b", "", "x" * 41, "../x"])
-def test_a_name_of_ours_or_of_no_form_is_refused(agent: Agent, name: str) -> None:
+def test_reserved_or_invalid_name_is_refused(agent: Agent, name: str) -> None:
     ran = agent.call("config", "set", "--global", "judges", name, code=None)
     assert ran.code != 0 or not name
 
@@ -304,7 +304,7 @@ def test_a_withdrawal_takes_back_the_consent(agent: Agent, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("site")
-def test_the_budget_of_a_month_holds_for_a_judge(agent: Agent, tmp_path: Path) -> None:
+def test_monthly_budget_holds_for_a_judge(agent: Agent, tmp_path: Path) -> None:
     list_names(agent, judges="odd-judge", monthly_tokens="1")
     agent.call("judge", "allow", "odd-judge", "--yes")
     judged(agent, tmp_path)
@@ -313,7 +313,7 @@ def test_the_budget_of_a_month_holds_for_a_judge(agent: Agent, tmp_path: Path) -
     assert "setting monthly_tokens" in skipped["data"]["reason"]
 
 
-def test_the_budget_of_a_day_holds_for_a_judge(tmp_path: Path) -> None:
+def test_daily_budget_holds_for_a_judge(tmp_path: Path) -> None:
     config = Config(backend="odd-judge", judges=("odd-judge",), daily_requests=1)
     gate = Gate(config, tmp_path, {"HOME": str(tmp_path)})
     assert gate.left_of_day(one_more=True) is None
@@ -452,5 +452,5 @@ def test_answer_survives_a_package_removed_meanwhile(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("reflector.judges.extensions.ModelBackend.complete", complete)
     judge = ExtensionJudge("praise", ExtensionClient("praise", "", 1.0))
     assert judge.complete("yes").meta["extension"]["version"] == "1.0"
-    with pytest.raises(BackendError, match="install it again"):
+    with pytest.raises(BackendError, match="praise is gone; install it again"):
         judge.complete("no")

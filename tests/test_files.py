@@ -46,7 +46,7 @@ def test_named_file_follows_no_link(clone: Path, write: object, absolute: bool) 
 def test_named_file_follows_no_linked_folder(clone: Path, name: str) -> None:
     (clone / "out").symlink_to("../home")
     for path in (Path(name), clone / name):
-        with pytest.raises(OSError, match="is a link"):
+        with pytest.raises(OSError, match=r"is a link.*/out'"):
             write_named(path, b"theirs")
     assert [path.name for path in (clone.parent / "home").iterdir()] == ["profile"]
 
@@ -108,7 +108,9 @@ def test_folder_and_file_are_bounded(clone: Path) -> None:
         (clone / "files" / str(number)).write_text("12345")
     assert len(read_folder(Path("files"), 3, 15)) == 3
     for most_files, most_bytes in ((2, 15), (3, 14)):
-        with pytest.raises(OSError, match="has more than"):
+        with pytest.raises(
+            OSError, match=f"has more than ({most_files} files|{most_bytes} bytes).*'files'"
+        ):
             read_folder(Path("files"), most_files, most_bytes)
     with pytest.raises(OSError, match="has more than 4 bytes"):
         read_brought(Path("files/0"), 4)

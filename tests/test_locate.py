@@ -13,27 +13,7 @@ import pytest
 from reflector import locate
 from reflector.git import GitUnavailable, ask_git, tracked_below
 from reflector.project import find_project
-
-
-def git(folder: Path, *arguments: str | Path) -> None:
-    """Run git as nobody in particular."""
-    who = (
-        "user.name=N",
-        "user.email=n@example.org",
-        "init.defaultBranch=main",
-        "maintenance.auto=false",
-    )
-    options = [word for one in who for word in ("-c", one)]
-    subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def commit(folder: Path, *forced: str) -> None:
-    """Commit all of a folder, or these files and folders whether or not git ignores them; it
-    need be no repository.
-    """
-    git(folder, "init")
-    git(folder, "add", *(["-f", *forced] if forced else ["."]))
-    git(folder, "commit", "-m", "something useful")
+from tests.building import commit, git
 
 
 def playbook(folder: Path) -> Path:
@@ -82,9 +62,7 @@ def repository(home: Path) -> Path:
     return root
 
 
-def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(
-    repository: Path, home: Path
-) -> None:
+def test_folder_belongs_to_playbook_above_or_repository(repository: Path, home: Path) -> None:
     (home / "link").symlink_to(repository / "src")
     (repository / "src/.claude").mkdir()  # the agent's settings alone make no project of a folder
     for folder in ("src/deep", "src", "src/gone/deeper", "../link/deep"):
@@ -94,7 +72,7 @@ def test_a_folder_belongs_to_the_nearest_playbook_above_else_to_its_repository(
     assert find(repository) == repository
 
 
-def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agents_own(
+def test_folder_outside_a_repository_is_its_own_project(
     home: Path,
 ) -> None:
     (home / "work").mkdir()
@@ -104,7 +82,7 @@ def test_a_folder_outside_any_repository_is_its_own_project_also_below_the_agent
     assert find(home) == home
 
 
-def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(
+def test_repository_below_a_playbook_belongs_to_it(
     repository: Path,
 ) -> None:
     inner = repository / "vendor"
@@ -119,7 +97,7 @@ def test_a_repository_below_a_folder_with_a_playbook_belongs_to_that_folder(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
 )
 @pytest.mark.usefixtures("home")
-def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path) -> None:
+def test_another_users_playbook_above_is_not_ours(tmp_path: Path) -> None:
     shared = playbook(tmp_path / "shared")
     (shared / "mine").mkdir()
     assert find(shared / "mine") == shared
@@ -128,7 +106,7 @@ def test_a_playbook_that_another_user_left_above_is_not_ours(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("home")
-def test_a_folder_where_everybody_may_write_is_nobodys_project_from_below(tmp_path: Path) -> None:
+def test_folder_writable_for_all_is_no_project_below(tmp_path: Path) -> None:
     shared = playbook(tmp_path / "shared")
     (shared / "mine").mkdir()
     shared.chmod(0o1777)
@@ -146,7 +124,7 @@ def test_a_linked_worktree_belongs_to_the_main_checkout(repository: Path, where:
     assert find(worktree) == find(worktree / "src/deep") == repository
 
 
-def test_a_sub_folders_playbook_is_shared_by_the_worktrees(repository: Path) -> None:
+def test_worktrees_share_a_sub_folders_playbook(repository: Path) -> None:
     playbook(repository / "src")
     git(repository, "worktree", "add", "../fix")
     assert find(repository.parent / "fix/src/deep") == repository / "src"
@@ -182,9 +160,7 @@ def test_bare_worktrees_belong_together(
         assert find(bare / branch / "src") == (bare / project).resolve()
 
 
-def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(
-    repository: Path, home: Path
-) -> None:
+def test_submodule_and_separate_git_folder_are_own_projects(repository: Path, home: Path) -> None:
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", repository, "module")
     assert find(repository / "module/src") == repository / "module"
     (home / "apart").mkdir()
@@ -193,7 +169,7 @@ def test_a_submodule_and_a_git_folder_elsewhere_are_own_projects(
 
 
 @pytest.mark.parametrize("nested", ["", ".claude/worktrees/other"])
-def test_a_worktree_that_its_agent_removed_belongs_where_it_did(
+def test_removed_agent_worktree_belongs_where_it_was(
     repository: Path, home: Path, nested: str
 ) -> None:
     playbook(repository)
@@ -213,7 +189,7 @@ def _noted_by_the_hook(worktree: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["nothing", "another project", "another repository"])
-def test_a_worktree_that_is_gone_is_its_main_checkouts(
+def test_removed_worktree_belongs_to_its_main_checkout(
     repository: Path, home: Path, above: str
 ) -> None:
     playbook(repository)
@@ -231,9 +207,7 @@ def test_a_worktree_that_is_gone_is_its_main_checkouts(
     assert find(trees / "fix") == repository
 
 
-def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(
-    repository: Path, home: Path
-) -> None:
+def test_replacement_of_a_worktree_is_its_own_project(repository: Path, home: Path) -> None:
     fix = home / "fix"
     git(repository, "worktree", "add", fix)
     _noted_by_the_hook(fix)
@@ -244,7 +218,7 @@ def test_what_replaces_a_removed_worktree_is_a_project_of_its_own(
     assert find(fix / "src") == fix
 
 
-def test_the_newest_note_of_a_worktree_is_the_one_that_counts(repository: Path, home: Path) -> None:
+def test_newest_note_of_a_worktree_counts(repository: Path, home: Path) -> None:
     other = home / "other"
     git(home, "clone", repository, other)
     for checkout in (repository, other, repository, repository):
@@ -288,9 +262,7 @@ def test_an_archive_cannot_pass_for_a_worktree(
     "content",
     [b"", b"gitdir:", b"gitdir: \0", b"gitdir: " + b"x" * 10_000, b"\xff\xfe", b"nothing", None],
 )
-def test_a_git_file_that_says_nothing_makes_an_ordinary_root(
-    home: Path, content: bytes | None
-) -> None:
+def test_empty_git_file_makes_an_ordinary_root(home: Path, content: bytes | None) -> None:
     (home / "odd").mkdir()
     if content is None:
         os.mkfifo(home / "odd/.git")
@@ -378,7 +350,7 @@ def test_no_local_git_is_run(
 STATE = ".claude/reflector"
 
 
-def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_case(
+def test_tracked_file_is_found_from_worktrees_too(
     tmp_path: Path,
 ) -> None:
     work, linked = tmp_path / "work", tmp_path / "linked"
@@ -404,7 +376,7 @@ def test_a_tracked_file_is_found_also_from_a_worktree_and_where_names_have_no_ca
     assert tracked_below(linked / STATE) == f"{STATE}/ledger.db"
 
 
-def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: Path) -> None:
+def test_submodule_as_state_folder_came_with_the_repository(tmp_path: Path) -> None:
     theirs, work = tmp_path / "theirs", tmp_path / "work"
     theirs.mkdir()
     (theirs / "ledger.db").touch()
@@ -414,7 +386,7 @@ def test_a_state_folder_that_is_a_submodule_came_with_the_repository(tmp_path: P
     assert tracked_below(work / STATE) == "ledger.db"
 
 
-def test_an_unreadable_index_and_a_missing_git_are_errors(
+def test_unreadable_index_and_missing_git_are_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(tmp_path, "init", "-q")
@@ -422,5 +394,5 @@ def test_an_unreadable_index_and_a_missing_git_are_errors(
     with pytest.raises(GitUnavailable, match="git cannot list what it tracks"):
         tracked_below(tmp_path / STATE)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(GitUnavailable, match="not installed"):
+    with pytest.raises(GitUnavailable, match="git is not installed"):
         tracked_below(tmp_path / STATE)

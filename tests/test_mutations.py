@@ -3,5 +3,5 @@
 from tests.mutations import MUTATIONS, misplaced
 
 
-def test_each_mutation_changes_one_place_of_the_code_as_it_is() -> None:
+def test_each_mutation_changes_one_place() -> None:
     assert misplaced(MUTATIONS) == []

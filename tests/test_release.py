@@ -22,7 +22,7 @@ WORKFLOWS = {
 }
 
 
-def test_the_version_that_is_being_made_is_said_the_same_everywhere() -> None:
+def test_version_is_the_same_everywhere() -> None:
     version = PROJECT["tool"]["hatch"]["version"]
     (being_made,) = re.findall(
         r'version = "(.+\.dev0)"', Path(reflector.__file__).read_text("utf-8")
@@ -36,7 +36,7 @@ def test_the_version_that_is_being_made_is_said_the_same_everywhere() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", reflector.__version__)
 
 
-def test_each_fragment_of_the_changelog_is_one_sentence_of_a_known_kind() -> None:
+def test_each_changelog_fragment_is_one_sentence() -> None:
     kinds = {one["directory"] for one in PROJECT["tool"]["towncrier"]["type"]}
     for path in (ROOT / "changelog.d").iterdir():
         assert re.fullmatch(rf"\+[a-z-]+\.({'|'.join(kinds)})\.md", path.name), path.name
@@ -46,7 +46,7 @@ def test_each_fragment_of_the_changelog_is_one_sentence_of_a_known_kind() -> Non
         )
 
 
-def test_the_tests_run_on_every_python_and_system_that_the_package_names() -> None:
+def test_ci_runs_every_named_python_and_system() -> None:
     matrix = WORKFLOWS["ci"]["jobs"]["fast"]["strategy"]["matrix"]
     named = [one.rpartition(" :: ")[2] for one in PROJECT["project"]["classifiers"]]
     assert [one for one in named if re.fullmatch(r"3\.\d+", one)] == matrix["python"]
@@ -57,7 +57,7 @@ def test_the_tests_run_on_every_python_and_system_that_the_package_names() -> No
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_no_workflow_has_a_right_that_it_does_not_say_or_a_secret(name: str) -> None:
+def test_no_workflow_has_undeclared_rights_or_secrets(name: str) -> None:
     assert WORKFLOWS[name]["permissions"] == {}
     rights = [job["permissions"] for job in WORKFLOWS[name]["jobs"].values()]
     writes = {key for one in rights for key, value in one.items() if value == "write"}
@@ -65,7 +65,7 @@ def test_no_workflow_has_a_right_that_it_does_not_say_or_a_secret(name: str) -> 
     assert "secrets." not in (ROOT / ".github/workflows" / f"{name}.yml").read_text("utf-8")
 
 
-def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> None:
+def test_each_security_promise_names_existing_tests() -> None:
     rows = re.findall(
         r"^\| .+\. .*\| (`tests/.+`) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), re.MULTILINE
     )
@@ -74,7 +74,7 @@ def test_each_promise_of_the_page_of_security_names_tests_that_are_there() -> No
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_the_formula_and_the_containers_install_what_is_published() -> None:
+def test_formula_and_containers_install_the_published_package() -> None:
     project, classifiers = PROJECT["project"], PROJECT["project"]["classifiers"]
     formula = (ROOT / "examples/homebrew/reflector-ledger.rb").read_text("utf-8")
     assert (

@@ -19,7 +19,7 @@ import pytest
 from reflector import entries
 from reflector.events.event import SESSION_RECORDED, NewEvent
 from reflector.ledger.store import Ledger
-from tests.ledger.events import added
+from tests.ledger.events import add_bullet, added
 from tests.road.agent import PATIENCE, Agent
 
 
@@ -91,7 +91,7 @@ def test_no_row_of_a_ledger_vouches_for_it(tmp_path: Path, kind: str) -> None:
     assert not mine.own.exists() or not list(mine.own.glob("entry.json"))
 
 
-def test_a_project_that_the_settings_list_is_asked_about(tmp_path: Path) -> None:
+def test_listed_project_is_still_asked_about(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("add", "pat", "Said here.")
     agent.loses_its_copy()
@@ -102,8 +102,11 @@ def test_a_project_that_the_settings_list_is_asked_about(tmp_path: Path) -> None
 @pytest.fixture
 def mine(tmp_path: Path) -> Agent:
     agent = Agent.bare(tmp_path)
-    for text in ("Run the tests", "Use make", "Mine 1", "Mine 2", "Mine 3"):
-        agent.call("add", "pat", text)
+    agent.call("add", "pat", "Run the tests")
+    with agent.open_ledger() as ledger:
+        for text in ("Use make", "Mine 1", "Mine 2"):
+            add_bullet(ledger, "pat", text)
+    agent.call("add", "pat", "Mine 3")
     return agent
 
 
@@ -220,9 +223,7 @@ def test_a_ledger_that_is_taken_is_proved_first(tmp_path: Path) -> None:
     assert "reflector ledger restore FILE" in refused
 
 
-def test_events_that_this_home_never_saw_are_asked_about_elsewhere(
-    mine: Agent, tmp_path: Path
-) -> None:
+def test_unseen_events_are_asked_about_elsewhere(mine: Agent, tmp_path: Path) -> None:
     export = tmp_path / "given.ndjson"
     export.write_text(mine.call("export", "--format", "ndjson").out)
     clone = Agent(tmp_path / "clone", mine.home)
@@ -233,9 +234,7 @@ def test_events_that_this_home_never_saw_are_asked_about_elsewhere(
     assert "reflector ledger take" in clone.call("list", code=1).err
 
 
-def test_the_hook_tells_what_was_rendered_and_proves_nothing(
-    mine: Agent, replaced: Callable
-) -> None:
+def test_hook_prints_the_rendered_text_and_proves_nothing(mine: Agent, replaced: Callable) -> None:
     told = mine.hook("SessionStart")
     before = (mine.own / "entry.json").read_bytes()
     replaced(lambda connection: connection.commit())
@@ -359,17 +358,18 @@ def stopped() -> Iterator[Callable[[Path], int]]:
         process.wait()
 
 
-def test_a_copy_that_cannot_be_made_is_made_later(
-    mine: Agent, stopped: Callable[[Path], int]
+def test_failed_copy_is_made_later(
+    mine: Agent, stopped: Callable[[Path], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reflector.entries.copies._PATIENCE", 0.1)
     holder = stopped(mine.own / "lock")
-    told = mine.run("add", "pat", "Meanwhile.").err
+    told = mine.call("add", "pat", "Meanwhile.").err
     assert f"process {holder} " in told
     assert "which is stopped" in told
     assert entries.copy_end(mine.project).position < 6 or not mine.own.exists()
-    mine.run("list")
+    mine.call("list")
     os.kill(holder, 9)
-    mine.run("list")
+    mine.call("list")
     assert (mine.own / "events.ndjson").read_text().count("\n") == 6
 
 
@@ -401,7 +401,7 @@ os._exit(9)
 
 
 @pytest.mark.parametrize("has_log", [False, True])
-def test_a_full_disk_is_not_answered_by_moving_the_ledger(mine: Agent, *, has_log: bool) -> None:
+def test_full_disk_does_not_advise_moving_the_ledger(mine: Agent, *, has_log: bool) -> None:
     mine.loses_its_copy()
     if has_log:
         subprocess.run([sys.executable, "-c", LEFT_OPEN, mine.ledger], check=False)
@@ -418,14 +418,14 @@ def test_a_full_disk_is_not_answered_by_moving_the_ledger(mine: Agent, *, has_lo
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "{}", "", "null"])
-def test_a_damaged_note_is_made_again_from_its_copy(mine: Agent, content: str) -> None:
+def test_damaged_note_is_made_again_from_its_copy(mine: Agent, content: str) -> None:
     before = mine.json("list")
     (mine.own / "entry.json").write_text(content)
     assert mine.json("list") == before
     assert json.loads((mine.own / "entry.json").read_text())["origin"]
 
 
-def test_a_file_of_another_origin_is_kept_under_a_free_name(mine: Agent, tmp_path: Path) -> None:
+def test_file_of_another_origin_is_kept_aside(mine: Agent, tmp_path: Path) -> None:
     before = mine.json("list")
     theirs = Agent.bare(tmp_path / "theirs")
     theirs.call("add", "pat", "Run what we say.")
@@ -437,7 +437,7 @@ def test_a_file_of_another_origin_is_kept_under_a_free_name(mine: Agent, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_first_command_that_is_killed_needs_no_take(tmp_path: Path) -> None:
+def test_killed_first_command_needs_no_take(tmp_path: Path) -> None:
     for step in range(1, 400, 13):
         agent = Agent.bare(tmp_path / str(step))
         killed = agent.killed_at(step, "add", "pat", "Said first.")

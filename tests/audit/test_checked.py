@@ -43,7 +43,7 @@ def _is_result(yes: int, no: int) -> bool:
 
 
 @pytest.mark.parametrize("projects", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_of_lines_that_nothing_influences_two_in_a_hundred_ever_look_like_a_result(
+def test_lines_without_influence_rarely_look_like_a_result(
     projects: int,
 ) -> None:
     drawn = random.Random(27)
@@ -61,7 +61,7 @@ def test_of_lines_that_nothing_influences_two_in_a_hundred_ever_look_like_a_resu
 
 
 @pytest.mark.parametrize("projects", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_a_line_that_is_broken_nine_times_of_ten_is_found_in_nine_projects_of_ten(
+def test_line_broken_nine_times_of_ten_is_found(
     projects: int,
 ) -> None:
     drawn = random.Random(27)
@@ -97,9 +97,7 @@ def test_corrected_help_is_the_side_of_the_result() -> None:
     assert Answered.of(answers, 0, rates).words("helped", "harmful") == "helped 20 of 50"
 
 
-def test_a_result_names_the_side_that_most_sessions_are_on_and_needs_the_evidence_of_prune() -> (
-    None
-):
+def test_result_names_the_side_of_most_sessions() -> None:
     assert (
         Answered.of([False] * 14 + [True]).words("followed", "not followed")
         == "not followed 14 of 15"
@@ -141,7 +139,7 @@ def reading(target: NewEvent, *given: tuple[str, str, str, str | None]) -> list[
     return [replace(one, reflection_id=of) for one in (answered, *read)]
 
 
-def test_a_session_counts_once_and_nothing_that_was_taken_back(ledger: Ledger) -> None:
+def test_session_counts_once_and_retractions_leave_the_count(ledger: Ledger) -> None:
     first, again, second = window(1, "s1"), window(2, "s1"), window(3, "s2")
     watched = replace(
         added("pat-003"), data={**added("pat-003").data, "watched": True, "origin": "A.md"}
@@ -292,7 +290,7 @@ def test_line_of_unknown_birth_gets_no_result(two_lines: Ledger) -> None:
     assert (line.sessions, line.unknown, line.result) == (0, 20, TOO_FEW)
 
 
-def test_change_of_other_lines_is_over_the_same_cut(two_lines: Ledger) -> None:
+def test_change_of_other_lines_uses_the_same_cut(two_lines: Ledger) -> None:
     before = {"pat-001": [False] * 4, "pat-002": [True, False, False, False]}
     since = {"pat-001": [True] * 4, "pat-002": [True, True, True, False]}
     judged_sessions(two_lines, before, CUT - timedelta(days=1))

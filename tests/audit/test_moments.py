@@ -71,15 +71,13 @@ def test_a_moment_is_a_position(ledger: Ledger, moment: str, position: int, befo
     assert (position_of(ledger, moment), position_before(ledger, moment)) == (position, before)
 
 
-def test_a_day_without_a_zone_is_the_local_one_and_meant_to_its_end(
-    ledger: Ledger, zone: str
-) -> None:
+def test_day_without_zone_is_local_until_its_end(ledger: Ledger, zone: str) -> None:
     wanted = {"UTC0": "2026-11-20T23:59:59.999999Z", "CET-1CEST": "2026-11-20T22:59:59.999999Z"}
     assert (period("2026-11-20") or ("", ""))[1] == wanted[zone]
     assert position_of(ledger, "2026-11-20") == {"UTC0": 4, "CET-1CEST": 0}[zone]
 
 
-def test_a_time_without_a_year_is_of_this_year() -> None:
+def test_time_without_a_year_is_of_this_year() -> None:
     year = datetime.now().year
     assert period("11-25") == period(f"{year}-11-25")
     assert period("11-25 17:24") == period(f"{year}-11-25T17:24")
@@ -132,7 +130,7 @@ def test_a_month_ago_ends_with_its_month() -> None:
     assert f"{named.last.astimezone():%Y-%m-%d}" == "2026-02-28"
 
 
-def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_day_of_25_hours_ends_after_25_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
     assert period("2026-10-25") == ("2026-10-24T22:00:00.000000Z", "2026-10-25T22:59:59.999999Z")
@@ -164,7 +162,7 @@ def test_a_day_of_25_hours_is_as_long_as_that(monkeypatch: pytest.MonkeyPatch) -
         ),
     ],
 )
-def test_what_names_no_moment_is_told_with_what_would(
+def test_unknown_moment_is_named_with_the_alternatives(
     ledger: Ledger, moment: str, wanted: str
 ) -> None:
     with pytest.raises(UnknownReference, match=r"write a date or time|could be session") as told:
@@ -172,7 +170,7 @@ def test_what_names_no_moment_is_told_with_what_would(
     assert wanted in str(told.value)
 
 
-def test_digits_that_are_no_position_may_begin_a_sessions_id(
+def test_digits_above_the_head_may_begin_a_session(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -182,7 +180,7 @@ def test_digits_that_are_no_position_may_begin_a_sessions_id(
     assert position_of(ledger, "12345678") == 8
 
 
-def test_a_span_may_leave_out_the_beginning_or_now(ledger: Ledger) -> None:
+def test_span_may_omit_its_beginning_or_end(ledger: Ledger) -> None:
     assert span_of(ledger, "2..abcd-1") == (2, 4)
     assert span_of(ledger, "..") == (0, 7)
     assert span_of(ledger, "abcd-2..") == (7, 7)

@@ -46,7 +46,7 @@ def session(number: int, id: str, **data: Any) -> NewEvent:
     return replace(plain, data={**plain.data, **data}, actor="hook:SessionEnd")
 
 
-def test_a_merged_bullet_has_the_sessions_of_what_it_is_made_of_each_once(ledger: Ledger) -> None:
+def test_merged_bullet_has_each_source_session_once(ledger: Ledger) -> None:
     first, second = (
         session(1, "s1", cited=["pat-001", "pat-002"]),
         session(2, "s2", cited=["pat-002"]),
@@ -137,7 +137,7 @@ def test_refused_verdict_breaks_and_decides_nothing(ledger: Ledger) -> None:
     assert (counts.broken, counts.judged, counts.undecided) == (1, 0, 1)
 
 
-def test_session_before_a_recount_does_not_vote_for_a_later_one(ledger: Ledger) -> None:
+def test_session_before_a_recount_casts_no_later_vote(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     judge_windows(ledger, "before", "helpful")
     ledger.append([changed(ev.BULLET_RECOUNTED, "pat-001", helpful=0, harmful=0)])
@@ -145,7 +145,7 @@ def test_session_before_a_recount_does_not_vote_for_a_later_one(ledger: Ledger) 
     assert votes(ledger) == (1, 0)
 
 
-def test_twelve_windows_of_a_bad_session_are_one_mark(ledger: Ledger) -> None:
+def test_twelve_windows_of_a_session_are_one_mark(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     for number in range(6):
         judge_windows(ledger, f"good-{number}", "helpful")
@@ -162,7 +162,7 @@ def test_recent_marks_eight_sessions(ledger: Ledger) -> None:
     assert marks(ledger) == "+" * 8
 
 
-def test_what_sessions_showed_is_without_baselines_repeats_and_sessions_that_decided_nothing(
+def test_votes_exclude_baselines_repeats_and_undecided_sessions(
     ledger: Ledger,
 ) -> None:
     seen = [session(number, of) for number, of in enumerate(("s1", "s1", "s2"))]
@@ -268,7 +268,7 @@ def test_evidence_that_was_taken_back_does_not_vote(ledger: Ledger) -> None:
     assert due(ledger, after=0) == []
 
 
-def test_a_doubled_session_does_not_hide_a_retracted_one(ledger: Ledger) -> None:
+def test_doubled_session_does_not_hide_a_retracted_one(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     (completion,) = judge_windows(ledger, "gone", "harmful")
     judge_windows(ledger, "both", "helpful", "harmful")
@@ -276,7 +276,7 @@ def test_a_doubled_session_does_not_hide_a_retracted_one(ledger: Ledger) -> None
     assert votes(ledger) == (0.5, 0.5)
 
 
-def test_votes_before_a_number_set_by_hand_are_gone(ledger: Ledger) -> None:
+def test_recount_by_hand_drops_earlier_votes(ledger: Ledger) -> None:
     ledger.append([added("pat-001")])
     for number in range(5):
         judge_windows(ledger, f"s{number}", "harmful")
@@ -308,7 +308,7 @@ def test_verdict_taken_back_is_in_no_figure(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_difference_is_the_same_by_the_tags_between_and_by_all(
+def test_difference_by_tags_between_equals_difference_by_all(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     ledger.append([added("pat-001"), added("pat-002"), added("pat-003")])
@@ -328,7 +328,7 @@ def test_a_difference_is_the_same_by_the_tags_between_and_by_all(
     assert [difference(ledger, *pair) for pair in pairs] == found
 
 
-def test_shared_records_are_d5_under_two_sessions_and_d6_under_one(ledger: Ledger) -> None:
+def test_shared_records_are_d5_or_d6_by_session(ledger: Ledger) -> None:
     windows = [
         window(1, "s1", keys=[1, 2]),
         window(2, "s2", keys=[2, 3]),
@@ -462,7 +462,7 @@ def lived(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def test_each_window_is_told_in_the_state_that_the_table_has(lived: Ledger) -> None:
+def test_session_story_has_the_states_of_the_table(lived: Ledger) -> None:
     story = session_story(lived, "s-")
     told = [(w.position, w.state, w.attempts, w.changed_at) for w in story.windows]
     assert told == [(w.position, w.state, w.attempts, w.changed_at) for w in lived.windows("s-1")]
@@ -495,7 +495,7 @@ def test_tokens_and_cost_are_those_of_the_answers(lived: Ledger) -> None:
     assert (spent.tokens, str(spent.cost_usd), spent.unpriced) == (2_000_000, "2.000000", 1)
 
 
-def test_an_unknown_session_is_told_with_what_it_could_be(lived: Ledger) -> None:
+def test_unknown_session_is_named_with_the_candidates(lived: Ledger) -> None:
     lived.append([window(9, "s-2")])
     with pytest.raises(UnknownReference, match="could be session s-1, s-2"):
         session_story(lived, "s")
@@ -509,7 +509,7 @@ def told(steps: list[Step]) -> list[tuple[str | None, str, int, int]]:
     return [(step.tag, step.disposition, step.helpful, step.harmful) for step in steps]
 
 
-def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledger) -> None:
+def test_removed_name_is_answered_unknown_is_an_error(ledger: Ledger) -> None:
     ledger.append(
         [added(helpful=2), changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)]
     )
@@ -519,7 +519,7 @@ def test_a_name_that_never_was_is_an_error_and_a_removed_one_is_not(ledger: Ledg
             blame_bullet(ledger, name, past)
 
 
-def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies(
+def test_step_has_reason_request_and_place_of_evidence(
     ledger: Ledger,
 ) -> None:
     first = window()
@@ -564,7 +564,7 @@ def test_a_step_has_the_judges_reason_what_was_asked_and_where_its_evidence_lies
     ]
 
 
-def test_what_a_merge_counted_is_no_edit_by_hand_and_says_so_of_the_tags_in_it() -> None:
+def test_blame_names_the_merge_that_set_a_count() -> None:
     with Ledger.open("sqlite://") as one, Ledger.open("sqlite://") as two:
         second, third = window(2, "s2"), window(3, "s3")
         two.append([added("pat-001")])

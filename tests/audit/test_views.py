@@ -131,7 +131,7 @@ def _sessions_agree(ledger: Ledger, tags: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.hypothesis
-def test_views_and_commands_agree_after_any_history_beside_other_playbooks(ledger_url: str) -> None:
+def test_views_and_commands_agree_after_any_history(ledger_url: str) -> None:
     # On a server a history takes long, too long to shrink within a test's time.
     @settings(
         max_examples=examples(80 if ledger_url.startswith("sqlite") else 12),
@@ -146,7 +146,7 @@ def test_views_and_commands_agree_after_any_history_beside_other_playbooks(ledge
     run()
 
 
-def test_a_view_that_was_changed_or_dropped_is_found_and_made_again(ledger: Ledger) -> None:
+def test_changed_or_dropped_view_is_found_and_repaired(ledger: Ledger) -> None:
     def told() -> list[str]:
         return [one.message.split(", so")[0] for one in verify(ledger) if "the view" in one.message]
 
@@ -206,7 +206,7 @@ def test_what_answers_hold_breaks_no_view(ledger: Ledger, monkeypatch: pytest.Mo
 
 
 @pytest.mark.postgres
-def test_a_view_that_comes_out_of_a_dump_is_the_one_that_went_in(postgres: Postgres) -> None:
+def test_view_from_a_dump_has_the_same_definition(postgres: Postgres) -> None:
     """A dump has the server's own words for a view; a view that is made of them has to have the
     same ones.
     """

@@ -114,7 +114,7 @@ def test_each_change_is_undone_and_made_again(
 # Of a merge that was undone and made again the bullet has another name, so what was changed under
 # the old one stays.
 @given(wishes(*(kind for kind in KINDS if kind != "unmerge")))
-def test_undo_goes_back_step_by_step_to_what_was_there_first(
+def test_undo_returns_step_by_step_to_the_beginning(
     wished: list[tuple[str, list[int], str]],
 ) -> None:
     with life() as ledger:
@@ -130,7 +130,7 @@ def test_undo_goes_back_step_by_step_to_what_was_there_first(
         assert said(ledger) == states[0]
 
 
-def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> None:
+def test_changes_made_together_all_apply_or_none(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One."), added("pat-002", "Two.")])
     head = ledger.head()
     wanted = [Change("remove", "pat-001"), Change("revise", "pat-001", text="Three.")]
@@ -145,7 +145,7 @@ def test_changes_that_are_made_together_are_all_made_or_none(ledger: Ledger) -> 
     assert ledger.at([one.position])[0].recorded_at == ledger.at([two.position])[0].recorded_at
 
 
-def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger) -> None:
+def test_counts_since_a_recount_survive_its_undo(ledger: Ledger) -> None:
     first = window(1, "s1")
     ledger.append([added("pat-001", "One.", helpful=5, harmful=2)])
     (made,) = apply_changes(
@@ -156,7 +156,7 @@ def test_counts_that_came_since_a_recount_stay_when_it_is_undone(ledger: Ledger)
     assert [(b.helpful, b.harmful) for b in ledger.bullets()] == [(6, 2)]
 
 
-def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledger: Ledger) -> None:
+def test_changed_or_erased_text_is_not_undone(ledger: Ledger) -> None:
     def revised(text: str) -> Event:
         (made,) = apply_changes(ledger, [Change("revise", "pat-001", text=text)], actor="human")
         return ledger.at([made.position])[0]
@@ -181,7 +181,7 @@ def test_what_came_since_what_was_undone_and_what_was_erased_is_not_undone(ledge
         undo(ledger, first)
 
 
-def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledger: Ledger) -> None:
+def test_redone_merge_is_undone_whole(ledger: Ledger) -> None:
     three = [added("pat-001", "One."), added("pat-002", "Two."), added("pat-003", "Three.")]
     ledger.append(three, tx=ledger.draw())
     before = said(ledger)
@@ -198,7 +198,7 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
     assert newest(ledger).changes == ledger.at([1, 2, 3])
 
 
-def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
+def test_nothing_is_left_to_undo_after_all_undos(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
     with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):

@@ -44,7 +44,7 @@ def _counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
     return {row.name: (row.helpful, row.harmful) for row in ledger.rows()}
 
 
-def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(told: Ledger) -> None:
+def test_retracted_session_leaves_the_count_and_returns(told: Ledger) -> None:
     target, before = target_named(told, "s1"), told.rows()
     assert [one.added for one in retract(told, target.events, "a test session")] == [True, True]
     assert _counters(told) == {"pat-001": (0, 1), "mis-001": (0, 2)}
@@ -56,7 +56,7 @@ def test_a_session_goes_out_of_the_count_with_all_its_windows_and_comes_back(tol
     assert told.rows() == before
 
 
-def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_the_session(
+def test_window_reflection_and_tag_are_retracted_alone(
     told: Ledger,
 ) -> None:
     retract(told, target_named(told, "aa01").events, "misread")
@@ -80,7 +80,9 @@ def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_
 @pytest.mark.parametrize(
     "type_", [ev.BULLET_ADDED, ev.POLICY_ADOPTED, ev.REFLECTION_FAILED, ev.PLAYBOOK_IMPORTED]
 )
-def test_what_is_no_evidence_is_refused_with_another_way(told: Ledger, type_: str) -> None:
+def test_retraction_without_evidence_is_refused_with_an_alternative(
+    told: Ledger, type_: str
+) -> None:
     told.append(
         [
             about(ev.REFLECTION_FAILED, OTHER, stage="x", message="y"),
@@ -103,7 +105,9 @@ def test_the_rejection_of_a_proposal_is_final(told: Ledger) -> None:
     for step in (retract, put_back_evidence):
         with pytest.raises(RetractionRefused, match="rejection of a proposal"):
             step(told, [rejection], "x")
-    with pytest.raises(RetractionRefused, match="reflector review"):
+    with pytest.raises(
+        RetractionRefused, match=r"bullet\.proposed at position \d+ .*`reflector review`"
+    ):
         retract(told, list(told.events(types=[ev.BULLET_PROPOSED])), "x")
 
 
@@ -116,13 +120,13 @@ def test_a_reason_is_wanted_and_keeps_no_secret(told: Ledger) -> None:
         ),
     ):
         put_back_evidence(told, [told.event(FIRST.event_id)], "x")
-    with pytest.raises(RetractionRefused, match="reason is empty"):
+    with pytest.raises(RetractionRefused, match=r"reason is empty.*--why"):
         retract(told, [told.event(FIRST.event_id)], "  ")
     (one,) = retract(told, [told.event(FIRST.event_id)], "key sk-ant-api03-" + "a" * 40)
     assert "aaaaaaaa" not in str(told.at([one.position])[0].data)
 
 
-def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledger) -> None:
+def test_ambiguous_target_is_refused_with_the_candidates(told: Ledger) -> None:
     assert target_named(told, "4").events[0].position == 4
     assert target_named(told, FIRST.event_id[:10]).events == [told.event(FIRST.event_id)]
     assert target_named(told, "aa01").kind == "reflection"
@@ -142,7 +146,7 @@ def test_a_name_means_one_thing_or_is_refused_with_what_it_could_mean(told: Ledg
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=12))
-def test_whatever_is_retracted_and_put_back_the_tables_are_the_fold(
+def test_retractions_keep_tables_equal_to_the_fold(
     steps: list[tuple[bool, int]],
 ) -> None:
     with Ledger.open("sqlite://") as ledger:

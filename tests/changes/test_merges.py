@@ -246,7 +246,7 @@ HISTORIES: dict[str, tuple[list[list[NewEvent]], dict[str, tuple[str, int, int]]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_a_merge_counts_by_reference_and_is_undone_by_it(ledger: Ledger, history: str) -> None:
+def test_merge_counts_by_reference_until_it_is_undone(ledger: Ledger, history: str) -> None:
     appends, wanted = HISTORIES[history]
     for events in appends:
         ledger.append(events)
@@ -300,7 +300,7 @@ def meet(one: Ledger, other: Ledger) -> None:
 @example(seed=1112, meetings=["ab", "ba", "ab", "ab"])  # a policy of sessions, after a merge
 @example(seed=95, meetings=["-", "ba", "-"])  # a merge of bullets undone, after a merge
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_two_machines_come_to_one_playbook_in_any_order(
+def test_two_machines_agree_after_any_meetings(
     fresh: Fresh, seed: int, meetings: list[str]
 ) -> None:
     chance = random.Random(seed)
@@ -323,7 +323,7 @@ def test_two_machines_come_to_one_playbook_in_any_order(
         agree(b)
 
 
-def test_a_source_that_is_counted_anew_after_two_machines_met_changes_nothing_for_its_heir(
+def test_recounted_source_does_not_change_its_heir(
     fresh: Fresh,
 ) -> None:
     with fresh() as first, fresh() as second, Ledger.open(first) as a, Ledger.open(second) as b:

@@ -27,9 +27,8 @@ from reflector.events.event import NewEvent, identity
 from reflector.ledger.store import Ledger
 from reflector.playbook.change import Change
 from reflector.proof.verify import verify
+from tests.building import TOKEN
 from tests.ledger.events import added
-
-TOKEN = "ghp_" + "a1B2" * 9
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ def test_only_approval_changes_bullets(
     ],
     ids=str,
 )
-def test_what_could_never_be_applied_is_refused_with_the_way_out(
+def test_impossible_proposal_is_refused_with_the_way_out(
     told: Ledger, change: Change, why: str
 ) -> None:
     with pytest.raises(ProposalRefused, match=f"{why}.*; nothing was proposed"):
@@ -132,7 +131,7 @@ def test_what_could_never_be_applied_is_refused_with_the_way_out(
     assert list(told.events(types=[ev.CHANGE_PROPOSED])) == []
 
 
-def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
+def test_text_that_was_removed_is_not_proposed(told: Ledger) -> None:
     apply_changes(told, [Change("remove", "mis-001")], actor="human")
     with pytest.raises(
         ProposalRefused,
@@ -171,14 +170,14 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
     assert next(p.edited for p in read_proposals(told, waiting=False) if p.id == other.id)
 
 
-def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledger) -> None:
+def test_text_rejected_twice_is_not_proposed_again(told: Ledger) -> None:
     reject_proposal(told, proposed(told, new("Sleep first.")), "no")
     reject_proposal(told, proposed(told, new("sleep first", "oth")), "never")
     with pytest.raises(ProposalRefused, match="rejected 2 times, for the last time because: never"):
         proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
 
 
-def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told: Ledger) -> None:
+def test_proposal_is_stale_once_its_bullet_changed(told: Ledger) -> None:
     change = Change("revise", "pat-001", text="Read it all.")
     one, other = proposed(told, change), proposed(told, Change("remove", "mis-001"))
     apply_changes(
@@ -202,7 +201,7 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
     assert [p.state for p in read_proposals(told, waiting=False)] == ["stale"] * 3
 
 
-def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(told: Ledger) -> None:
+def test_stale_proposal_is_approved_once_its_bullet_returns(told: Ledger) -> None:
     one, other = (
         proposed(told, Change("revise", name, text="Read it all."))
         for name in ("pat-001", "pat-002")
@@ -248,7 +247,7 @@ def test_an_agent_in_a_loop_is_stopped(told: Ledger) -> None:
     assert proposed(told, new("One more."), origin="rules").state == "waiting"
 
 
-def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -> None:
+def test_text_has_the_trust_of_its_least_source(told: Ledger) -> None:
     quotes = [Quote("always use uv", "person", "s1"), Quote(f"error: {TOKEN}", "tool")]
     one = proposed(told, new("Use uv."), trust="person", evidence=quotes, origin="rules")
     assert one.trust == "tool"
@@ -256,16 +255,18 @@ def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -
     assert proposed(told, new("Use ruff."), trust="person", evidence=quotes[:1]).trust == "person"
 
 
-def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledger) -> None:
+def test_removal_has_neither_text_nor_pair_to_keep(told: Ledger) -> None:
     removal = proposed(told, Change("remove", "pat-002"))
-    with pytest.raises(ProposalRefused, match="has no text to change"):
+    with pytest.raises(ProposalRefused, match=f"{removal.id[:8]} has no text to change"):
         approve_proposal(told, removal, text="Keep it.")
-    with pytest.raises(ProposalRefused, match="is not a merge"):
+    with pytest.raises(
+        ProposalRefused, match=rf"{removal.id[:8]} is not a merge.*`reflector review reject`"
+    ):
         reject_proposal(told, removal, "", keep=True)
     assert [one.state for one in read_proposals(told)] == ["waiting"]
 
 
-def test_pairs_that_a_person_keeps_apart_are_not_proposed_for_a_merge_again(told: Ledger) -> None:
+def test_pairs_kept_apart_are_not_merged_again(told: Ledger) -> None:
     merge = Change("merge", names=("pat-001", "pat-002"), section="pat", text="Read, then run.")
     reject_proposal(told, proposed(told, merge), "different moments", keep=True)
     assert kept_pairs(told) == {frozenset(merge.names)}

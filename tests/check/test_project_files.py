@@ -42,11 +42,11 @@ def test_a_folder_that_is_there_is_not_gone(root: Path) -> None:
     assert missing_paths(root, [RULE]) == {}
 
 
-def test_the_last_edit_is_that_of_the_last_commit(root: Path) -> None:
+def test_last_edit_is_that_of_the_last_commit(root: Path) -> None:
     assert last_edit(root, ["CLAUDE.md"]) == datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def test_a_change_that_is_not_committed_is_the_last_edit(root: Path) -> None:
+def test_uncommitted_change_is_the_last_edit(root: Path) -> None:
     (root / "CLAUDE.md").write_text("- Answer in English.\n")
     edited = last_edit(root, ["CLAUDE.md"])
     assert edited is not None

@@ -57,7 +57,7 @@ def test_many_rules_with_some_evidence_are_results_together() -> None:
 
 
 @given(evidences)
-def test_any_result_needs_a_mean_evidence_of_twenty_eight(by_key: dict[int, float]) -> None:
+def test_result_needs_a_mean_evidence_of_28(by_key: dict[int, float]) -> None:
     if e_bh(by_key):
         assert sum(by_key.values()) / len(by_key) >= 28 - 1e-6
 
@@ -125,5 +125,5 @@ def test_other_rules_make_a_result_harder() -> None:
 
 
 @given(shares)
-def test_one_more_vote_multiplies_evidence_by_at_most_two(given_shares: list[float]) -> None:
+def test_one_more_vote_at_most_doubles_evidence(given_shares: list[float]) -> None:
     assert evidence(given_shares) <= 2.0 ** len(given_shares) + 1e-9

@@ -16,9 +16,9 @@ from reflector.cli.table import COMMANDS
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES
 from reflector.playbook.change import KINDS, SET_FIELDS, Change
+from tests.building import commit, git
 from tests.road.agent import REFLECTOR, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 FIRST, SECOND = "Write the failing test first.", "Keep functions small."
 
@@ -125,7 +125,7 @@ MADE: dict[str, tuple[list[list[str]], Any]] = {
 
 
 @pytest.mark.parametrize("type_", sorted({*RARE_TYPES, *MADE} - {ev.EVENT_REDACTED}))
-def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, type_: str) -> None:
+def test_command_that_log_prints_undoes_the_change(agent: Agent, type_: str) -> None:
     ready, make = MADE[type_]
     for command in ready:
         agent.call(*command)
@@ -146,7 +146,7 @@ def test_the_command_that_log_prints_beside_a_change_undoes_it(agent: Agent, typ
     assert said(agent) == after
 
 
-def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: Agent) -> None:
+def test_undone_number_brings_back_verdicts_before_it(agent: Agent) -> None:
     agent.counted(id="s-7")
     (helpful, harmful), text = agent.counters()["pat-001"], agent.playbook.read_text()
     agent.playbook.write_text(text.replace(f'"helpful": {helpful}', '"helpful": 9'))
@@ -169,9 +169,7 @@ def test_undoing_a_number_in_the_file_brings_back_the_verdicts_before_it(agent: 
     assert agent.call("verify").out == ""
 
 
-def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_edit_keeps_changes_made_while_it_was_open(agent: Agent, tmp_path: Path) -> None:
     git(agent.project, "init")
     agent.call("team")
     commit(agent.project)
@@ -199,9 +197,7 @@ def test_an_edit_is_recorded_when_the_editor_closes_beside_what_came_meanwhile(
     assert "Nothing was changed" in agent.call("edit").err
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_unreadable_edit_is_named_and_edited_again(agent: Agent, tmp_path: Path) -> None:
     edits(agent, tmp_path, f"text = text.replace({FIRST!r} + '\"', 'Test first.')")
     told = agent.call("edit", code=1).err
     assert "is not JSON" in told
@@ -212,7 +208,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_editor_comes_back(
     assert agent.json("show", "pat-001")["text"] == "Test early."
 
 
-def test_edit_with_a_name_opens_the_text_of_the_rule(agent: Agent, tmp_path: Path) -> None:
+def test_edit_with_a_name_opens_its_text(agent: Agent, tmp_path: Path) -> None:
     edits(agent, tmp_path, f"assert text.strip() == {FIRST!r}; text = 'Test\\nfirst.\\n'")
     assert "+ [pat-001] helpful=1 harmful=0 :: Test first." in agent.call("edit", "pat-001").out
 
@@ -224,7 +220,7 @@ def test_edit_of_an_unchanged_rule_records_nothing(agent: Agent, tmp_path: Path)
     assert agent.call("ledger", "head").out == head
 
 
-def test_the_playbook_is_free_while_a_rule_is_edited(agent: Agent, tmp_path: Path) -> None:
+def test_playbook_is_free_while_a_rule_is_edited(agent: Agent, tmp_path: Path) -> None:
     adding = f"subprocess.run([*{REFLECTOR!r}, 'add', 'ctx', 'The cart.'], check=True)\n"
     edits(agent, tmp_path, adding + "text = 'Test first.'")
     agent.call("edit", "pat-001")

@@ -158,9 +158,7 @@ def test_no_session_is_asked_about_twice(fresh: Agent, api: Api) -> None:
 
 
 @pytest.mark.slow
-def test_a_check_that_is_killed_goes_on_and_asks_at_most_what_was_in_flight_again(
-    fresh: Agent, api: Api
-) -> None:
+def test_killed_check_resumes_without_asking_again(fresh: Agent, api: Api) -> None:
     killed, appends = 0, cycle((3, 4, 5))
     while fresh.dies(next(appends), "check", "--yes"):
         killed += 1
@@ -230,7 +228,7 @@ def test_whole_page_names_text_that_is_not_checked(fresh: Agent) -> None:
     assert "CLAUDE.md:8  Don't use cents for prices" in ran.out
 
 
-def test_refused_judge_is_named_once_and_asked_again_later(fresh: Agent, api: Api) -> None:
+def test_refused_judge_is_named_once_and_asked_later(fresh: Agent, api: Api) -> None:
     api.does = [error(401)]
     assert "401" in fresh.call("check", "--yes", code=1).err
     assert len(api.asked) == 1
@@ -239,7 +237,7 @@ def test_refused_judge_is_named_once_and_asked_again_later(fresh: Agent, api: Ap
     assert lines(fresh)["Never mock the database"]["relevant"] == 4
 
 
-def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
+def test_findings_count_once_a_session_if_configured(
     fresh: Agent,
 ) -> None:
     (fresh.project / "rules.txt").write_text(ADVICE)
@@ -258,7 +256,7 @@ def test_what_is_found_counts_only_where_the_person_says_so_and_once_a_session(
     assert lines(fresh)["Run the tests before you commit"]["relevant"] == 3
 
 
-def test_a_session_that_counted_by_a_citation_counts_no_second_time(fresh: Agent) -> None:
+def test_session_counted_by_citation_counts_no_second_time(fresh: Agent) -> None:
     fresh.call("add", "pat", "Run the tests before you commit")
     leave(fresh, "s-5", session("s-5").cites("pat-001"))
     fresh.environ["REFLECTOR_CHECKED_COUNTS"] = "true"
@@ -274,7 +272,7 @@ def _texts(agent: Agent) -> dict[str, str]:
     return {one["name"]: one["text"] for one in agent.json("list", "--removed")}
 
 
-def test_a_line_that_is_gone_is_removed_and_watched_again_with_its_evidence_when_it_is_back(
+def test_returning_line_is_watched_again_with_its_evidence(
     fresh: Agent,
 ) -> None:
     fresh.call("check", "--yes")
@@ -313,9 +311,7 @@ def test_judge_without_a_model_is_refused(fresh: Agent) -> None:
     assert "rules cannot judge rules: use a model, such as --judge claude" in refused
 
 
-def test_what_sessions_show_to_be_missing_is_proposed_once_with_all_quotes(
-    fresh: Agent, api: Api
-) -> None:
+def test_missing_rule_is_proposed_once_with_all_quotes(fresh: Agent, api: Api) -> None:
     ask = {
         "kind": "add",
         "section": "pref",
@@ -358,7 +354,7 @@ def test_the_evidence_travels_with_the_ledger(fresh: Agent, tmp_path: Path) -> N
     assert other.call("verify").out == ""
 
 
-def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
+def test_machines_that_checked_equal_lines_merge_without_renaming(
     fresh: Agent, tmp_path: Path
 ) -> None:
     other = Agent.bare(tmp_path / "other", fresh.environ)
@@ -382,9 +378,7 @@ def test_machines_that_checked_the_same_lines_are_one_playbook_without_renaming(
     assert len(_texts(fresh)) == len(_texts(other)) == 6
 
 
-def test_the_sessions_of_other_agents_are_found_where_they_leave_them(
-    fresh: Agent, api: Api
-) -> None:
+def test_sessions_of_other_agents_are_found(fresh: Agent, api: Api) -> None:
     kinds = (
         agents.Codex,
         agents.Gemini,
@@ -439,7 +433,7 @@ def test_next_command_repeats_files_and_options(fresh: Agent) -> None:
     assert f"reflector check '{file}' -n 3 --learn --judge anthropic" in shown
 
 
-def test_agent_that_is_too_old_is_named_with_its_version(fresh: Agent) -> None:
+def test_old_agent_is_named_with_its_version(fresh: Agent) -> None:
     program = fresh.home / "claude"
     program.write_text("#!/bin/sh\necho '2.1.197 (Claude Code)'\n")
     program.chmod(0o755)
@@ -479,7 +473,7 @@ def test_link_as_only_file_is_named(agent: Agent, tmp_path: Path) -> None:
     assert "not followed: CLAUDE.md, a link" in agent.call("check", "--dry-run", code=1).err
 
 
-def test_rule_for_some_files_is_not_counted_at_each_start(agent: Agent) -> None:
+def test_rule_for_some_files_costs_nothing_at_start(agent: Agent) -> None:
     (agent.claude / "rules").mkdir(parents=True)
     (agent.claude / "rules/ts.md").write_text(
         "---\npaths: src/**/*.ts\n---\n- Prefer const over let\n"
@@ -521,7 +515,7 @@ def git(agent: Agent, *words: str) -> None:
     subprocess.run(["git", "-C", str(agent.project), *identity, *words], check=True)
 
 
-def test_path_that_git_knew_and_is_gone_is_a_row(fresh: Agent) -> None:
+def test_path_that_git_lost_is_a_row(fresh: Agent) -> None:
     git(fresh, "init", "--quiet")
     (fresh.project / "locales").mkdir()
     (fresh.project / "locales/de.json").write_text("{}")

@@ -13,7 +13,7 @@ def own(agent: Agent) -> Path:
     return agent.project / ".claude" / "reflector.toml"
 
 
-def test_each_setting_is_listed_with_where_it_comes_from(agent: Agent) -> None:
+def test_each_setting_is_listed_with_its_origin(agent: Agent) -> None:
     agent.call("config", "set", "idle_minutes", "30")
     agent.environ["REFLECTOR_IDLE_MINUTES"] = "9"
     assert "REFLECTOR_IDLE_MINUTES wins" in agent.call("config", "set", "idle_minutes", "30").err
@@ -54,7 +54,7 @@ def test_comments_and_order_of_a_file_stay(agent: Agent) -> None:
         (("bakend", "1"), "'bakend' is not one of 'backend', 'ledger_url',"),
     ],
 )
-def test_a_refused_value_leaves_the_file_as_it_was(
+def test_refused_value_leaves_the_file_unchanged(
     agent: Agent, arguments: tuple[str, ...], wanted: str
 ) -> None:
     own(agent).write_text("idle_minutes = 5\n")
@@ -62,16 +62,14 @@ def test_a_refused_value_leaves_the_file_as_it_was(
     assert own(agent).read_text() == "idle_minutes = 5\n"
 
 
-def test_a_key_is_kept_from_others_and_never_shown(agent: Agent) -> None:
+def test_key_is_private_and_never_shown(agent: Agent) -> None:
     agent.call("config", "set", "--global", "api_key", "sk-secret")
     listed = agent.json("config", "list")["api_key"]
     assert listed["value"] == "(set)"
     assert Path(listed["origin"]).stat().st_mode & 0o077 == 0
 
 
-def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_linked_settings_of_a_project_are_not_followed(agent: Agent, tmp_path: Path) -> None:
     target = tmp_path / "elsewhere.toml"
     target.write_text("idle_minutes = 5\n")
     own(agent).symlink_to(target)
@@ -79,7 +77,7 @@ def test_a_link_in_the_place_of_a_projects_settings_is_not_followed(
     assert target.read_text() == "idle_minutes = 5\n"
 
 
-def test_a_change_says_what_is_in_force_and_what_the_backend_lacks(agent: Agent) -> None:
+def test_change_reports_the_setting_and_missing_key(agent: Agent) -> None:
     set_ = agent.call("config", "set", "--global", "backend", "anthropic")
     assert set_.out == "backend = anthropic\n"
     assert set_.err.endswith(": no API key; export ANTHROPIC_API_KEY=…\n")

@@ -127,7 +127,7 @@ def test_the_first_screen_fits_a_small_terminal(agent: Agent) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_the_first_screen_names_each_command_of_its_groups(agent: Agent) -> None:
+def test_first_screen_names_each_command(agent: Agent) -> None:
     words = agent.call("help").out.split()
     shown = {name for group in (*GROUPS.values(), MORE) for name in group}
     assert shown <= {word.rstrip(".") for word in words}
@@ -182,7 +182,7 @@ def test_a_synonym_names_the_command(
         (["edit", "pat-002"], "use `reflector edit pat-002 TEXT`"),
     ],
 )
-def test_a_usage_error_exits_2_and_says_what_would_be_right(
+def test_usage_error_exits_2_with_a_correction(
     agent: Agent, arguments: list[str], wanted: str
 ) -> None:
     ran = agent.call(*arguments, code=2)
@@ -192,7 +192,7 @@ def test_a_usage_error_exits_2_and_says_what_would_be_right(
 
 
 @pytest.mark.parametrize(("gone", "now"), FORMER.items())
-def test_a_former_name_exits_2_and_says_the_new_one(
+def test_former_name_exits_2_with_the_new_one(
     capsys: pytest.CaptureFixture[str], gone: str, now: str
 ) -> None:
     assert run([*gone.split(), "x"]) == 2
@@ -209,7 +209,7 @@ def test_a_name_may_be_typed_loosely(agent: Agent, name: str) -> None:
         assert agent.json(command, name) == agent.json(command, "pat-001")
 
 
-def test_an_argument_turns_a_loose_name_into_the_name() -> None:
+def test_argument_turns_a_loose_name_into_a_name() -> None:
     assert NAME.convert("[Pat001]", None, None) == "pat-001"
     assert NAME.convert("5f2a91c0", None, None) == "5f2a91c0"
 
@@ -223,7 +223,7 @@ def test_an_exact_name_beats_a_loose_one() -> None:
         assert bullet_named(ledger, "pat-01") is None
 
 
-def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
+def test_refused_bullet_does_not_show_its_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),
         (f"Push with ghp_{'a1B2' * 9}.", "(github-token); say where it is"),
@@ -234,7 +234,7 @@ def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agen
     assert len(agent.counters()) == 3
 
 
-def test_silence_when_all_is_well_and_1_with_a_remedy_when_history_was_changed(
+def test_verify_is_silent_until_history_was_changed(
     agent: Agent,
 ) -> None:
     agent.counted()
@@ -265,7 +265,7 @@ def test_a_question_where_nothing_is_leaves_nothing_behind(tmp_path: Path, quest
     assert list(agent.project.iterdir()) == list(agent.home.iterdir()) == []
 
 
-def test_a_backup_that_is_not_one_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_unsound_backup_leaves_nothing_behind(tmp_path: Path) -> None:
     agent = Agent.bare(tmp_path)
     (tmp_path / "README").touch()
     refused = agent.call("ledger", "restore", tmp_path / "README", code=1)
@@ -273,7 +273,7 @@ def test_a_backup_that_is_not_one_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(agent.project.iterdir()) == list(agent.home.iterdir()) == []
 
 
-def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) -> None:
+def test_question_reports_waiting_sessions_without_waiting_for_them(agent: Agent) -> None:
     agent.call("drain")
     with (agent.state / "drain.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -302,7 +302,7 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
         assert unjudged not in agent.call(*quiet.split(), code=None).err
 
 
-def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent: Agent) -> None:
+def test_section_has_a_slug_title_or_prefix(agent: Agent) -> None:
     for number, section in enumerate(("mis", "MISTAKES TO AVOID", "mistakes", "Mis"), 2):
         agent.call("add", section, f"Guessing {number}.")
         assert agent.call("show", f"[mis-{number:03}]").out.startswith(f"mis-{number:03}  ")
@@ -310,9 +310,7 @@ def test_a_section_is_called_by_its_slug_its_title_or_the_beginning_of_it(agent:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_is_for_the_shell_and_knows_the_commands(
-    agent: Agent, shell: str
-) -> None:
+def test_completion_script_fits_the_shell(agent: Agent, shell: str) -> None:
     script = agent.call("completion", shell).out
     assert "_REFLECTOR_COMPLETE" in script
     if shell == "bash":
@@ -330,7 +328,7 @@ def test_the_completion_script_is_for_the_shell_and_knows_the_commands(
     assert ("mis" in done.stdout, done.stderr) == (True, "")
 
 
-def test_a_reader_that_has_left_and_a_closed_stdout_are_no_error(agent: Agent) -> None:
+def test_closed_stdout_or_gone_reader_is_no_error(agent: Agent) -> None:
     agent.call("drain")
     for command in ("export --format json", "log"):
         read, write = os.pipe()
@@ -344,7 +342,7 @@ def test_a_reader_that_has_left_and_a_closed_stdout_are_no_error(agent: Agent) -
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -> None:
+def test_named_command_is_for_the_same_playbook(agent: Agent) -> None:
     for text in ("Read the log first.", "Always read the log first."):
         agent.call("--user", "add", "pat", text)
     for asked, code, named in (
@@ -360,9 +358,7 @@ def test_a_command_that_an_answer_names_is_for_the_same_playbook(agent: Agent) -
         assert named in told.out + told.err, asked
 
 
-def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_project_with_a_blank_in_it_is_quoted(agent: Agent, tmp_path: Path) -> None:
     shop = tmp_path / "my shop"
     (shop / ".claude").mkdir(parents=True)
     undo = agent.json("--project", shop, "add", "pat", "Read the log first.")["undo"]
@@ -370,7 +366,7 @@ def test_a_project_whose_name_has_a_blank_is_named_so_that_it_can_be_typed(
     assert agent.json("--project", shop, "list") == []
 
 
-def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_none(
+def test_help_finds_words_in_help_and_pages(
     agent: Agent,
 ) -> None:
     ran = agent.call("help", "anchor")
@@ -389,7 +385,7 @@ def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_
 
 
 @pytest.mark.slow
-def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address(
+def test_daily_commands_open_no_connection(
     agent: Agent,
 ) -> None:
     """An audit hook of the interpreter sees every connection, of whatever library."""
@@ -412,7 +408,7 @@ def test_no_command_of_an_ordinary_day_opens_a_connection_or_asks_for_an_address
     )
 
 
-def test_on_windows_the_first_word_is_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(SystemExit, match="install and run it in WSL"):
         main()

@@ -15,8 +15,8 @@ from reflector.config import Config
 from reflector.hooks.install import EVENTS, HookList
 from reflector.hooks.reach import Check
 from reflector.project import Project
+from tests.building import git
 from tests.road.agent import BULLETS, Agent
-from tests.test_locate import git
 
 MODEL = {"REFLECTOR_BACKEND": "anthropic", "ANTHROPIC_API_KEY": "sk-ant-secret-of-mine"}
 
@@ -48,7 +48,7 @@ def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
     }
 
 
-def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent: Agent) -> None:
+def test_sound_project_has_no_troubles_to_fix(agent: Agent) -> None:
     names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "spool", "backend"}
     assert names <= {check["name"] for check in agent.json("doctor")}
     assert troubles(agent) == {}
@@ -133,7 +133,7 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
         assert any(text in one["text"] and mend in one["mend"] for one in named), (text, named)
 
 
-def test_a_command_that_mends_a_path_with_a_space_can_be_typed(tmp_path: Path) -> None:
+def test_repair_command_quotes_a_path_with_blanks(tmp_path: Path) -> None:
     agent, gone = Agent.bare(tmp_path / "my work"), Agent.bare(tmp_path / "old work")
     gone.home = agent.home
     for one in (gone, agent):
@@ -145,7 +145,7 @@ def test_a_command_that_mends_a_path_with_a_space_can_be_typed(tmp_path: Path) -
     assert mends["permissions"] == f"chmod -R go= '{agent.state}'"
 
 
-def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(
+def test_refused_entry_is_named_without_its_secret(
     agent: Agent,
 ) -> None:
     secret = {"name": "ctx-001", "text": f"Push with ghp_{'a1B2' * 9}.", "helpful": 0, "harmful": 0}
@@ -159,7 +159,7 @@ def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(
     ).out
 
 
-def test_hooks_that_codex_trusts_are_no_trouble_and_a_models_key_is_never_shown(
+def test_trusted_codex_hooks_are_no_trouble(
     agent: Agent,
 ) -> None:
     agent.call("install", "--agent", "codex")
@@ -181,7 +181,7 @@ def _mended(agent: Agent, told: str) -> None:
     assert [check for check in agent.json("doctor", code=None) if check["fix"]] == []
 
 
-def test_fix_takes_our_files_from_others_and_follows_no_link(agent: Agent, tmp_path: Path) -> None:
+def test_fix_takes_rights_from_others_without_following_links(agent: Agent, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("a person's")
     outside.chmod(0o644)
@@ -209,7 +209,7 @@ def test_fix_renews_our_hooks_and_leaves_everything_else(agent: Agent) -> None:
     assert troubles(agent) == {}
 
 
-def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agent) -> None:
+def test_shared_or_foreign_hooks_are_not_fixed(agent: Agent) -> None:
     agent.call("uninstall")
     shared = agent.claude / "settings.json"
     shared.write_text(
@@ -231,7 +231,7 @@ def test_hooks_that_everybody_shares_or_a_person_wrote_are_not_fixed(agent: Agen
     assert f"hooks: not fixed: {settings(agent)}: hooks.PreCompact is not an array" in said
 
 
-def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_settings_are_read(
+def test_fix_processes_long_waiting_sessions_if_free(
     agent: Agent,
 ) -> None:
     agent.ended("mis-001", id="s-2")
@@ -249,7 +249,7 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
     assert agent.counters()["mis-001"] == (1, 0)
 
 
-def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent) -> None:
+def test_shared_playbook_gets_a_working_merge_driver(agent: Agent) -> None:
     git(agent.project, "init", "-q")
     agent.call("team")
     for words in (
@@ -261,7 +261,7 @@ def test_a_shared_playbook_without_a_working_merge_driver_gets_one(agent: Agent)
         _mended(agent, "sets the merge driver in this clone's git configuration")
 
 
-def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_checked(
+def test_refused_settings_are_one_of_the_checks(
     agent: Agent,
 ) -> None:
     path = agent.claude / "reflector.toml"
@@ -279,9 +279,7 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
     assert [one for one in checks if one["state"] == "error"] == []
 
 
-def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_report_for_an_issue_has_no_private_word(agent: Agent, tmp_path: Path) -> None:
     agent.call("add", "pat", "Ask Jane at Initech first.")
     other = Agent(tmp_path / "merger-of-initech", agent.home)
     other.project.mkdir()
@@ -323,7 +321,7 @@ def test_a_report_for_an_issue_has_nothing_that_anybody_wrote_and_no_secret(
     assert "Jane" not in told
 
 
-def test_a_report_says_no_quoted_word_no_address_and_no_secret_of_a_check(tmp_path: Path) -> None:
+def test_report_masks_quotes_addresses_and_secrets_of_checks(tmp_path: Path) -> None:
     check = Check(
         "x",
         (

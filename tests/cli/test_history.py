@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reflector.sessions.history import project_hash
+from tests.building import commit, git
 from tests.road.agent import BULLETS, Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 from tests.transcripts.agents import SESSION, Codex, GeminiDocument
 
 
@@ -75,7 +75,7 @@ def test_own_sessions_are_recorded_once_oldest_first(agent: Agent) -> None:
         assert agent.counters()["pat-001"] == (3, 0)
 
 
-def test_a_removed_worktrees_sessions_count_once_in_the_project_of_their_sub_folder(
+def test_sessions_of_a_removed_worktree_count_once(
     agent: Agent,
 ) -> None:
     inner = within(agent, "src")
@@ -155,9 +155,7 @@ def test_missing_sessions_are_no_error(agent: Agent) -> None:
     assert not agent.ledger.exists()
 
 
-def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_sessions_keep_their_own_dates(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.environ["TZ"] = "UTC"
     monkeypatch.setattr("reflector.ledger.append.utc_now", lambda: "2026-01-10T00:00:00.000000Z")
     put(agent, "s-9", "2026-01-02", session=Session("s-9").cites("mis-001", "helpful"))

@@ -13,7 +13,7 @@ import pytest
 
 from reflector.hooks.agents import AGENTS
 from reflector.hooks.install import EVENTS, HookList, hook_command
-from tests.hooks.test_install import REFUSED, SHAPES
+from tests.hooks.conftest import REFUSED, SHAPES
 from tests.road.agent import Agent
 
 install = HookList(EVENTS).install
@@ -85,7 +85,7 @@ def notes(agent: Agent, *arguments: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shape", ["byte order mark", "empty event", "aligned by hand"])
-def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, shape: str) -> None:
+def test_uninstall_restores_the_file_byte_for_byte(agent: Agent, shape: str) -> None:
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
@@ -134,9 +134,7 @@ def test_what_cannot_hold_hooks_is_refused(
 
 
 @pytest.mark.parametrize(("name", "scope"), EVERY_FILE)
-def test_missing_files_and_folders_are_created_and_removed_again(
-    tmp_path: Path, name: str, scope: str
-) -> None:
+def test_missing_files_are_created_and_removed_again(tmp_path: Path, name: str, scope: str) -> None:
     agent = Agent.bare(tmp_path)
     where = ("--agent", name, "--scope", scope)
     assert agent.call("install", *where, "--dry-run").out.startswith("--- /dev/null\n+++ ")
@@ -157,7 +155,7 @@ def test_missing_files_and_folders_are_created_and_removed_again(
     assert list(agent.home.iterdir()) == list(agent.project.iterdir()) == []
 
 
-def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_usage_error(
+def test_scope_changes_only_its_own_file(
     agent: Agent,
 ) -> None:
     paths = {scope: put(agent, OPUS, scope=scope) for scope in ("user", "project", "local")}
@@ -206,7 +204,7 @@ BY_HAND = install(OPUS.decode(), "reflector hook").encode()
         pytest.param(OPUS, None, OPUS, b'{"model": 1}', OPUS, b'{"model": 1}', id="edited since"),
     ],
 )
-def test_the_backup_is_the_file_before_our_first_hook_and_is_restored_where_it_is_that(
+def test_backup_is_the_file_before_the_first_hook(
     agent: Agent, file: bytes, backup: bytes, kept: bytes, spoilt: bytes, after: bytes, left: bytes
 ) -> None:
     def read(path: Path) -> bytes | None:
@@ -234,9 +232,7 @@ def test_a_file_stays_its_persons_though_root_installs(agent: Agent) -> None:
     }
 
 
-def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_link_stays_and_its_target_is_changed(agent: Agent, tmp_path: Path) -> None:
     target = tmp_path / "dotfiles" / "claude.json"
     target.parent.mkdir()
     target.write_bytes(SHAPES["tabs"])
@@ -254,7 +250,7 @@ def test_a_link_stays_one_and_the_file_that_it_leads_to_is_changed(
 
 @pytest.mark.parametrize(("name", "scope"), [one for one in EVERY_FILE if one[1] != "user"])
 @pytest.mark.parametrize("linked", ["file", "missing", "folder"])
-def test_a_link_of_a_repository_leads_no_hook_out_of_it(
+def test_link_out_of_a_repository_is_refused(
     agent: Agent, name: str, scope: str, linked: str
 ) -> None:
     path = file_of(agent, name, scope)
@@ -278,9 +274,7 @@ def test_a_link_of_a_repository_leads_no_hook_out_of_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["install", "uninstall"])
-def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
-    agent: Agent, command: str
-) -> None:
+def test_killed_install_leaves_the_old_or_new_file(agent: Agent, command: str) -> None:
     path = put(agent, ODD)
     clean = seen(agent.home)
     agent.call("install")
@@ -300,7 +294,7 @@ def test_killed_at_any_step_the_file_is_old_or_new_and_the_next_command_goes_on(
 
 
 @pytest.mark.slow
-def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent) -> None:
+def test_simultaneous_commands_leave_one_whole_file(agent: Agent) -> None:
     path, before = file_of(agent), seen(agent.home)
     for command, times in (("install", 3), ("uninstall", 2)):
         for process in [agent.start(command) for _ in range(times)]:
@@ -310,7 +304,7 @@ def test_commands_at_the_same_time_leave_one_whole_file(agent: Agent) -> None:
     assert seen(agent.home) == before
 
 
-def test_a_write_of_another_program_meanwhile_is_not_lost(
+def test_write_of_another_program_is_not_lost(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = put(agent, OPUS)
@@ -329,7 +323,7 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(
     assert backup_of(path).read_bytes() == b'{"model": "haiku"}'
 
 
-def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch_of_all_hooks(
+def test_plugin_and_disabled_hooks_are_reported(
     agent: Agent,
 ) -> None:
     off = put(agent, b'{"hooksConfig": {"enabled": false}}', "gemini", "project")
@@ -348,7 +342,7 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
     assert notes(agent) == []
 
 
-def test_what_else_calls_us_is_reported_with_what_ends_it(
+def test_other_callers_are_reported_with_their_removal(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapped = {
@@ -371,7 +365,7 @@ def test_what_else_calls_us_is_reported_with_what_ends_it(
     assert [line for line in notes(agent) if "a cache that is cleared" in line]
 
 
-def test_a_subagent_of_copilot_gets_it_although_its_event_has_no_name(agent: Agent) -> None:
+def test_copilot_subagent_gets_the_playbook_without_event_name(agent: Agent) -> None:
     agent.environ["COPILOT_PROJECT_DIR"] = str(agent.project)
     out, _ = fire(
         agent, hook_command(), sessionId="s-1", agentName="general-purpose", agent_id="a-1"
@@ -384,7 +378,7 @@ def test_a_subagent_of_copilot_gets_it_although_its_event_has_no_name(agent: Age
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_page_of_agents_and_the_readme_name_each_with_its_files(name: str) -> None:
+def test_docs_name_each_agent_with_its_files(name: str) -> None:
     agent = AGENTS[name]
     page = (ROOT / "docs/agents.md").read_text("utf-8").splitlines()
     (row,) = [line for line in page if line.startswith(f"| `{name}` |")]

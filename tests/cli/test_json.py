@@ -24,7 +24,7 @@ from tests.road.agent import Agent
 from tests.schemas import ANSWERS, check
 
 
-def test_each_command_that_prints_json_has_a_type_and_no_other() -> None:
+def test_each_json_command_has_a_type() -> None:
     def printing(command: click.Command, name: str) -> Iterator[str]:
         for inner in command.commands.values() if isinstance(command, click.Group) else ():
             yield from printing(inner, f"{name} {inner.name}")
@@ -49,7 +49,7 @@ def test_each_command_that_prints_json_has_a_type_and_no_other() -> None:
     } == set()
 
 
-def test_a_key_more_a_key_less_another_order_and_another_type_are_noticed(agent: Agent) -> None:
+def test_changed_key_order_or_type_is_noticed(agent: Agent) -> None:
     (first, *_) = agent.json("list")
     fewer = {key: value for key, value in first.items() if key != "told"}
     wrongs = (
@@ -64,7 +64,7 @@ def test_a_key_more_a_key_less_another_order_and_another_type_are_noticed(agent:
             check("list", [wrong])
 
 
-def test_what_is_said_of_a_bullet_is_the_same_wherever_it_is_asked(lived_in: Agent) -> None:
+def test_bullet_has_equal_figures_in_every_command(lived_in: Agent) -> None:
     bullets = lived_in.json("list", "--removed")
     assert {bullet["status"] for bullet in bullets} == {"live"}
     totals = {
@@ -188,7 +188,7 @@ def test_rebuild_check_names_missing_rules(agent: Agent) -> None:
     assert len(drift["rules"]) == len(removed)
 
 
-def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
+def test_export_of_a_moment_is_the_file_then(tmp_path: Path) -> None:
     demo = Agent(tmp_path / "demo", tmp_path / "home")
     demo.home.mkdir()
     demo.call("demo", demo.project)
@@ -204,7 +204,7 @@ def test_an_export_of_a_moment_is_the_file_of_then(tmp_path: Path) -> None:
     assert exports() == [*before[:-1], demo.playbook.read_text()]
 
 
-def test_list_finds_sorts_and_cuts_and_shows_how_often_a_bullet_was_used(lived_in: Agent) -> None:
+def test_list_filters_sorts_and_shows_use(lived_in: Agent) -> None:
     for options, names in (
         ("--section mistakes", ["mis-001"]),
         ("zebra", []),

@@ -23,7 +23,7 @@ def ids(agent: Agent) -> list[str]:
     return [first, second, third]
 
 
-def test_lessons_are_listed_with_their_worth_now_and_then(agent: Agent, ids: list[str]) -> None:
+def test_lessons_are_listed_with_their_worth(agent: Agent, ids: list[str]) -> None:
     assert ids[0][:8] in agent.call("lessons").out
     found = agent.json("lessons")
     assert [one["id"] for one in found] == ids
@@ -46,9 +46,7 @@ def test_a_lesson_shows_its_whole_life(agent: Agent, ids: list[str]) -> None:
     assert "no session 'zz' is recorded" in agent.call("show", "zz", code=2).err
 
 
-def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(
-    agent: Agent, ids: list[str]
-) -> None:
+def test_outcome_moves_the_worth_until_its_retraction(agent: Agent, ids: list[str]) -> None:
     told = agent.call("lessons", "outcome", ids[0][:8], "bad", "--why", "it was too slow").out
     assert "worth 0.68 → 0.54, confidence 0.86 → 0.74, active" in told
     outcome = agent.json("show", ids[0])["events"][-1]
@@ -62,7 +60,7 @@ def test_an_outcome_moves_the_worth_and_its_retraction_moves_it_back(
     ).err
 
 
-def test_a_lesson_can_be_retracted_and_redacted_by_its_id(agent: Agent, ids: list[str]) -> None:
+def test_lesson_is_retracted_and_redacted_by_id(agent: Agent, ids: list[str]) -> None:
     agent.call("undo", ids[1][:12], "--why", "a test run")
     assert [one["state"] for one in agent.json("lessons")] == ["active", "retracted", "active"]
     agent.call("redact", ids[0][:12], "--why", "a customer is named", "--yes")

@@ -71,7 +71,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [bullet["name"] for bullet in found]
 
 
-def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so(
+def test_four_tools_match_the_page_and_their_rights(
     agent: Agent,
 ) -> None:
     listed = talk(agent, lambda client: client.list_tools()).tools
@@ -92,7 +92,7 @@ def test_four_tools_are_offered_as_the_page_says_and_those_that_only_read_say_so
     }
 
 
-def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -> None:
+def test_search_finds_bullets_of_both_playbooks(agent: Agent) -> None:
     agent.call("--user", "add", "pref", "Show a failing test before the fix.")
     found = ask(agent, "search_playbook", query="failing test")
     assert names(found) == ["pat-001", "pref-9001"]
@@ -108,7 +108,7 @@ def test_a_search_finds_bullets_of_both_playbooks_by_their_words(agent: Agent) -
     assert len(ask(agent, "search_playbook", query="advice")) == 20
 
 
-def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -> None:
+def test_why_explains_a_count_in_either_playbook(agent: Agent, tmp_path: Path) -> None:
     agent.call("--user", "add", "pref", "Be brief.")
     agent.call(
         "ingest",
@@ -123,7 +123,7 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_is_on_stdin(
+def test_server_prints_only_the_protocol_for_any_input(
     agent: Agent,
 ) -> None:
     info = {
@@ -154,7 +154,7 @@ def test_a_call_is_answered_and_nothing_but_the_protocol_is_on_stdout_whatever_i
     assert "is unchanged, and counting continues" in err
 
 
-def test_without_the_extra_the_way_to_it_is_told(
+def test_missing_extra_is_named_with_its_installation(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
@@ -209,7 +209,7 @@ def test_the_agent_says_whether_a_lesson_helped(agent: Agent) -> None:
     )
 
 
-def test_a_setting_that_changes_while_the_server_runs_holds_for_the_next_call(agent: Agent) -> None:
+def test_changed_setting_applies_to_the_next_call(agent: Agent) -> None:
     async def conversation(client: Client) -> list[str]:
         first = await client.call_tool("propose_change", ADVICE)
         path = agent.home / ".config" / "reflector" / "config.toml"

@@ -1,5 +1,6 @@
 """The words for numbers: every column and every number of JSON is in the list."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from reflector.cli import output
 from reflector.cli.app import run
 from reflector.playbook.measures import MEASURES
 from tests import schemas
+from tests.road.agent import environ
 
 #: Columns that are no measure of a rule.
 PLAIN_COLUMNS = {
@@ -48,13 +50,23 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the demo's project and the home that knows it; the tests ask and change
+    nothing.
+    """
+    folder = tmp_path_factory.mktemp("measures")
+    (folder / "home").mkdir()
+    with environ({"HOME": str(folder / "home"), "PATH": os.environ["PATH"]}):
+        assert run(["demo", str(folder / "demo")]) == 0
+    (folder / "demo" / "CLAUDE.md").write_text("- Run the tests before you commit.\n", "utf-8")
+    return folder
+
+
 @pytest.fixture
-def demo(tmp_path: Path) -> Path:
-    Path.home().mkdir(exist_ok=True)
-    project = tmp_path / "demo"
-    assert run(["demo", str(project)]) == 0
-    (project / "CLAUDE.md").write_text("- Run the tests before you commit.\n", "utf-8")
-    return project
+def demo(played: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(played / "home"))
+    return played / "demo"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +87,7 @@ def test_columns_are_words_of_the_list(demo: Path, columns: list[str], command: 
     assert _unlisted(columns) <= PLAIN_COLUMNS | {"event", "actor", "what"}
 
 
-def test_columns_of_the_report_are_words_of_the_list(demo: Path, tmp_path: Path) -> None:
+def test_report_columns_are_words_of_the_list(demo: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert run(["--project", str(demo), "report", "--out", str(page)]) == 0
     html = page.read_text("utf-8")

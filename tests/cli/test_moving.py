@@ -54,9 +54,7 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
 
 
 @pytest.mark.postgres
-def test_a_ledger_goes_to_a_server_and_back_with_its_chain(
-    told: Agent, postgres: Postgres, tmp_path: Path
-) -> None:
+def test_ledger_moves_to_a_server_and_back(told: Agent, postgres: Postgres, tmp_path: Path) -> None:
     export = told.call("export", "--format", "ndjson").out
     with postgres.database(empty=True) as url:
         assert told.call("ledger", "copy", url).out == told.call("ledger", "head").out
@@ -74,7 +72,7 @@ def test_a_ledger_goes_to_a_server_and_back_with_its_chain(
     assert (tmp_path / "back.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(
+def test_copy_shows_no_password_and_needs_a_ledger(
     told: Agent, other: Agent, tmp_path: Path
 ) -> None:
     urls = (
@@ -92,7 +90,7 @@ def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(
     assert not (tmp_path / "x.db").exists()
 
 
-def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook(
+def test_dry_run_of_an_import_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     agent, rules = Agent.bare(tmp_path), tmp_path / "rules.md"
@@ -103,9 +101,7 @@ def test_a_dry_run_of_an_import_leaves_nothing_behind_where_there_is_no_playbook
     assert f"`reflector ingest {transcript}` records" in agent.call("adopt", transcript, code=2).err
 
 
-def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_known_rules_are_omitted_from_adopt_and_named(agent: Agent, tmp_path: Path) -> None:
     rules = tmp_path / "rules.md"
     rules.write_text(
         "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
@@ -126,7 +122,7 @@ def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
     assert "… and 8 more that rules say already" in agent.call("adopt", rules).err
 
 
-def test_a_playbook_of_the_project_is_adopted_as_it_is_with_the_same_text_twice(
+def test_existing_playbook_may_have_a_text_twice(
     tmp_path: Path,
 ) -> None:
     twice = {
@@ -145,9 +141,7 @@ def kept(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_again(
-    kept: Agent, tmp_path: Path
-) -> None:
+def test_restored_playbook_records_later_sessions_again(kept: Agent, tmp_path: Path) -> None:
     assert "--force" in kept.call("ledger", "restore", tmp_path / "b.db", code=1).err
     assert kept.counters()["pat-001"] == (2, 0)
     told = kept.call("ledger", "restore", "--force", tmp_path / "b.db").err
@@ -161,7 +155,7 @@ def test_a_restored_playbook_is_the_backups_and_what_came_since_is_taken_in_agai
     kept.call("rebuild", "--check")
 
 
-def test_advice_from_after_the_backup_comes_back_with_its_counts_as_restore_says(
+def test_advice_after_the_backup_returns_with_its_counts(
     tmp_path: Path,
 ) -> None:
     agent = Agent.in_folder(tmp_path / "my work")

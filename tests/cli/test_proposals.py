@@ -11,9 +11,9 @@ from benchmarks.duplicates import labelled, measure
 from reflector.changes.propose import Proposal, Quote, propose
 from reflector.playbook.change import Change
 from tests.ledger.events import reflected, window
+from tests.reading import section
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_docs import section
 
 PAGE = section("editing.md", "Proposals and duplicates")
 _BULLETS = {
@@ -113,7 +113,7 @@ def test_find_pushes_no_proposal_away(agent: Agent) -> None:
     assert [one["change"]["text"] for one in waiting(agent)] == texts
 
 
-def test_one_merge_is_proposed_of_pairs_that_share_a_rule(agent: Agent) -> None:
+def test_pairs_that_share_a_rule_are_one_merge(agent: Agent) -> None:
     agent.call("add", "pat", "Always write the failing test first!")
     assert len(pairs(agent)) > 1
     kinds = [one["change"]["kind"] for one in waiting(agent)]
@@ -242,7 +242,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
     assert "was approved already" in agent.call("review", "reject", ids[1], code=1).err
 
 
-def test_only_the_rules_of_a_merge_are_kept_apart(agent: Agent) -> None:
+def test_keep_refuses_a_proposal_without_a_merge(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
     assert "it has no rules to keep apart" in agent.call("review", "keep", add.id, code=1).err
 

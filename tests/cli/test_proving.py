@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
+from tests.building import commit, git
 from tests.ledger import sql
 from tests.ledger.events import moved
 from tests.road.agent import Agent, Ran
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def began_anew(agent: Agent) -> None:
     agent.counted(id="other")
 
 
-def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
+def test_head_in_git_proves_the_history(in_git: Agent) -> None:
     refs = ["v1.2", "main", "HEAD", "HEAD:.claude/playbook.head.json"]
     refs += ["v1.2:docs/published.txt", "main:./docs/published.txt"]
     in_git.counted("pat-002")
@@ -60,7 +60,7 @@ def test_a_head_is_taken_from_git_and_proves_the_history(in_git: Agent) -> None:
 
 
 @pytest.mark.slow
-def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option_or_command(
+def test_unknown_ref_is_named_and_never_executed(
     in_git: Agent,
 ) -> None:
     (in_git.project / "large.txt").write_text("#\n" * 2**23)
@@ -84,9 +84,7 @@ def test_a_ref_that_is_not_there_is_named_with_the_way_out_and_becomes_no_option
     assert "with one of .claude/playbook.head.json" in verify(in_git, "main", code=2).err
 
 
-def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(
-    in_git: Agent, tmp_path: Path
-) -> None:
+def test_project_below_the_repository_finds_its_heads(in_git: Agent, tmp_path: Path) -> None:
     below = Agent(in_git.project / "below", in_git.home)
     below.claude.mkdir(parents=True)
     below.write_playbook({})
@@ -103,7 +101,7 @@ def test_a_project_below_the_top_of_its_repository_finds_its_own_heads(
     verify(below, "main")
 
 
-def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> None:
+def test_replaced_commit_is_not_the_published_one(in_git: Agent) -> None:
     git(in_git.project, "tag", "published", "main")
     began_anew(in_git)
     (in_git.claude / "playbook.head.json").write_text(in_git.call("ledger", "head", "--json").out)
@@ -112,7 +110,7 @@ def test_a_replaced_commit_is_not_taken_for_the_published_one(in_git: Agent) -> 
     assert "[anchor]" in verify(in_git, "published", code=1).out
 
 
-def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived: Agent) -> None:
+def test_every_head_of_a_file_is_proved(lived: Agent) -> None:
     file = lived.project / "heads.txt"
     lines = []
     for number in range(3):
@@ -145,7 +143,7 @@ def test_every_head_of_a_file_is_proved_and_anything_else_in_it_is_refused(lived
     assert verify(lived, file, code=1).out.count("[anchor]") == 3
 
 
-def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent) -> None:
+def test_broken_file_is_reported_with_a_remedy(lived: Agent) -> None:
     raw = lived.ledger.read_bytes()
     header, schema = (
         b"no ledger at all" + raw[16:],
@@ -160,7 +158,7 @@ def test_a_broken_file_is_told_in_findings_with_what_to_do(lived: Agent) -> None
         )
 
 
-def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(agent: Agent) -> None:
+def test_rebuild_fix_opens_a_forged_ledger_again(agent: Agent) -> None:
     agent.call("add", "pat", "Read the log first.")
     with Ledger.open_file(agent.ledger) as ledger:
         ledger.append([moved("sqlite:///nowhere")])

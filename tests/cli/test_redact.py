@@ -57,7 +57,7 @@ def _reader(path: Path) -> Any:
     return engines.sqlite_module().connect(path, isolation_level=None)
 
 
-def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None:
+def test_answer_behind_an_analysis_is_named(told: Agent) -> None:
     at = position(told, "reflection.completed")
     answer = position(told, "reflection.answered")
     assert (
@@ -69,7 +69,7 @@ def test_the_answer_that_an_analysis_was_read_from_is_named(told: Agent) -> None
     )
 
 
-def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refused(
+def test_vague_erasure_or_revealing_reason_is_refused(
     told: Agent,
 ) -> None:
     tag, added_ = position(told, "bullet.tagged"), position(told, "bullet.added")
@@ -86,9 +86,7 @@ def test_what_holds_no_prose_or_a_reason_or_search_that_cannot_be_meant_is_refus
     assert told.events("event.redacted") == []
 
 
-def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(
-    told: Agent, tmp_path: Path
-) -> None:
+def test_session_is_erased_and_its_transcript_named(told: Agent, tmp_path: Path) -> None:
     counters = told.counters()
     assert f"(the agent said it was wrong: {SECRET})" in told.call("blame", "pat-001").out
     ran = told.call("redact", "--session", "s-1", "--why", "a customer", "--yes")
@@ -102,9 +100,7 @@ def test_a_session_is_erased_as_a_whole_and_its_transcript_is_named(
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
 
 
-def test_a_proposal_that_says_what_an_erased_session_said_is_named(
-    told: Agent, tmp_path: Path
-) -> None:
+def test_proposal_that_repeats_an_erased_session_is_named(told: Agent, tmp_path: Path) -> None:
     session = Session("s-2").user("Always tell Jane Doe at the bank before you deploy.")
     told.call("ingest", session.agent("I will.").write(tmp_path / "2.jsonl"))
     (proposed,) = told.events("change.proposed")
@@ -114,13 +110,13 @@ def test_a_proposal_that_says_what_an_erased_session_said_is_named(
     assert "Jane" not in told.call("export", "--format", "ndjson").out
 
 
-def test_a_text_comes_from_stdin_and_a_reason_is_wanted(told: Agent) -> None:
+def test_text_from_stdin_needs_a_reason(told: Agent) -> None:
     assert told.call("redact", "--where", SECRET, code=2).out == ""
     told.call("redact", "--where", "-", "--why", "a customer", "--yes", typed=f"{SECRET}\n")
     assert holding(told) == []
 
 
-def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
+def test_terminal_shows_the_text_and_asks_first(told: Agent) -> None:
     shown = told.sent(
         80, "redact", position(told, "bullet.added"), "--why", "a customer", typed=b"y\n"
     )
@@ -128,9 +124,7 @@ def test_on_a_terminal_it_shows_the_text_and_asks_first(told: Agent) -> None:
     assert len(told.events("event.redacted")) == 1
 
 
-def test_a_reader_that_keeps_old_content_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_of_old_content_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_MS", 100)
     path = tmp_path / "ledger.db"
     with Ledger.open_file(path) as ledger, closing(_reader(path)) as reader:
@@ -150,7 +144,7 @@ def test_a_reader_that_keeps_old_content_is_told_of(
         ]
 
 
-def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operation(
+def test_text_is_shown_and_erased_wherever_it_is(
     told: Agent,
 ) -> None:
     counters = told.counters()
@@ -178,7 +172,7 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
     )
 
 
-def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_be_read_goes(
+def test_other_holders_are_named_and_unreadable_deliveries_removed(
     told: Agent,
 ) -> None:
     notes = told.claude / "notes.md"
@@ -195,9 +189,7 @@ def test_what_else_holds_the_text_is_named_and_left_and_a_delivery_that_cannot_b
 
 
 @pytest.mark.parametrize("event", ["SessionEnd", "Stop"])
-def test_a_session_that_waits_loses_the_text_and_is_counted(
-    told: Agent, tmp_path: Path, event: str
-) -> None:
+def test_waiting_session_loses_the_text_and_counts(told: Agent, tmp_path: Path, event: str) -> None:
     transcript = Session("s-9").cites("pat-001").write(tmp_path / "9.jsonl")
     told.hook(
         event, session_id="s-9", transcript_path=str(transcript), last_assistant_message=SECRET
@@ -213,7 +205,7 @@ def test_a_session_that_waits_loses_the_text_and_is_counted(
     assert told.counters()["pat-001"] == (helpful + 1, harmful)
 
 
-def test_redact_names_the_copy_that_it_could_not_rewrite(told: Agent) -> None:
+def test_redact_names_the_copy_it_cannot_rewrite(told: Agent) -> None:
     (told.own / ".events.ndjson.tmp").mkdir()  # nothing can be written there, not even by root
     redact = ("redact", "--where", SECRET, "--why", "a customer", "--yes")
     for _ in range(2):
@@ -244,7 +236,7 @@ def test_a_file_that_agents_read_is_named(told: Agent) -> None:
     assert f"the text is still in {agents}" in ran.err
 
 
-def test_rules_that_are_kept_beside_the_ledger_lose_the_text(told: Agent, tmp_path: Path) -> None:
+def test_rules_kept_with_the_ledger_lose_the_text(told: Agent, tmp_path: Path) -> None:
     told.call("ingest", Session("s-2").cites("pat-001").write(tmp_path / "2.jsonl"))
     assert "rules.json" in holding(told)
     told.call("redact", "--where", SECRET, "--why", "names a customer", "--yes")

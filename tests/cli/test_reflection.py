@@ -41,7 +41,7 @@ def say(agent: Agent, text: str) -> None:
                 file.write(json.dumps(line) + "\n")
 
 
-def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(agent: Agent) -> None:
+def test_drain_by_hand_skips_the_backoff(agent: Agent) -> None:
     agent.call("drain", "--background")
     (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
@@ -54,7 +54,7 @@ def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(ag
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None:
+def test_session_is_judged_by_hand_after_any_failure(agent: Agent) -> None:
     agent.call("review", "give-up", "s-1", "--why", "the file is lost")
     agent.call("drain", "--retry-failed")
     (failure,) = agent.json("status", code=1)["failures"]
@@ -92,13 +92,13 @@ def test_judge_is_an_agent_of_the_list(agent: Agent) -> None:
         assert f"'{name}'" in refused
 
 
-def test_named_session_is_judged_past_the_limit_of_a_day(agent: Agent) -> None:
+def test_named_session_is_judged_above_the_daily_limit(agent: Agent) -> None:
     agent.environ["REFLECTOR_DAILY_REQUESTS"] = "1"
     say(agent, SAID)
     assert "pat-001 helpful" in agent.call("reflect", "s-1").out
 
 
-def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent) -> None:
+def test_dry_run_shows_the_prompt_and_sends_nothing(agent: Agent) -> None:
     before = agent.json("status", code=1)
     shown = agent.call("reflect", "s-1", "--judge", "anthropic", "--dry-run")
     assert "Write the failing test first." in shown.out
@@ -106,7 +106,7 @@ def test_a_dry_run_shows_the_prompt_and_its_size_and_sends_nothing(agent: Agent)
     assert agent.json("status", code=1) == before
 
 
-def test_an_unreadable_answer_is_read_by_a_better_parser(
+def test_unreadable_answer_is_read_by_a_better_parser(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(agent, "pat-001 was helpful, I think.")
@@ -129,7 +129,7 @@ def test_an_unreadable_answer_is_read_by_a_better_parser(
     assert [one["reading"] for one in agent.json("lab", "reparse")] == ["same"]
 
 
-def test_another_reading_takes_the_place_of_the_old_one(
+def test_another_reading_replaces_the_old_one(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(agent, SAID)

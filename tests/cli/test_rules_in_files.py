@@ -66,7 +66,7 @@ def test_place_without_a_rule_prints_adopt(named: Agent) -> None:
         ["trial", "start", "oth-001"],
     ],
 )
-def test_change_of_a_rule_in_a_file_prints_move(named: Agent, command: list[str]) -> None:
+def test_change_of_a_rule_in_files_prints_move(named: Agent, command: list[str]) -> None:
     before = named.json("log")
     refused = named.call(*command, code=2).err
     assert "oth-001 stays in CLAUDE.md:3." in refused
@@ -130,7 +130,7 @@ def test_export_keeps_rules_in_their_files(named: Agent, tmp_path: Path) -> None
     ] * 2
 
 
-def test_judge_at_session_end_counts_for_rules_in_files(named: Agent, api: Api) -> None:
+def test_judge_counts_for_rules_in_files(named: Agent, api: Api) -> None:
     named.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_UNCITED="true")
     api.else_ = sound(answer(("oth-001", "helpful"), turn=3, quote="Thanks, that was right."))
     made = Session("s-1").user("Push it.").agent("I push a new branch.")
@@ -141,7 +141,7 @@ def test_judge_at_session_end_counts_for_rules_in_files(named: Agent, api: Api) 
     assert named.call("verify").out == ""
 
 
-def test_harm_of_a_rule_in_a_file_is_named(named: Agent, api: Api) -> None:
+def test_harm_of_a_file_rule_is_named(named: Agent, api: Api) -> None:
     named.environ = api.environ(REFLECTOR_BACKEND="anthropic", REFLECTOR_UNCITED="true")
     api.else_ = sound(answer(("oth-001", "harmful"), turn=3, quote="No, that is wrong now."))
     for number in range(12):

@@ -16,8 +16,8 @@ from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.ledger import sql
 from tests.ledger.events import added, history
+from tests.reading import section
 from tests.road.agent import Agent
-from tests.test_docs import section
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
@@ -36,7 +36,7 @@ def ask(demo: Agent, *arguments: str, code: int = 0, typed: str | None = None) -
     return ran.out, ran.err
 
 
-def test_the_page_tells_of_every_view_each_column_and_its_type(ledger: Ledger) -> None:
+def test_page_lists_each_column_and_type_of_views(ledger: Ledger) -> None:
     for view in VIEWS[1:]:
         rows = re.findall(
             r"^\| `(\w+)` \| (\w+) \|", section("views.md", f"`{view}`"), re.MULTILINE
@@ -56,7 +56,7 @@ def _types_of(value: object) -> set[str]:
     return {"number"} if isinstance(value, int) else {"fraction"}
 
 
-def test_every_query_that_would_write_is_refused_and_nothing_changed(ledger: Ledger) -> None:
+def test_every_writing_query_is_refused(ledger: Ledger) -> None:
     queries = [
         "DELETE FROM event",
         "WITH x AS (SELECT 1) DELETE FROM event",
@@ -105,7 +105,7 @@ def test_every_query_that_would_write_is_refused_and_nothing_changed(ledger: Led
     assert [finding for finding in verify(ledger) if "view" in finding.message] == []
 
 
-def test_even_a_function_that_writes_changes_nothing_on_a_server(ledger: Ledger) -> None:
+def test_writing_function_changes_nothing_on_a_server(ledger: Ledger) -> None:
     if not sql.is_postgres(ledger):
         pytest.skip("SQLite has no functions of its own in a database")
     ledger.append(history())
@@ -118,7 +118,7 @@ def test_even_a_function_that_writes_changes_nothing_on_a_server(ledger: Ledger)
     assert sql.rows(ledger, "SELECT count(*) FROM tag") != [(0,)]
 
 
-def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_after_it() -> None:
+def test_question_in_memory_only_reads() -> None:
     with Ledger.open("sqlite://") as ledger:
         ledger.append(history())
         with asking(ledger) as asker:
@@ -130,7 +130,7 @@ def test_a_question_in_memory_is_held_to_reading_as_well_and_writing_goes_on_aft
         ledger.append([added("oth-001")])
 
 
-def test_what_is_not_understood_is_told_with_the_engines_words(ledger: Ledger) -> None:
+def test_bad_query_is_refused_with_the_engines_words(ledger: Ledger) -> None:
     for query, told in (
         ("SELECT * FRM bullets", "does not answer the query: .*(syntax error|near)"),
         (
@@ -169,13 +169,13 @@ def test_ctrl_c_ends_a_query(demo: Agent) -> None:
         (["--format", "csv", "--json", "SELECT 1"], "choose --json or --format csv"),
     ],
 )
-def test_a_write_and_two_forms_at_once_are_refused_with_the_way_out(
+def test_write_or_two_formats_are_refused_with_alternatives(
     demo: Agent, query: list[str], told: str
 ) -> None:
     assert told in ask(demo, *query, code=2)[1]
 
 
-def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> None:
+def test_json_is_one_document_with_every_column(demo: Agent) -> None:
     query = (
         "SELECT 1 AS a, 2 AS a, 2.5 AS b, NULL AS c, x'00ff' AS d, 9e999 AS e, char(27, 8238) "
         "|| '<' AS f"
@@ -198,7 +198,7 @@ def test_json_is_one_document_of_plain_values_with_every_column(demo: Agent) -> 
     assert "the first 1,000 rows" in err
 
 
-def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> None:
+def test_table_has_no_control_character_csv_no_formula(demo: Agent) -> None:
     out, _ = ask(demo, "SELECT char(27) || '[31mred' AS a, 'two' || char(10) || 'lines' AS b")
     assert ("\x1b" in out, len(out.splitlines())) == (False, 2)
     assert (
@@ -207,7 +207,7 @@ def test_a_table_shows_no_control_characters_and_csv_no_formula(demo: Agent) -> 
     )
 
 
-def test_the_query_comes_from_stdin_and_without_one_the_views_are_listed(demo: Agent) -> None:
+def test_query_comes_from_stdin_or_views_are_listed(demo: Agent) -> None:
     assert ask(demo, typed="SELECT count(*) AS bullets\nFROM bullets;\n")[0] == "bullets\n      4\n"
     listed = json.loads(ask(demo, "--json", typed="")[0])
     assert [one["view"] for one in listed] == list(VIEWS[1:])

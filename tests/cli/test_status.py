@@ -16,7 +16,7 @@ def test_status_shows_that_the_project_is_off(agent: Agent) -> None:
     assert agent.json("status")["off"] == str(file)
 
 
-def test_status_of_a_recorded_project_has_no_row_off(agent: Agent) -> None:
+def test_status_of_a_recorded_project_omits_off(agent: Agent) -> None:
     assert "\noff " not in agent.call("status").out
     assert agent.json("status")["off"] is None
 

@@ -105,7 +105,7 @@ def test_a_command_leaves_a_strangers_file_alone(stranger: Agent, command: str) 
 
 
 @pytest.mark.parametrize("question", ["list", "log", "review", "status"])
-def test_a_person_reads_one_line_about_a_strangers_file(stranger: Agent, question: str) -> None:
+def test_foreign_file_is_named_in_one_line(stranger: Agent, question: str) -> None:
     ran = stranger.call(question)
     assert [
         line
@@ -138,7 +138,7 @@ def test_bullets_beside_a_strangers_file_are_told(stranger: Agent) -> None:
     assert "pat-002" in stranger.playbook.read_text()
 
 
-def test_a_file_that_replaces_ours_is_named_as_trouble(agent: Agent) -> None:
+def test_foreign_file_in_place_of_ours_is_trouble(agent: Agent) -> None:
     agent.call("add", "pat", "Run the tests first.")
     agent.playbook.write_text(VERIFY)
     assert "has neither sections nor key_points" in agent.call("status", code=1).out

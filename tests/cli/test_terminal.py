@@ -56,9 +56,7 @@ def hostile(agent: Agent, tmp_path: Path) -> Agent:
     return agent
 
 
-def test_foreign_text_never_brings_control_characters_to_a_terminal(
-    hostile: Agent, tmp_path: Path
-) -> None:
+def test_foreign_text_brings_no_control_characters(hostile: Agent, tmp_path: Path) -> None:
     path = tmp_path / "a\x1b[31m\u202eb.jsonl"
     hostile.call("add", "oth", "Wide and tall:\n日本語のテキスト\n\tand tabs")
     commands = [command.split() for command in COMMANDS]
@@ -116,7 +114,7 @@ SWEPT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80])
-def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, columns: int) -> None:
+def test_identifiers_are_whole_on_a_narrow_terminal(lived_in: Agent, columns: int) -> None:
     with Ledger.open_file(lived_in.ledger) as ledger:
         more = {"actor": "engine", "task": "a type of task with a long name"}
         id = record_lesson(
@@ -144,9 +142,7 @@ def test_what_identifies_a_row_is_whole_on_a_narrow_terminal(lived_in: Agent, co
             )
 
 
-def test_a_narrow_table_leaves_out_this_year_and_the_hours_of_other_years(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_narrow_table_shortens_times(agent: Agent, tmp_path: Path) -> None:
     for year in (2025, datetime.now().year):
         session = Session(f"s-{year}").cites("pat-001").write(tmp_path / f"{year}.jsonl")
         session.write_text(re.sub(r"\b20\d\d(?=-\d\d-\d\dT)", str(year), session.read_text()))
@@ -172,7 +168,7 @@ def identifying(document: object, keys: list[str]) -> set[str]:
     }
 
 
-def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent: Agent) -> None:
+def test_pipe_gets_every_character(agent: Agent) -> None:
     text = ("A long piece of advice. " * 40).strip()
     agent.call("add", "oth", text)
     ran = agent.call("list")
@@ -182,9 +178,7 @@ def test_a_pipe_gets_every_character_and_a_terminal_of_no_width_something(agent:
 
 
 @pytest.mark.parametrize("columns", [60, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_reason_is_told_whole_on_a_terminal_of_any_width(
-    agent: Agent, tmp_path: Path, columns: int
-) -> None:
+def test_reason_is_whole_at_any_width(agent: Agent, tmp_path: Path, columns: int) -> None:
     said = (
         "No, that is wrong. Please don't change the 合計 there, revert it and think about the "
         "reducer first."
@@ -202,13 +196,13 @@ def test_a_reason_is_told_whole_on_a_terminal_of_any_width(
     assert "".join(step["rationale"].split()) in why
 
 
-def test_a_narrow_table_names_the_columns_that_did_not_fit(lived_in: Agent) -> None:
+def test_narrow_table_names_the_missing_columns(lived_in: Agent) -> None:
     lines = on_terminal(lived_in, 60, "log", "-n", "3")
     assert "actor" not in lines[0]
     assert [line for line in lines if line.startswith("60 columns leave no room for: actor")]
 
 
-def test_list_wraps_a_long_rule_instead_of_cutting_it(lived_in: Agent) -> None:
+def test_list_wraps_a_long_rule(lived_in: Agent) -> None:
     text = lived_in.json("show", "pat-001")["text"]
     lived_in.call("add", "oth", f"{text} {'Then say so in the pull request. ' * 3}".strip())
     wrapped = on_terminal(lived_in, 50, "list", "pull")

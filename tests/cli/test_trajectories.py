@@ -55,7 +55,7 @@ def log(agent: Agent) -> list[str]:
     return [event["type"] for event in agent.json("lab", "--dataset", "sums", "log")]
 
 
-def test_one_object_a_list_and_lines_are_read_into_a_playbook_of_their_own(agent: Agent) -> None:
+def test_objects_lists_and_lines_are_read(agent: Agent) -> None:
     project = agent.playbook.read_bytes()
     one = write("one.json", json.dumps({**GOOD, "query": "1"}, indent=2))
     several = write("several.json", [{**GOOD, "query": "2"}, {**GOOD, "query": "3"}])
@@ -83,7 +83,7 @@ def test_rules_are_refused_before_anything_is_recorded(agent: Agent) -> None:
     assert log(agent) == ["bullet.added"]
 
 
-def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agent) -> None:
+def test_bad_dataset_name_is_refused_and_writes_nothing(agent: Agent) -> None:
     for dataset in ("../x", "", "bullet_evaluation"):
         refused = "cannot be the name of a dataset"
         assert (
@@ -101,7 +101,7 @@ def test_a_dataset_that_is_no_name_is_refused_and_nothing_is_written(agent: Agen
     assert [path.name for path in (agent.state / "datasets").iterdir()] == ["sums"]
 
 
-def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent) -> None:
+def test_bad_trajectories_are_named_and_others_recorded(agent: Agent) -> None:
     bad: list[tuple[str | dict[str, Any], str]] = [
         ("not JSON", "is not JSON"),
         ("42", "is not a trajectory"),
@@ -121,7 +121,7 @@ def test_what_is_no_trajectory_is_named_and_the_others_are_recorded(agent: Agent
     assert log(agent).count("trajectory.recorded") == 1
 
 
-def test_answers_that_were_recorded_are_given_again_and_one_that_lacks_leaves_the_trajectory_open(
+def test_recorded_answers_are_used_again(
     agent: Agent,
 ) -> None:
     agent.environ["REFLECTOR_FIXTURES"] = str(Path("answers.jsonl").absolute())

@@ -40,9 +40,7 @@ def assert_told(agent: Agent, *arguments: str | Path, about: str | Path, code: i
     return ran.err
 
 
-def test_what_is_no_transcript_is_named_and_the_others_are_taken_in(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_bad_transcripts_are_named_and_others_recorded(agent: Agent, tmp_path: Path) -> None:
     bad = [tmp_path / what for what in ("missing", "a pipe", "a hook's payload")]
     os.mkfifo(bad[1])
     assert_told(agent, "adopt", bad[1], about=bad[1])
@@ -68,7 +66,7 @@ def _noted(agent: Agent, **more: int) -> None:
     )
 
 
-def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_hand(
+def test_unreadable_transcript_is_recorded_later(
     agent: Agent,
 ) -> None:
     path = agent.ended()
@@ -89,9 +87,7 @@ def test_a_transcript_that_could_not_be_read_is_taken_in_by_a_later_drain_or_by_
     assert agent.json("status")["spool"]["failed"] == []
 
 
-def test_a_stop_that_was_heard_while_the_clock_was_ahead_waits_for_nothing(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_stop_from_a_fast_clock_waits_for_nothing(agent: Agent, tmp_path: Path) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     agent.hook("Stop", session_id="s-1", transcript_path=str(path))
     (stop,) = (agent.spool / "waiting").iterdir()
@@ -103,7 +99,7 @@ def test_a_stop_that_was_heard_while_the_clock_was_ahead_waits_for_nothing(
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])
 
 
-def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_path: Path) -> None:
+def test_silent_session_is_no_failure(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     agent.hook(
         "SessionEnd",
@@ -127,7 +123,7 @@ def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_pat
     assert [one["data"]["agent_id"] for one in agent.events("session.recorded")] == ["a-1"]
 
 
-def test_a_state_folder_that_is_none_and_a_path_that_is_too_long_are_named(agent: Agent) -> None:
+def test_broken_state_folder_and_long_path_are_named(agent: Agent) -> None:
     agent.call("drain")
     agent.state.rename(agent.claude / "kept")
     agent.state.write_text("")
@@ -160,7 +156,7 @@ def _opened_and_left(agent: Agent) -> Path:
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "Stop"])
-def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(
+def test_end_of_a_known_session_needs_its_transcript(
     agent: Agent, tmp_path: Path, event: str
 ) -> None:
     said = Session(ID).cites("pat-001").write(tmp_path / "moved.jsonl")
@@ -170,7 +166,7 @@ def test_the_end_of_a_session_that_was_heard_of_needs_its_transcript(
     assert "No such file" in agent.call("drain", code=1).err
 
 
-def test_what_the_client_writes_after_the_end_is_taken_in_too(agent: Agent) -> None:
+def test_text_written_after_the_end_is_recorded(agent: Agent) -> None:
     path = agent.ended()
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(b"Perfect")])
@@ -180,9 +176,7 @@ def test_what_the_client_writes_after_the_end_is_taken_in_too(agent: Agent) -> N
     assert agent.counters()["pat-001"] == (1, 0)
 
 
-def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_kept_files_contain_no_secret_of_a_transcript(agent: Agent, tmp_path: Path) -> None:
     secrets = github, password = "ghp_" + "a1B2" * 9, "hunter2-correct-horse"
     words = f"token {github}, DB_PASSWORD={password}"
     session = Session().user(f"Fix it with {words}").agent(f"As [pat-001] says, I use {words}.")
@@ -202,9 +196,7 @@ def test_no_secret_of_a_transcript_is_in_any_file_that_is_kept(
     ] == []
 
 
-def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_lost_ledger_is_named_and_begins_again(agent: Agent, tmp_path: Path) -> None:
     agent.call("ingest", Session("s-1").cites("pat-001").write(tmp_path / "t.jsonl"))
     counted = agent.counters()
     agent.ledger.unlink()
@@ -233,7 +225,7 @@ def no_locks(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return agent
 
 
-def test_where_no_file_can_be_locked_a_sqlite_ledger_is_refused_and_the_delivery_waits(
+def test_unlockable_ledger_is_refused_and_delivery_waits(
     no_locks: Agent,
 ) -> None:
     no_locks.ended()
@@ -259,7 +251,7 @@ def test_without_locks_a_servers_ledger_does_everything(
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_files(
+def test_delivery_without_project_or_home_waits_elsewhere(
     agent: Agent,
 ) -> None:
     agent.call("drain")
@@ -276,9 +268,7 @@ def test_what_neither_project_nor_home_can_hold_is_kept_among_the_temporary_file
 
 
 @pytest.mark.parametrize("made", ["open to others", "a link"])
-def test_a_temporary_folder_that_is_not_this_users_is_not_used(
-    agent: Agent, tmp_path: Path, made: str
-) -> None:
+def test_temporary_folder_of_others_is_not_used(agent: Agent, tmp_path: Path, made: str) -> None:
     path = outside = tmp_path / f"reflector-{os.geteuid()}"
     if made == "a link":
         outside = tmp_path / "outside"
@@ -296,7 +286,7 @@ def test_a_temporary_folder_that_is_not_this_users_is_not_used(
 
 
 @AS_BYTES
-def test_a_project_whose_path_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_path_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"bad\xff")
     folder.mkdir()
     agent = Agent.in_folder(folder)
@@ -340,9 +330,7 @@ def told(agent: Agent, *arguments: str | Path, code: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ENDLESS)
-def test_a_file_that_never_ends_is_told_and_never_waited_for(
-    agent: Agent, tmp_path: Path, what: str
-) -> None:
+def test_endless_file_is_named_and_not_awaited(agent: Agent, tmp_path: Path, what: str) -> None:
     theirs, ours, settings = (
         tmp_path / "theirs.json",
         tmp_path / "ledger.db",
@@ -374,9 +362,7 @@ def small_files_only() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 
 
-def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_full_disk_is_reported_and_loses_nothing(agent: Agent, tmp_path: Path) -> None:
     paths = [Session(f"s-{n}").cites("pat-001").write(tmp_path / f"{n}.jsonl") for n in range(2)]
     agent.call("ingest", paths[0])
     agent.hook("SessionEnd", session_id="s-1", transcript_path=str(paths[1]))
@@ -391,7 +377,7 @@ def test_where_no_file_may_grow_any_more_it_is_told_and_nothing_is_lost(
     assert (agent.counters()["pat-001"], agent.call("verify").out) == ((2, 0), "")
 
 
-def test_what_the_hook_says_on_stderr_holds_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+def test_hook_prints_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path / "a\x1b[31m\x9b2Jb\u202e")
     done = subprocess.run(HOOK, input=b"garbage", env=agent.env(), capture_output=True, timeout=120)
     told = done.stderr.decode()

@@ -172,7 +172,7 @@ def test_redaction_is_not_passed_over(agent: Agent) -> None:
     assert "your newest act is a redaction, at position" in said.err
 
 
-def test_without_a_home_an_act_has_to_be_named(agent: Agent) -> None:
+def test_undo_without_a_home_needs_a_name(agent: Agent) -> None:
     nowhere = {"REFLECTOR_LEDGER_URL": f"sqlite:///{agent.home}/ledger.db"}
     homeless = Agent(agent.project, Path("/nonexistent"), nowhere)
     homeless.call("add", "pat", "Added without a home.")
@@ -190,7 +190,7 @@ def _two_machines(tmp_path: Path) -> tuple[Agent, Path]:
     return other, export
 
 
-def test_undone_import_of_a_ledger_takes_its_evidence_out(agent: Agent, tmp_path: Path) -> None:
+def test_undone_import_of_a_ledger_removes_its_evidence(agent: Agent, tmp_path: Path) -> None:
     agent.counted("pat-002", "harmful")
     before = state(agent)
     agent.call("list")

@@ -56,7 +56,7 @@ def test_a_busy_machine_loses_no_session(other: Other) -> None:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("busy")
-def test_a_busy_machine_loses_no_session_of_claude_code(client: Client) -> None:
+def test_busy_machine_loses_no_session(client: Client) -> None:
     for number in range(1, TIMES + 1):
         client.prints(FIX)
         client.agent.wait_until(partial(_are_recorded, client, number))

@@ -18,7 +18,7 @@ def _reasons(client: Client) -> list[str]:
     return [payload["reason"] for payload in client.payloads("SessionEnd")]
 
 
-def test_a_start_says_in_one_line_what_the_session_before_it_brought(client: Client) -> None:
+def test_start_reports_the_session_before_in_one_line(client: Client) -> None:
     client.prints(FIX)
     client.settle()
     with client.terminal() as terminal:
@@ -34,7 +34,7 @@ def test_a_start_says_in_one_line_what_the_session_before_it_brought(client: Cli
 
 
 @pytest.mark.parametrize("way", ["/exit", "keys", "/clear", "window"])
-def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str) -> None:
+def test_session_left_without_a_word_is_not_recorded(client: Client, way: str) -> None:
     with client.terminal() as terminal:
         terminal.see("❯")
         client.wait_for("SessionStart")
@@ -59,7 +59,7 @@ def test_a_session_that_is_left_without_a_word_is_none(client: Client, way: str)
     assert client.agent.events("bullet.tagged") == []
 
 
-def test_a_client_that_is_killed_is_taken_in_when_a_later_session_starts(client: Client) -> None:
+def test_killed_client_is_recorded_at_a_later_start(client: Client) -> None:
     """No SessionEnd comes, but the Stop of the turn before lies there: a start takes it in once
     it is old.
     """

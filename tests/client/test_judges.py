@@ -101,7 +101,7 @@ def _give_server(client: Client | Other, marker: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(
+def test_client_judges_its_session_without_tools_or_traces(
     judge: Client | Other,
 ) -> None:
     agent, before = judge.agent, (len(judge.transcripts()), len(judge.payloads()))
@@ -137,7 +137,7 @@ def test_a_client_judges_the_session_that_it_wrote_without_tools_or_a_trace(
 
 
 @pytest.mark.timeout(600)
-def test_a_check_asks_a_client_about_the_session_that_it_left(judge: Client | Other) -> None:
+def test_check_asks_a_client_about_its_session(judge: Client | Other) -> None:
     agent = judge.agent
     agent.environ |= {
         name: value for name, value in judge.environ().items() if name != "REFLECTOR_NO_SPAWN"

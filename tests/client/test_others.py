@@ -12,7 +12,7 @@ BOTH = [*ONCE, ("SessionEnd", "mis-001")]
 
 
 @of("codex", "gemini", "copilot", "opencode", "pi")
-def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_what_is_new(
+def test_session_and_its_resume_count_once(
     other: Other,
 ) -> None:
     said = other.prints(FIX).stderr
@@ -34,7 +34,7 @@ def test_a_session_gets_the_playbook_and_counts_once_and_its_resume_adds_only_wh
 
 @of("codex")
 @pytest.mark.usefixtures("terminal_is_there")
-def test_codex_asks_whether_to_trust_the_hooks_and_runs_them_then(other: Codex) -> None:
+def test_codex_runs_the_hooks_once_trusted(other: Codex) -> None:
     other.api.when(FIX, *TAXED)
     assert "trust these hooks" in other.agent.run("doctor", code=None).out
     with other.terminal("--no-daemon") as terminal:  # its server would outlive it

@@ -18,9 +18,7 @@ PLUGIN = Path(__file__).parents[2] / ".claude-plugin" / "reflector"
 
 
 @pytest.mark.parametrize("line", ["true", "false"])
-def test_the_model_gets_the_same_text_with_and_without_the_line_for_its_person(
-    client: Client, line: str
-) -> None:
+def test_model_gets_equal_text_without_the_start_message(client: Client, line: str) -> None:
     long = [
         {"name": f"oth-{n:03d}", "text": "ü😀" * 300, "helpful": 0, "harmful": 0}
         for n in range(1, 31)
@@ -41,7 +39,7 @@ LOOK = "Please ask an agent to look at the cart."
 WATCH = "Look at the cart and say what you see."
 
 
-def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Client) -> None:
+def test_subagent_gets_the_playbook_and_cites_it(client: Client) -> None:
     client.api.when(
         LOOK,
         step(
@@ -63,7 +61,7 @@ def test_a_subagent_is_told_the_playbook_and_its_citation_is_its_own(client: Cli
 
 
 @pytest.mark.parametrize("words", [["--resume"], ["--continue"], ["--fork-session", "--resume"]])
-def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: list[str]) -> None:
+def test_continued_session_adds_only_new_records(client: Client, words: list[str]) -> None:
     first = client.prints(FIX)
     assert ADVICE in client.api.told(FIX)
     heard = [payload["hook_event_name"] for payload in client.payloads()]
@@ -76,7 +74,7 @@ def test_a_session_that_goes_on_adds_only_what_is_new(client: Client, words: lis
     client.check(("SessionEnd", "pat-001"), ("SessionEnd", "mis-001"), helpful=1)
 
 
-def test_a_session_that_the_client_compacts_by_itself_counts_a_citation_once(
+def test_compacted_session_counts_a_citation_once(
     client: Client,
 ) -> None:
     """The stand-in says that the conversation fills the model's window. The record that cites may
@@ -114,9 +112,7 @@ def plugged(bare: Client) -> Client:
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_the_plugin_prints_the_playbook_and_counts_once_also_beside_hooks(
-    plugged: Client, is_installed: bool
-) -> None:
+def test_plugin_counts_once_with_and_without_hooks(plugged: Client, is_installed: bool) -> None:
     if is_installed:
         plugged.agent.run("install")
     printed = plugged.prints(FIX)
@@ -177,7 +173,7 @@ def test_all_parts_of_a_session_have_one_arm(client: Client, options: list[str])
     assert client.payloads("SubagentStart")
 
 
-def test_tasks_are_done_by_the_client_with_advice_and_without_and_nothing_of_it_is_recorded(
+def test_trial_runs_pairs_and_records_nothing(
     client: Client,
 ) -> None:
     task = client.root / "tasks" / "cart"

@@ -26,7 +26,7 @@ def waiting(agent: Agent) -> list[tuple[str, str]]:
     return [(one["origin"], one["change"]["text"]) for one in agent.json("review")["proposals"]]
 
 
-def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent) -> None:
+def test_wish_becomes_one_proposal_with_its_quote(agent: Agent) -> None:
     session = Session("s-1").user(f"Fix the cart. {WISH}").agent("Done.")
     assert "1 proposal waits for you" in take(agent, session)
     take(agent, session)
@@ -44,7 +44,7 @@ def test_a_wish_becomes_one_proposal_with_its_words_and_its_session(agent: Agent
 
 
 @pytest.mark.slow
-def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wishs_proposal(
+def test_killed_intake_still_proposes_the_wish_once(
     tmp_path: Path,
 ) -> None:
     ends: list[list[str]] = []
@@ -69,7 +69,7 @@ def test_wherever_a_process_dies_the_next_one_leaves_the_same_ledger_with_the_wi
     assert all(end == ends[-1] for end in ends)
 
 
-def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agent) -> None:
+def test_correction_is_proposed_after_a_second_session(agent: Agent) -> None:
     take(agent, Session("s-1").user("No, use pnpm instead of npm.").agent("Done."))
     take(
         agent,
@@ -84,14 +84,14 @@ def test_a_correction_is_proposed_when_another_session_says_the_same(agent: Agen
     assert [quote["session"] for quote in proposal["evidence"]] == ["s-1", "s-2"]
 
 
-def test_what_the_playbook_says_in_other_words_is_not_proposed(agent: Agent) -> None:
+def test_wish_that_the_playbook_has_is_not_proposed(agent: Agent) -> None:
     agent.call("add", "pref", "Make sure that you always run the linter before you push")
     take(agent, Session("s-1").user(WISH).agent("Done."))
     assert waiting(agent) == []
     assert len(agent.events("wish.heard")) == 1
 
 
-def test_a_removed_bullet_that_a_person_asks_for_again_is_proposed_to_come_back(
+def test_wish_for_a_removed_bullet_proposes_its_return(
     agent: Agent,
 ) -> None:
     take(agent, Session("s-1").user(WISH).agent("Done."))
@@ -135,9 +135,7 @@ NEW = {
 }
 
 
-def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(
-    curated: Agent, api: Api
-) -> None:
+def test_judging_answer_also_proposes_changes(curated: Agent, api: Api) -> None:
     agents_own = {"turn": 2, "quote": "I change how the cart adds up"}
     api.does = [
         sound(proposing(ADD, NEW | agents_own, {"kind": "remove", "name": "pat-001", **_QUOTED}))
@@ -168,9 +166,7 @@ def test_the_answer_that_judges_says_as_well_what_the_playbook_lacks(
         ADD | {"text": "x" * 501},
     ],
 )
-def test_a_proposal_without_its_quote_is_dropped_and_costs_no_tag(
-    curated: Agent, api: Api, entry: Any
-) -> None:
+def test_proposal_without_its_quote_costs_no_tag(curated: Agent, api: Api, entry: Any) -> None:
     api.does = [sound(proposing(entry))]
     take(curated, Session("s-1").cites("pat-001"))
     assert curated.counters()["pat-001"] == (1, 0)
@@ -259,14 +255,17 @@ def test_a_wish_is_heard_in_its_common_forms(text: str, wish: tuple[str, str, st
         "x" * 1200 + ". Always run the linter first",
     ],
 )
-def test_what_asks_tells_points_or_is_quoted_is_no_wish(text: str) -> None:
+def test_question_report_or_quotation_is_no_wish(text: str) -> None:
     assert said(text) == []
 
 
-def test_only_a_person_is_heard_and_only_in_the_main_conversation() -> None:
+@pytest.mark.parametrize("origin", ["injected", "tool", "summary"])
+def test_words_of_others_are_no_wish(origin: str) -> None:
+    assert said("Always run the linter before you push.", origin=origin) == []
+
+
+def test_only_the_user_of_the_main_conversation_wishes() -> None:
     wish = "Always run the linter before you push."
-    for origin in ("injected", "tool", "summary"):
-        assert said(wish, origin=origin) == []
     assert said(wish, chain="agent-1") == []
     assert said(wish, origin="refusal") != []
     assert list(wishes([Message(7, "u", "assistant", "model", "", "", wish)])) == []

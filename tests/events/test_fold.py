@@ -81,15 +81,16 @@ def counters(*events: Event, name: str = "pat-001") -> tuple[int, int]:
     return fold(at(*events)).counters(name)
 
 
-def test_a_second_bullet_of_a_name_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    "gone",
+    [[], [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})]],
+    ids=["live", "removed"],
+)
+def test_a_second_bullet_of_a_name_changes_nothing(gone: list[Event]) -> None:
     second = Event("bullet.added", bullet("pat-001", 9, 9) | {"text": "Something else"})
-    for gone in (
-        [],
-        [Event("bullet.removed", {"name": "pat-001", "reason": "deleted", "into": None})],
-    ):
-        book = fold(at(added("pat-001", 1), *gone, second))
-        assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
-        assert len(book.bullets()) == (0 if gone else 1)
+    book = fold(at(added("pat-001", 1), *gone, second))
+    assert (book.entries["pat-001"].text, book.counters("pat-001")) == ("About pat-001", (1, 0))
+    assert len(book.bullets()) == (0 if gone else 1)
 
 
 def test_removed_bullet_keeps_its_counts() -> None:
@@ -142,7 +143,7 @@ def test_a_tag_counts_only_when_it_is_whole(data: dict[str, Any], expected: obje
     assert sum(counters(added("pat-001"), Event("bullet.tagged", data))) == (expected is not None)
 
 
-def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
+def test_tag_before_its_bullet_or_recount_is_uncounted() -> None:
     recounted = Event("bullet.recounted", {"name": "pat-001", "helpful": 5, "harmful": 5})
     assert counters(tag("pat-001"), added("pat-001", 1), tag("pat-001")) == (2, 0)
     assert counters(added("pat-001"), tag("pat-001"), recounted, tag("pat-001", "harmful")) == (
@@ -151,7 +152,7 @@ def test_a_tag_in_front_of_its_bullet_or_of_a_recount_is_not_counted() -> None:
     )
 
 
-def test_the_policy_that_is_asked_for_goes_before_the_adopted_one() -> None:
+def test_requested_policy_precedes_the_adopted_one() -> None:
     tags = [tag("pat-001", session_id="s1")] * 3
     book = fold(at(added("pat-001"), *tags, adopted("once_per_session")))
     assert (book.counters("pat-001"), book.counters("pat-001", "as_applied")) == ((1, 0), (3, 0))
@@ -195,7 +196,7 @@ def _once(events: list[Event]) -> list[Event]:
 
 
 @given(_HISTORIES)
-def test_counters_are_never_negative_and_at_least_the_baseline(events: list[Event]) -> None:
+def test_counters_are_at_least_the_baseline(events: list[Event]) -> None:
     book = fold(events)
     for entry in book.entries.values():
         for counting in COUNTINGS:
@@ -204,9 +205,7 @@ def test_counters_are_never_negative_and_at_least_the_baseline(events: list[Even
 
 
 @given(_HISTORIES, st.integers(0, 12))
-def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(
-    events: list[Event], cut: int
-) -> None:
+def test_fold_in_two_parts_equals_fold_at_once(events: list[Event], cut: int) -> None:
     book = fold(events[:cut])
     for name in book.entries:
         book.counters(name, "once_per_session")
@@ -218,13 +217,13 @@ def test_folding_in_two_parts_is_folding_at_once_whatever_is_asked_between(
 # The registry: documents, columns and renamings follow from what each event type is
 
 
-def test_a_type_that_changes_nothing_says_why_it_is_recorded() -> None:
+def test_idle_type_has_a_reason_for_its_record() -> None:
     idle = [one.effect for one in EVENT_TYPES.values() if isinstance(one.effect, ChangesNothing)]
     assert idle
     assert all(len(effect.because.split()) > 3 for effect in idle)
 
 
-def test_every_field_of_a_bullets_entry_is_a_column_of_its_table() -> None:
+def test_each_field_of_an_entry_is_a_column() -> None:
     columns = {*sql.tables()["bullet"][0]}
     held = {one.name for one in fields(Entry)} | {"playbook_id", "helpful", "harmful"}
     assert held <= columns, (
@@ -246,7 +245,7 @@ def _naming(held: Mapping[str, Field]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("type_", EVENT_TYPES)
-def test_names_are_renamed_wherever_an_event_may_hold_one(type_: str) -> None:
+def test_names_are_renamed_in_every_field(type_: str) -> None:
     data = _naming(fields_of(type_))
     names = {name: f"{name[:-3]}9{name[-2:]}" for name in names_in(type_, data)}
     assert bool(names) == (type_ in NAMING_TYPES)
@@ -256,13 +255,13 @@ def test_names_are_renamed_wherever_an_event_may_hold_one(type_: str) -> None:
     assert (there == data) == (not names)
 
 
-def test_a_bullet_given_to_the_users_playbook_keeps_the_name_that_it_has_there() -> None:
+def test_promoted_bullet_keeps_its_name_in_its_target() -> None:
     data = {"name": "pat-001", "reason": "promoted", "into": "pat-001"}
     assert with_names("bullet.removed", data, {"pat-001": "pat-002"}) == {**data, "name": "pat-002"}
     merged = {**data, "reason": "merged"}
     assert with_names("bullet.removed", merged, {"pat-001": "pat-002"})["into"] == "pat-002"
 
 
-def test_only_an_assertion_and_a_move_stay_in_their_ledger() -> None:
+def test_only_assertions_and_moves_stay_local() -> None:
     local = [name for name, one in EVENT_TYPES.items() if one.merge is Merge.LOCAL]
     assert local == ["bullet.asserted", "ledger.moved", "ledger.arrived"]

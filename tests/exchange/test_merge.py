@@ -104,7 +104,7 @@ _BASE = added("pat-001", "Same")
         ),
     ],
 )
-def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
+def test_two_ledgers_become_one_in_either_order(
     one: Ledger,
     two: Ledger,
     here: list[NewEvent],
@@ -117,9 +117,7 @@ def test_one_playbook_comes_of_two_whichever_takes_the_other_in(
     assert {name: bullets(one)[name][-len(row) :] for name, row in wanted.items()} == wanted
 
 
-def test_what_undoes_the_word_of_a_merge_is_a_change_like_any_other_elsewhere(
-    one: Ledger, two: Ledger
-) -> None:
+def test_undone_merge_text_is_a_change_elsewhere(one: Ledger, two: Ledger) -> None:
     one.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 1, text="Here")])
     two.append([_BASE, changed(ev.BULLET_REVISED, "pat-001", 2, text="There")])
     taken(two, one)
@@ -136,9 +134,7 @@ def test_what_undoes_the_word_of_a_merge_is_a_change_like_any_other_elsewhere(
     assert bullets(one)["pat-001"][1] == "Here"
 
 
-def test_a_count_that_was_undone_under_another_name_is_undone_here(
-    one: Ledger, two: Ledger
-) -> None:
+def test_undone_count_under_another_name_is_undone_here(one: Ledger, two: Ledger) -> None:
     one.append([imported(("pat-001", 0, 0))])
     born, (seen, *judged) = added("pat-001", "Read the log"), _judged("pat-001", 1)
     two.append(
@@ -179,9 +175,7 @@ def _check(
     ]
 
 
-def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(
-    one: Ledger, two: Ledger
-) -> None:
+def test_watched_line_matches_by_text_not_name(one: Ledger, two: Ledger) -> None:
     one.append([_line("oth-001"), _line("oth-002", "Use cents")])
     one.append([*_check(1, "oth-001"), *_check(1, "oth-001", part=1, counts=False)])
     two.append([_line("oth-002"), _line("oth-001", "Use cents"), *_check(2, "oth-002", "rules")])
@@ -198,18 +192,14 @@ def test_a_watched_line_is_the_bullet_that_says_the_same_whatever_its_name(
     sound(one, two)
 
 
-def test_a_bullet_of_the_playbook_that_is_only_watched_elsewhere_stays_in_it(
-    one: Ledger, two: Ledger
-) -> None:
+def test_rule_watched_only_elsewhere_stays_in_the_playbook(one: Ledger, two: Ledger) -> None:
     one.append([_line("pat-001", "About pat-001")])
     two.append([imported(("pat-001", 3, 1))])
     both_take(one, two)
     assert bullets(one)["pat-001"] == ("pat", "About pat-001", "live", None, None, 3, 1)
 
 
-def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(
-    one: Ledger, two: Ledger
-) -> None:
+def test_session_checked_here_and_judged_there_counts_once(one: Ledger, two: Ledger) -> None:
     one.append([_BASE, *_check(1, "pat-001", "agent")])
     two.append([_BASE, window(1, "s1"), *reflected("r1", window(1, "s1"), ("pat-001", "helpful"))])
     assert (both_take(one, two).set_aside, counts(one), counts(two)) == (0, (1, 0), (1, 0))
@@ -220,9 +210,7 @@ def test_a_session_that_was_checked_here_and_judged_by_a_hook_there_counts_once(
     sound(one, two)
 
 
-def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(
-    one: Ledger, two: Ledger
-) -> None:
+def test_window_of_two_judges_counts_once_everywhere(one: Ledger, two: Ledger) -> None:
     seen = window(1)
     rules = [
         _BASE,
@@ -248,7 +236,7 @@ def test_a_window_of_two_judges_counts_once_and_the_same_on_both_machines(
 
 
 @pytest.mark.parametrize("ahead", [30, -300])
-def test_a_counter_set_by_hand_holds_after_a_merge_whatever_the_clocks_say(
+def test_counter_set_by_hand_holds_despite_the_clocks(
     one: Ledger, two: Ledger, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     # a server takes no event that is more than a minute ahead of its clock
@@ -328,7 +316,7 @@ _VERDICTS = {
         ),
     ],
 )
-def test_what_a_person_has_to_decide_is_named_and_nothing_is_appended(
+def test_merge_that_needs_a_decision_appends_nothing(
     one: Ledger, two: Ledger, here: list[NewEvent], there: list[NewEvent], said: str
 ) -> None:
     one.append(here)
@@ -352,9 +340,7 @@ def test_windows_that_share_records_are_told(one: Ledger, two: Ledger) -> None:
     assert taken(one, two).overlapping == 1
 
 
-def test_a_proposal_approved_here_and_rejected_there_is_approved_on_both(
-    one: Ledger, two: Ledger
-) -> None:
+def test_proposal_approved_on_one_machine_is_approved_everywhere(one: Ledger, two: Ledger) -> None:
     given = {"origin": "agent", "trust": "agent", "reason": "twice", "actor": "agent"}
     wish = propose(one, Change("add", section="pat", text="Run the linter."), **given)  # type: ignore[arg-type]
     taken(two, one)

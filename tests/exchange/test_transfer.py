@@ -27,16 +27,15 @@ from reflector.exchange.transfer import (
     load_ledger,
     parse_event_line,
 )
-from reflector.ledger.canonical import MAX_DEPTH, next_chain, plain, sealed
+from reflector.ledger.canonical import MAX_DEPTH
 from reflector.ledger.errors import LedgerError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.building import OBJECTS, TEXTS, forged
 from tests.conftest import Fresh, OpenLedger, examples, sqlite_file
 from tests.ledger import sql
 from tests.ledger.events import added, history, moved, redacted, reflected, retracted, window
-from tests.ledger.test_canonical import OBJECTS
 from tests.oracle.histories import begin, live
-from tests.playbook.test_document import TEXTS
 
 Lines = list[str]
 
@@ -55,48 +54,6 @@ def exported_once() -> Lines:
 def lines(exported_once: Lines) -> Lines:
     """The same, which a test may change."""
     return list(exported_once)
-
-
-def forged(*events: NewEvent, at: str = "2026-01-02T03:04:05.000000Z") -> list[str]:
-    """A file that lies: its hashes are right, and no ledger would have taken these events, all
-    recorded at one time.
-    """
-    with sqlite_file() as url, Ledger.open(url) as ledger:
-        head = ledger.head()
-        lines: list[str] = []
-        chain = head.chain
-        for position, e in enumerate(events, start=1):
-            (_, of), (meta, of_meta) = sealed(plain(e.data)), sealed(plain(e.meta))
-            header = (
-                position,
-                e.event_id,
-                e.type,
-                1,
-                at,
-                at,
-                e.actor,
-                e.session_id,
-                e.reflection_id,
-                e.target_id,
-            )
-            chain = next_chain(chain, header, of, of_meta)
-            names = ("position", "id", "type", "schemaversion", "occurredat", "time", "actor")
-            line = {"specversion": "1.0", "source": f"urn:reflector:ledger:{head.origin}"}
-            line |= dict(zip(names, header, strict=False)) | {
-                "datahash": of,
-                "meta": meta,
-                "chain": chain,
-            }
-            more = {
-                "sessionid": e.session_id,
-                "reflectionid": e.reflection_id,
-                "targetid": e.target_id,
-            }
-            line |= {name: value for name, value in more.items() if value} | {"data": e.data}
-            lines.append(json.dumps(line))
-        first = json.loads(next(exported(ledger)))
-        first["data"] |= {"position": len(events), "chain": chain}
-        return [json.dumps(first), *lines]
 
 
 def _state(ledger: Ledger) -> object:
@@ -154,7 +111,7 @@ def test_an_export_loaded_and_exported_is_the_same(
             assert copy_ledger(target, back).chain == target.head().chain
 
 
-def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
+def test_every_line_is_a_cloudevent_1_0(lines: Lines) -> None:
     events = [json.loads(line) for line in lines]
     assert len({(event["source"], event["id"]) for event in events}) == len(events)
     for event in events:
@@ -172,9 +129,7 @@ def test_every_line_is_a_cloudevent_of_version_1_0(lines: Lines) -> None:
     assert {event.get("subject") for event in events} >= {None, "pat-001"}
 
 
-def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(
-    ledger: Ledger, lines: Lines
-) -> None:
+def test_file_rewritten_as_json_is_the_same_ledger(ledger: Ledger, lines: Lines) -> None:
     written = [
         json.dumps({**json.loads(line), "traceparent": "00-1"}, indent=None, sort_keys=True)
         for line in lines
@@ -183,9 +138,7 @@ def test_a_file_that_went_through_another_json_writer_is_still_the_same_ledger(
     assert list(exported(ledger)) == lines
 
 
-def test_an_export_from_before_an_erasure_says_why_it_cannot_be_loaded(
-    ledger: Ledger, fresh: Fresh
-) -> None:
+def test_export_before_an_erasure_names_why_it_fails(ledger: Ledger, fresh: Fresh) -> None:
     ledger.append(history())
     first = ledger.at([1])[0]
     ledger.redact([first.event_id], reason="a secret", actor="human")
@@ -245,7 +198,7 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     indirect=True,
 )
 @pytest.mark.parametrize(("edit", "number", "what"), WRONG)
-def test_the_first_wrong_line_is_named_with_what_is_wrong_and_nothing_is_kept(
+def test_first_wrong_line_is_named_and_nothing_kept(
     ledger: Ledger, lines: Lines, edit: Callable[[Lines], Lines], number: int, what: str
 ) -> None:
     before = sql.content(ledger), _state(ledger)
@@ -313,7 +266,7 @@ _NO_TIMES = [
 ]
 
 
-def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Ledger) -> None:
+def test_moved_or_future_history_is_refused(ledger: Ledger) -> None:
     for lines, what in (
         (forged(moved()), "here the playbook moved to another ledger"),
         (forged(added(), at="9998-01-01T00:00:00.000000Z"), "which is still to come"),
@@ -324,9 +277,7 @@ def test_a_history_that_ends_elsewhere_or_is_still_to_come_is_refused(ledger: Le
 
 
 @pytest.mark.parametrize("at", _NO_TIMES)
-def test_a_time_that_no_event_could_follow_is_refused_and_the_ledger_goes_on(
-    ledger: Ledger, at: str
-) -> None:
+def test_impossible_time_is_refused_and_the_ledger_continues(ledger: Ledger, at: str) -> None:
     place = {
         "origin": "0" * 32,
         "position": 1,
@@ -363,14 +314,14 @@ def test_a_ledger_of_another_history_is_left(
     assert sql.content(ledger) == before
 
 
-def test_a_line_that_is_longer_than_any_event_is_not_read_to_its_end(tmp_path: Path) -> None:
+def test_overlong_line_is_not_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"{}\n" + b"x" * (64 * 2**20 + 1))
     with (tmp_path / "x").open("rb") as file, pytest.raises(WrongLine, match="line 2"):
         list(lines_of(file))
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))
-def test_whatever_a_line_holds_it_is_read_or_refused(text: str | bytes) -> None:
+def test_any_line_is_read_or_refused(text: str | bytes) -> None:
     for read in (header_of, lambda raw: parse_event_line(raw, "0" * 32)):
         with pytest.raises(LedgerError):
             read(text)

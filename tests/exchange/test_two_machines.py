@@ -105,7 +105,7 @@ def test_each_kind_of_change_converges(one: Ledger, two: Ledger, kind: str, swap
     taken(one, two)
 
 
-def test_one_text_added_on_both_machines_is_one_bullet(one: Ledger, two: Ledger) -> None:
+def test_text_added_on_both_machines_is_one_bullet(one: Ledger, two: Ledger) -> None:
     add_bullet(two, "pat", "Only here.")
     add_bullet(one, "pat", "Run the linter.")
     add_bullet(two, "pat", "Run the linter.")

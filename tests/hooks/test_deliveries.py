@@ -42,9 +42,7 @@ def test_an_end_is_kept_verbatim_and_prints_nothing(project: Project, name: str)
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(
-    project: Project, there: bool
-) -> None:
+def test_kept_files_are_private_and_ignored_by_git(project: Project, there: bool) -> None:
     if there:
         project.spool.mkdir(parents=True, mode=0o777)
         project.state.chmod(0o755)
@@ -56,7 +54,7 @@ def test_only_this_user_can_read_what_is_kept_and_git_does_not_see_it(
     assert (project.state / ".gitignore").read_text() == "*\n"
 
 
-def test_of_many_stops_only_the_newest_of_each_session_waits_whatever_its_id_is(
+def test_only_the_newest_stop_of_a_session_waits(
     project: Project,
 ) -> None:
     before = {path for path in project.path.parent.rglob("*") if path.is_file()}
@@ -94,7 +92,7 @@ def test_a_broken_payload_is_kept_aside_verbatim(project: Project, raw: bytes) -
     assert [path.read_bytes() for path in files(project.spool / "broken")] == [raw]
 
 
-def test_a_payload_is_kept_up_to_the_limit_and_aside_what_is_longer(project: Project) -> None:
+def test_payload_above_the_limit_is_kept_aside(project: Project) -> None:
     long = event("SessionEnd", last="é" * (4 * 1024 * 1024 - 200))
     project.hook(json.dumps(long, ensure_ascii=False).encode())
     assert len(records(project.spool)) == 1
@@ -108,7 +106,7 @@ def test_a_payload_is_kept_up_to_the_limit_and_aside_what_is_longer(project: Pro
     ]
 
 
-def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(
+def test_project_comes_from_variable_payload_or_folder(
     project: Project,
 ) -> None:
     other, here = project.path.parent / "other", project.path.parent / "here"
@@ -123,7 +121,7 @@ def test_the_project_is_the_agents_variable_else_the_payloads_folder_else_ours(
         assert record["project"] == str(folder)
 
 
-def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> None:
+def test_project_path_that_is_not_utf8_is_kept(project: Project) -> None:
     odd = Path(os.fsdecode(os.fsencode(project.path) + b'/caf\xe9 "quoted"'))
     odd.mkdir()
     project.environ = {"CLAUDE_PROJECT_DIR": str(odd)}
@@ -135,7 +133,7 @@ def test_a_project_path_that_is_not_utf8_is_kept_exactly(project: Project) -> No
     ("place", "kind"),
     [("claude", "link"), ("state", "file"), ("spool", "dangling link"), ("path", "")],
 )
-def test_what_the_project_cannot_hold_is_kept_with_the_user(
+def test_delivery_without_project_folder_is_kept_at_home(
     project: Project, place: str, kind: str
 ) -> None:
     outside = project.path.parent / "outside"
@@ -159,9 +157,7 @@ def test_what_the_project_cannot_hold_is_kept_with_the_user(
 @pytest.mark.parametrize(
     ("named", "place"), [("{}/xdg", "xdg/reflector"), ("relative", ".local/state/reflector")]
 )
-def test_a_delivery_in_a_deleted_folder_is_kept_where_xdg_says(
-    project: Project, named: str, place: str
-) -> None:
+def test_delivery_in_a_deleted_folder_follows_xdg(project: Project, named: str, place: str) -> None:
     gone = project.path / "gone"
     gone.mkdir()
     project.environ = {"CLAUDE_PROJECT_DIR": "", "XDG_STATE_HOME": named.format(project.home)}
@@ -174,15 +170,13 @@ def test_a_delivery_in_a_deleted_folder_is_kept_where_xdg_says(
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart"])
-def test_where_nothing_can_be_written_the_hook_says_so_in_one_line_and_exits_0(
-    project: Project, name: str
-) -> None:
+def test_unwritable_disk_is_reported_in_one_line(project: Project, name: str) -> None:
     project.environ = dict.fromkeys(("HOME", "CLAUDE_PROJECT_DIR", "TMPDIR"), "/dev/null")
     out, err = project.hook(event(name))
     assert (out, err.count(b"\n")) == (b"", 0 if name == "SessionStart" else 1)
 
 
-def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None:
+def test_full_disk_leaves_no_part_of_a_record(project: Project) -> None:
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
@@ -195,7 +189,7 @@ def test_a_full_disk_leaves_no_part_of_a_record_behind(project: Project) -> None
     assert files(project.spool) == files(project.fallback) == []
 
 
-def test_without_stdin_the_hook_says_so_in_one_line_and_exits_0(project: Project) -> None:
+def test_missing_stdin_is_reported_in_one_line(project: Project) -> None:
     process = project.start(["sh", "-c", 'exec "$@" <&- >&-', "sh", *HOOK])
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err.count(b"\n")) == (0, 1)
@@ -210,7 +204,7 @@ def test_a_quoted_text_is_json(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_acknowledged(
+def test_killed_hook_leaves_whole_records_only(
     project: Project,
 ) -> None:
     dice = random.Random(7)
@@ -233,7 +227,7 @@ def test_a_hook_killed_at_any_moment_leaves_no_half_record_and_loses_none_it_ack
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop", "SessionStart", "SubagentStart"])
-def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, name: str) -> None:
+def test_hook_ends_well_without_a_reader(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 1, 0))
     with project.start() as process:
         process.stdout.close()
@@ -242,7 +236,7 @@ def test_the_hook_ends_well_when_nobody_reads_its_output(project: Project, name:
         assert process.wait(timeout=30) == 0
 
 
-def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else(
+def test_last_hook_of_each_event_is_stamped_safely(
     project: Project,
 ) -> None:
     project.hook(event("SessionEnd"))
@@ -259,7 +253,7 @@ def test_the_time_of_each_events_last_hook_is_kept_and_a_name_leads_nowhere_else
 @pytest.mark.parametrize(
     "name", ["SessionStart", "Stop", "PreCompact", "SubagentStop", "SessionEnd"]
 )
-def test_a_folder_without_a_playbook_is_left_as_it_is(
+def test_folder_without_a_playbook_stays_unchanged(
     project: Project, name: str, is_heard: bool
 ) -> None:
     if not is_heard:
@@ -272,7 +266,7 @@ def test_a_folder_without_a_playbook_is_left_as_it_is(
 @pytest.mark.skipif(
     os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may look everywhere"
 )
-def test_where_nobody_can_look_for_a_playbook_the_delivery_is_kept_with_the_user(
+def test_delivery_of_an_unreadable_folder_stays_at_home(
     project: Project,
 ) -> None:
     (project.home / ".config/reflector/config.toml").unlink()

@@ -102,9 +102,7 @@ def test_the_hook_returns_while_its_drain_still_runs(project: Project, drains: D
     assert len(list(drains.seen.glob("*.ended"))) == 1
 
 
-def test_a_start_drains_what_an_earlier_session_left_and_only_then(
-    project: Project, drains: Drains
-) -> None:
+def test_start_drains_only_what_an_earlier_session_left(project: Project, drains: Drains) -> None:
     def hook(name: str, **environ: str) -> None:
         command = ["env", *(f"{key}={value}" for key, value in environ.items()), *drains.command]
         project.hook(event(name), command=command)
@@ -121,7 +119,7 @@ def test_a_start_drains_what_an_earlier_session_left_and_only_then(
     assert len(drains.started(2)) == 2
 
 
-def test_a_drain_that_cannot_start_costs_the_hook_nothing(project: Project, drains: Drains) -> None:
+def test_drain_that_cannot_start_costs_nothing(project: Project, drains: Drains) -> None:
     script = (
         f"import runpy, sys; sys.executable = '/nowhere'; runpy.run_path({fast.__file__!r}, "
         "run_name='__main__')"
@@ -165,7 +163,7 @@ def deliver(project: Project, transcript: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_takes_the_spool_in_without_the_command_line(project: Project, transcript: Path) -> None:
+def test_drain_loads_no_command_line(project: Project, transcript: Path) -> None:
     unwanted = {
         "click",
         "alembic.command",
@@ -188,7 +186,7 @@ def test_it_takes_the_spool_in_without_the_command_line(project: Project, transc
         assert loaded & unwanted <= first_use
 
 
-def test_an_error_has_the_commands_words_and_exit_code(project: Project, transcript: Path) -> None:
+def test_error_has_the_commands_words_and_exit_code(project: Project, transcript: Path) -> None:
     deliver(project, transcript)
     project.environ["REFLECTOR_BACKEND"] = "nobody"
     code, err = background(project)
@@ -196,7 +194,7 @@ def test_an_error_has_the_commands_words_and_exit_code(project: Project, transcr
     assert look_into(project.spool).pending == 1
 
 
-def test_a_drain_that_leaves_the_rest_to_another_still_tells_what_it_set_aside(
+def test_drain_reports_failures_although_another_takes_over(
     project: Project, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.spool.mkdir(mode=0o700, parents=True)

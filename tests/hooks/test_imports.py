@@ -52,9 +52,7 @@ def test_the_installed_hook_imports_next_to_nothing(project: Project, name: str)
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "SessionEnd"])
-def test_rendering_and_the_console_command_hook_import_no_library(
-    project: Project, name: str
-) -> None:
+def test_rendering_and_hook_command_import_no_library(project: Project, name: str) -> None:
     project.write_playbook(("oth-001", "text", 0, 0))
     modules = loaded(
         project, ["-X", "importtime", "-m", "reflector", "hook"], event(name, cwd=str(project.path))
@@ -76,7 +74,7 @@ def test_what_is_asked_for_often_imports_no_library(code: str) -> None:
     assert (" reflector." in done.stderr) == (code != "import reflector")
 
 
-def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None:
+def test_help_imports_neither_commands_nor_the_ledger() -> None:
     code = (
         "import sys; from reflector.cli.app import run; run(['--help']); print(*sys.modules, "
         "file=sys.stderr)"
@@ -99,7 +97,7 @@ def test_help_imports_no_command_and_neither_the_ledger_nor_sqlalchemy() -> None
     assert "sqlalchemy" not in done.stderr
 
 
-def test_every_public_name_is_there_and_another_name_is_an_attribute_error() -> None:
+def test_every_public_name_exists_and_no_other() -> None:
     import reflector
 
     assert set(reflector.__all__) <= set(dir(reflector))

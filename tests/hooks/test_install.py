@@ -8,92 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from reflector.hooks.install import EVENTS, HookList, MalformedSettings, hook_command, is_own
-
-_FULL: dict[str, Any] = {
-    "$schema": "https://json.schemastore.org/claude-code-settings.json",
-    "permissions": {"allow": ["Bash(npm run lint)", "Read(~/.zshrc)"], "deny": ["Read(./.env)"]},
-    "hooks": {
-        "PostToolUse": [
-            {
-                "matcher": "Edit",
-                "hooks": [{"type": "command", "command": "ruff check", "timeout": 30}],
-            }
-        ],
-    },
-}
-_EVERY_TYPE: dict[str, Any] = {
-    "hooks": {
-        "Stop": [
-            {
-                "hooks": [
-                    {"type": "prompt", "prompt": "Are the tests green? $ARGUMENTS", "timeout": 20},
-                    {
-                        "type": "command",
-                        "command": "python3",
-                        "args": ["${CLAUDE_PROJECT_DIR}/x.py", "hook"],
-                    },
-                    {"type": "command"},
-                    {"type": "of-tomorrow", "command": ["a", "list"], "args": 7},
-                    {},
-                ]
-            },
-            {"matcher": "*"},
-            {"matcher": "", "hooks": []},
-        ],
-        "SessionEnd": [
-            {"hooks": [{"type": "command", "command": "other reflector-notes.sh", "async": True}]}
-        ],
-        "EventOfTomorrow": {"not": "a list"},
-    },
-}
-
-
-def _text(value: Any, indent: int | str | None = 2, **options: Any) -> bytes:
-    return json.dumps(value, indent=indent, ensure_ascii=False, **options).encode()
-
-
-#: Files that the standard library writes back as they are: nothing outside our hooks changes.
-EXACT: dict[str, bytes] = {
-    "tabs": _text(_FULL, "\t") + b"\n",
-    "CRLF": _text(_FULL, 4).replace(b"\n", b"\r\n") + b"\r\n",
-    "byte order mark": b"\xef\xbb\xbf" + _text(_FULL) + b"\n",
-    "empty file": b"",
-    "hooks of every type": _text(_EVERY_TYPE) + b"\n",
-    "nested deep": b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}",
-}
-
-#: Files that the library reformats; `uninstall` restores them from the backup.
-REFORMATTED: dict[str, bytes] = {
-    "mixed line ends": _text(_FULL).replace(b"\n", b"\r\n", 7),
-    "empty hooks between others": b'{\n  "a": 1,\n  "hooks": { },\n  "b": 2\n}\n',
-    "empty event": b'{"hooks": {"Stop": [], "SessionEnd": [ ]}, "model": "opus"}',
-    "escapes": (
-        b'{"\\u0068ooks": {"St\\u006fp": []}, "x": "\\ud83e\\udd89 \\ud800 \\/ \\"hooks\\": {"}\n'
-    ),
-    "numbers": b'{"b": -0.0, "c": 123456789012345678901234567890, "d": 1E+2, "e": 1.10}',
-    "aligned by hand": (
-        b'{ "model"   : "opus"\n, "hooks"   : { "Stop" : [ { "hooks" : [ ] } ]\n}}\n'
-    ),
-}
-SHAPES = EXACT | REFORMATTED
-
-#: Content, and what is said of it.
-REFUSED: dict[str, tuple[bytes, str]] = {
-    "comment": (b'{\n  // mine\n  "model": "opus"\n}', "line 2, column 3: not JSON"),
-    "NaN": (b'{"NaN": "NaN",\n "x": [NaN]}', "a number or a text in it cannot be written back"),
-    "a number too long": (b'{"x": -' + b"1" * 5_000 + b"}", "a number has thousands of digits"),
-    ("half a pair beside other text"): (
-        '{"é": "\\ud800"}'.encode(),
-        "a number or a text in it cannot be written back",
-    ),
-    "nested too deep": (b"[" * 200_000, "it is nested too deeply"),
-    "UTF-16": ("{}".encode("utf-16"), "line 1: not UTF-8"),
-    "a list": (b"\n []", "the document is not an object"),
-    "hooks null": (b'{"hooks":\n null}', "hooks is not an object"),
-    "event an object": (b'{"hooks": {"Stop": {"hooks": []}}}', "hooks.Stop is not an array"),
-    "a key twice": (b'{"env": {"A": "1", "A": "2"}}', '"A" appears twice in one object'),
-}
-
+from tests.hooks.conftest import EXACT, REFUSED, SHAPES
 
 FORM = HookList(EVENTS)
 install, uninstall, handlers = FORM.install, FORM.uninstall, FORM.handlers
@@ -151,7 +66,7 @@ def semantic(settings: Any, command: str) -> Any:
 
 
 @given(documents())
-def test_any_settings_get_our_hooks_beside_their_own_and_say_the_same_after(text: str) -> None:
+def test_any_settings_keep_their_content_beside_our_hooks(text: str) -> None:
     installed = install(text, COMMAND)
     assert json.dumps(json.loads(installed)) == json.dumps(semantic(json.loads(text), COMMAND))
     assert sorted(handler.event for handler in handlers(installed)) == sorted(EVENTS)
@@ -163,7 +78,7 @@ def test_any_settings_get_our_hooks_beside_their_own_and_say_the_same_after(text
 
 
 @given(documents(), st.integers(0, 9), st.text(min_size=1, max_size=4))
-def test_an_edit_since_is_told_from_the_text_before(text: str, number: int, key: str) -> None:
+def test_later_edit_differs_from_the_text_before(text: str, number: int, key: str) -> None:
     edited = json.loads(install(text, COMMAND)) | {f"edited-{key}": number}
     without_us = json.loads(uninstall(json.dumps(edited)))
     assert FORM.foreign(json.dumps(edited)) != FORM.foreign(text)
@@ -187,7 +102,7 @@ def test_an_older_installation_is_replaced(text: str, event: str, more: int) -> 
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_gets_our_hooks_and_only_some_are_reformatted(name: str) -> None:
+def test_shape_gets_our_hooks_and_some_are_reformatted(name: str) -> None:
     text = SHAPES[name].decode("utf-8-sig")
     installed = install(text, COMMAND)
     assert json.loads(installed) == semantic(json.loads(text) if text.strip() else {}, COMMAND)
@@ -197,14 +112,14 @@ def test_a_shape_gets_our_hooks_and_only_some_are_reformatted(name: str) -> None
 
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if "UTF" not in name])
-def test_a_text_that_cannot_hold_our_hooks_is_refused(name: str) -> None:
+def test_settings_that_cannot_hold_hooks_are_refused(name: str) -> None:
     raw, words = REFUSED[name]
     with pytest.raises(MalformedSettings) as caught:
         install(raw.decode(), COMMAND)
     assert words in str(caught.value)
 
 
-def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
+def test_own_hook_is_replaced_in_its_place() -> None:
     handlers_there = [{"type": "command", "command": "reflector hook"}, {"type": "prompt"}]
     text = json.dumps(
         {"hooks": {"SessionStart": [{"matcher": "startup", "hooks": handlers_there}]}}
@@ -216,7 +131,7 @@ def test_a_hook_of_ours_is_replaced_where_a_person_put_it() -> None:
     assert len(group) == 1
 
 
-def test_a_time_that_a_person_chose_stays_and_a_missing_one_is_set() -> None:
+def test_chosen_timeout_stays_and_a_missing_is_set() -> None:
     installed = install("{}", COMMAND)
     chosen = installed.replace('"timeout": 10', '"timeout": 55', 1)
     assert install(chosen, COMMAND) == chosen
@@ -237,7 +152,7 @@ FOREIGN += ["node /x/reflector/hooks/fast.py", "python x.py -m reflector hook"]
 
 
 @pytest.mark.parametrize("command", [*OWN, *FOREIGN])
-def test_our_command_is_known_in_every_form_and_one_that_does_something_else_as_well_is_not_ours(
+def test_own_command_is_known_in_every_form(
     command: str,
 ) -> None:
     assert is_own(command) == (command in OWN)
@@ -255,7 +170,7 @@ def test_foreign_commands_are_reported_and_kept() -> None:
     assert uninstall(json.dumps({"a": 1, "hooks": {"Stop": [{"hooks": [handler]}]}})) == '{"a": 1}'
 
 
-def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
+def test_command_quotes_special_characters_of_a_shell() -> None:
     command = hook_command("/home/o'neil/$x y/bin/python", "/s p/reflector/hooks/fast.py")
     assert shlex.split(command)[:4] == [
         "/home/o'neil/$x y/bin/python",
@@ -266,8 +181,8 @@ def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
     assert is_own(command)
 
 
-def test_a_path_that_no_settings_file_can_hold_is_refused() -> None:
-    with pytest.raises(MalformedSettings, match="its own path"):
+def test_path_that_no_settings_hold_is_refused() -> None:
+    with pytest.raises(MalformedSettings, match=r"its own path.*full path of its program"):
         hook_command("")
-    with pytest.raises(MalformedSettings, match="UTF-8"):
+    with pytest.raises(MalformedSettings, match=r"/bad\\udcff/python.* is not UTF-8"):
         hook_command("/bad\udcff/python")

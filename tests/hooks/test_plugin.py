@@ -28,7 +28,7 @@ PROMPTS = sorted([*PLUGIN_ROOT.glob("commands/*.md"), *PLUGIN_ROOT.glob("skills/
 HOOKS = json.loads((PLUGIN_ROOT / "hooks" / "hooks.json").read_text("utf-8"))
 
 
-def test_the_marketplace_points_to_the_plugin_inside_this_repository() -> None:
+def test_marketplace_points_to_the_plugin_in_the_repository() -> None:
     marketplace = json.loads((ROOT / ".claude-plugin" / "marketplace.json").read_text("utf-8"))
     manifest = json.loads((PLUGIN_ROOT / ".claude-plugin" / "plugin.json").read_text("utf-8"))
     (entry,) = marketplace["plugins"]
@@ -48,7 +48,7 @@ def test_the_marketplace_points_to_the_plugin_inside_this_repository() -> None:
     assert not any(path.is_symlink() for path in PLUGIN_ROOT.rglob("*"))
 
 
-def test_the_hooks_are_for_events_that_old_clients_know_with_a_time_each() -> None:
+def test_plugin_hooks_are_known_events_with_a_timeout() -> None:
     assert list(HOOKS) == ["description", "hooks"]
     assert list(HOOKS["hooks"]) == list(EVENTS)
     for name, groups in HOOKS["hooks"].items():
@@ -112,7 +112,7 @@ def test_the_hook_finds_the_program(
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_without_the_program_a_start_tells_the_user_what_to_do(
+def test_start_without_the_program_explains_the_installation(
     project: Project, no_program: str, name: str
 ) -> None:
     out, err = run_hook(project, PLUGIN_ROOT, no_program, name)
@@ -122,7 +122,7 @@ def test_without_the_program_a_start_tells_the_user_what_to_do(
     )
 
 
-def test_the_way_leads_to_the_repository_beside_the_plugins(
+def test_installation_names_the_repository_of_the_plugin(
     project: Project, tmp_path: Path, no_program: str
 ) -> None:
     plugins = tmp_path / "plugins"
@@ -136,7 +136,7 @@ def test_the_way_leads_to_the_repository_beside_the_plugins(
 
 
 @pytest.mark.parametrize("relative", ["", ".", "bin"])
-def test_a_program_of_the_folder_that_the_agent_works_in_is_not_run(
+def test_program_in_the_working_folder_is_not_run(
     project: Project,
     tmp_path: Path,
     no_program: str,
@@ -158,7 +158,7 @@ def test_a_program_of_the_folder_that_the_agent_works_in_is_not_run(
 
 
 @pytest.mark.parametrize("name", ["SessionStart", "SessionEnd"])
-def test_another_program_of_the_name_gets_no_event_and_does_not_stop_the_agent(
+def test_foreign_program_of_our_name_gets_no_event(
     project: Project, tmp_path: Path, no_program: str, name: str
 ) -> None:
     other = program(tmp_path / "bin", f"echo FOREIGN; cat >> {tmp_path}/got; sleep 60; exit 2")
@@ -169,7 +169,7 @@ def test_another_program_of_the_name_gets_no_event_and_does_not_stop_the_agent(
 
 
 @pytest.mark.parametrize("path", PROMPTS, ids=lambda path: path.parent.name + "-" + path.stem)
-def test_a_prompt_has_the_fields_that_the_client_knows_and_runs_commands_that_exist(
+def test_prompt_has_known_fields_and_existing_commands(
     path: Path,
 ) -> None:
     _, head, body = path.read_text("utf-8").split("---\n", 2)

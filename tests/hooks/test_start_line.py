@@ -51,9 +51,7 @@ def assert_said(agent: Agent, line: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "fork"])
-def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it(
-    agent: Agent, source: str
-) -> None:
+def test_start_line_leaves_the_agents_text_unchanged(agent: Agent, source: str) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, source) == {
         "systemMessage": "playbook: 3 bullets",
@@ -61,7 +59,7 @@ def test_a_person_sees_one_line_and_the_agent_is_told_what_it_is_told_without_it
     }
 
 
-def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_processed(
+def test_line_shows_the_result_of_the_last_session(
     agent: Agent,
 ) -> None:
     agent.hands("Stop", Session("s-0").cites("pat-001").write(agent.home / "s-0.jsonl"))
@@ -76,7 +74,7 @@ def test_the_line_says_what_the_last_session_brought_and_that_one_is_still_proce
     assert_said(agent, "playbook: 3 bullets · last session: pat-002 harmful")
 
 
-def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbook(
+def test_waiting_proposal_is_shown_until_it_is_decided(
     agent: Agent,
 ) -> None:
     same = [
@@ -102,7 +100,7 @@ def test_a_proposal_that_waits_is_said_until_it_is_decided_also_without_a_playbo
     assert "waits" not in start(agent)["systemMessage"]
 
 
-def test_a_compaction_interrupts_nobody_and_another_agent_gets_no_line(agent: Agent) -> None:
+def test_compaction_and_other_agents_get_no_line(agent: Agent) -> None:
     text = agent.hook("SessionStart")
     assert start(agent, "compact") == {"text": text}
     agent.environ = {"GEMINI_SESSION_ID": "g-1"}
@@ -118,7 +116,7 @@ def test_the_line_can_be_turned_off(agent: Agent, where: list[str]) -> None:
     assert "systemMessage" in start(agent, REFLECTOR_START_MESSAGE="true")
 
 
-def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> None:
+def test_unreadable_playbook_is_named_with_its_place(agent: Agent) -> None:
     agent.call("list")
     whole = agent.playbook.read_text()
     agent.playbook.write_text(whole.replace('"pat-001",', '"pat-001"'))
@@ -141,9 +139,7 @@ def test_a_playbook_that_cannot_be_read_is_said_with_the_place(agent: Agent) -> 
         ('{"workspace": "x", "cwd": "/"}', ""),
     ],
 )
-def test_the_status_line_is_that_of_the_project_that_the_agent_names(
-    agent: Agent, stdin: str, line: str
-) -> None:
+def test_status_line_is_of_the_named_project(agent: Agent, stdin: str, line: str) -> None:
     agent.call("list")
     folder = agent.project / "src"
     folder.mkdir()
@@ -208,9 +204,7 @@ def test_what_all_windows_of_one_brought_is_said(
 @pytest.mark.parametrize(
     "how", ["the person lists it", "the person's file", "the repository's file"]
 )
-def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_go_on(
-    agent: Agent, how: str
-) -> None:
+def test_switched_off_project_records_nothing_but_has_commands(agent: Agent, how: str) -> None:
     agent.call("list")
     settings = agent.home / ".config" / "reflector" / "config.toml"
     settings.parent.mkdir(parents=True)
@@ -232,7 +226,7 @@ def test_a_project_that_is_switched_off_records_and_tells_nothing_and_commands_g
     assert agent.json("status")["told"] is None
 
 
-def test_the_line_stops_asking_for_a_verdict_that_a_person_gave(agent: Agent) -> None:
+def test_line_stops_asking_for_a_given_verdict(agent: Agent) -> None:
     agent.ended("pat-001", None)
     agent.call("drain")
     assert "pat-001 cited, undecided: reflector review" in status_line(agent, "{}")

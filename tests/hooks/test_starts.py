@@ -29,7 +29,7 @@ def characters(printed: str) -> int:
     return len(printed.encode("utf-16-le")) // 2
 
 
-def test_a_start_prints_the_playbook_as_text_and_a_subagents_as_one_json_object(
+def test_start_prints_text_and_a_subagents_prints_json(
     project: Project,
 ) -> None:
     project.write_playbook(
@@ -63,7 +63,7 @@ def test_a_start_prints_the_playbook_as_text_and_a_subagents_as_one_json_object(
         (b"{}", ""),
     ],
 )
-def test_an_empty_playbook_says_nothing_and_a_broken_one_where(
+def test_empty_playbook_is_silent_and_broken_is_named(
     project: Project, content: bytes, said: str
 ) -> None:
     project.write_playbook(TEXT)
@@ -84,7 +84,7 @@ def test_an_empty_playbook_says_nothing_and_a_broken_one_where(
         )
 
 
-def test_a_rendered_text_is_kept_and_used_as_it_stands_unless_its_form_is_older(
+def test_rendered_text_is_reused_unless_its_form_changed(
     project: Project,
 ) -> None:
     project.write_playbook(TEXT)
@@ -110,7 +110,7 @@ def test_a_rendered_text_is_kept_and_used_as_it_stands_unless_its_form_is_older(
     assert kept.read_bytes() == content
 
 
-def test_a_changed_playbook_of_a_team_is_printed_as_it_stands_and_its_server_is_not_asked(
+def test_changed_team_playbook_is_printed_without_its_server(
     project: Project,
 ) -> None:
     project.write_playbook(("oth-001", "edited here", 3, 1))
@@ -126,7 +126,7 @@ def test_a_changed_playbook_of_a_team_is_printed_as_it_stands_and_its_server_is_
     assert (b"[oth-001] helpful=3 harmful=1 :: edited here" in out, err) == (True, b"")
 
 
-def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_once(
+def test_projects_template_wins_over_the_users(
     project: Project,
 ) -> None:
     project.write_playbook(TEXT)
@@ -149,7 +149,7 @@ def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_onc
         ("x" * LIMIT + "{key_points}", "no room"),
     ],
 )
-def test_a_broken_template_is_the_writers_error_and_tells_nothing(
+def test_broken_template_is_an_error_without_output(
     project: Project, text: str, complaint: str
 ) -> None:
     project.write_playbook(TEXT)
@@ -180,9 +180,7 @@ def test_a_broken_template_is_the_writers_error_and_tells_nothing(
         ),
     ],
 )
-def test_a_bullet_is_data_and_never_a_format_nor_the_clients_own_words(
-    text: str, template: str, wanted: str
-) -> None:
+def test_bullet_is_data_and_never_a_format(text: str, template: str, wanted: str) -> None:
     assert render_injection([Bullet("oth-001", "oth", text)], template).text.endswith(wanted)
 
 
@@ -199,7 +197,7 @@ _texts = st.text(max_size=40) | st.builds(
         max_size=60,
     )
 )
-def test_of_any_playbook_both_forms_fit_and_no_bullet_is_cut(
+def test_both_forms_fit_and_cut_no_bullet(
     rows: list[tuple[str, str, int, int]],
 ) -> None:
     bullets = [Bullet(f"{row[0]}-{number}", *row) for number, row in enumerate(rows)]

@@ -1,7 +1,6 @@
 """The units of an instruction file: how a text is divided, and which units are rules."""
 
 import csv
-import time
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from reflector.instructions.kinds import Kind
 from reflector.instructions.units import units_of
+from tests.conftest import assert_linear
 
 _LINES = Path(__file__).with_name("labelled.tsv")
 _TABLE = "| name | value |\n|---|---|\n"
@@ -135,9 +135,4 @@ def test_any_text_has_units_in_its_lines(text: str) -> None:
     ],
 )
 def test_reading_time_grows_with_the_text(unit: str) -> None:
-    times = []
-    for size in (20_000, 80_000):
-        began = time.process_time()
-        units_of(unit * (size // len(unit)))
-        times.append(time.process_time() - began)
-    assert times[1] < 8 * times[0] + 0.2
+    assert_linear(lambda size: units_of(unit * (size // len(unit))), 5_000)

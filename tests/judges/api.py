@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_httpserver import HTTPServer
+import pytest_httpserver
 from werkzeug import Request, Response
 
 from reflector.judges.api_settings import ModelSettings
@@ -124,7 +124,7 @@ class Api:
     up.
     """
 
-    def __init__(self, server: HTTPServer) -> None:
+    def __init__(self, server: pytest_httpserver.HTTPServer) -> None:
         self.url = server.url_for("").rstrip("/")
         self._let_go = threading.Event()
         self.reset()
@@ -182,7 +182,7 @@ class Api:
 @contextmanager
 def serving() -> Iterator[Api]:
     """A stand-in that listens."""
-    with HTTPServer(host="127.0.0.1", threaded=True) as server:
+    with pytest_httpserver.HTTPServer(host="127.0.0.1", threaded=True) as server:
         api = Api(server)
         yield api
         api.reset()

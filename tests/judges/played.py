@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reflector.judges import consent
 from reflector.judges.agent_clients import JUDGES
 from reflector.judges.agent_process import AgentClient
 from reflector.judges.model import Reply
@@ -43,3 +45,21 @@ class Played:
     def asked(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / "asked.json").read_text())
         return found
+
+
+@pytest.fixture(params=list(JUDGES))
+def played(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Played:
+    Path.home().mkdir()
+    made = Played(tmp_path, request.param)
+    for name in ("HTTP", "HTTPS", "ALL"):
+        monkeypatch.delenv(f"{name}_PROXY", raising=False)
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
+    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
+    consent.keep_consent(consent.installed_clients())
+    return made
+
+
+only_claude = pytest.mark.parametrize("played", ["claude"], indirect=True)

@@ -22,31 +22,13 @@ from reflector.judges.protocol import OUTAGES, BackendError
 from reflector.judges.registry import described
 from reflector.locate import is_judge, judge_folder
 from reflector.reflection.gate import Gate
-from tests.judges.played import TEXTS, Played
+from tests.judges.played import TEXTS, Played, only_claude, played as played
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 from tests.transcripts.agents import Codex
 
 
-@pytest.fixture(params=list(JUDGES))
-def played(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Played:
-    Path.home().mkdir()
-    made = Played(tmp_path, request.param)
-    for name in ("HTTP", "HTTPS", "ALL"):
-        monkeypatch.delenv(f"{name}_PROXY", raising=False)
-    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("CODEX_API_KEY", "the-key-of-the-consent")
-    monkeypatch.setenv("NODE_OPTIONS", "--no-warnings")  # which no client needs
-    consent.keep_consent(consent.installed_clients())
-    return made
-
-
-only_claude = pytest.mark.parametrize("played", ["claude"], indirect=True)
-
-
-def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played: Played) -> None:
+def test_answer_has_its_tokens_from_an_empty_folder(played: Played) -> None:
     reply = played.send()
     assert json.loads(reply.text) == {"analysis": "x", "bullet_tags": []}
     assert (reply.usage.input, reply.usage.output) == (1000, 20)
@@ -66,9 +48,7 @@ def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played:
         ("limit", "access", "hit its limit .*it is asked again by itself"),
     ],
 )
-def test_a_failure_has_a_name_and_says_what_to_do(
-    played: Played, mode: str, stage: str, said: str
-) -> None:
+def test_failure_has_a_name_and_a_way_out(played: Played, mode: str, stage: str, said: str) -> None:
     played.mode(mode)
     error = played.fails()
     assert error.stage == stage
@@ -78,7 +58,7 @@ def test_a_failure_has_a_name_and_says_what_to_do(
 
 
 @only_claude
-def test_an_agent_that_is_gone_or_says_too_much_has_a_name_and_a_way_out(played: Played) -> None:
+def test_missing_or_talkative_agent_is_named(played: Played) -> None:
     played.mode("talkative")
     error = played.fails()
     # What was sent and came to nothing may have been paid for.
@@ -103,16 +83,14 @@ def test_an_agent_that_is_gone_or_says_too_much_has_a_name_and_a_way_out(played:
         ("error_max_turns", "answer"),
     ],
 )
-def test_only_what_is_the_apis_doing_keeps_other_sessions_waiting(
-    played: Played, said: str, stage: str
-) -> None:
+def test_only_a_failure_of_the_api_delays_others(played: Played, said: str, stage: str) -> None:
     played.mode(f"says {said}")
     error = played.fails()
     assert (error.stage, "lower request_tokens" in str(error)) == (stage, stage == "request")
 
 
 @only_claude
-def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> None:
+def test_deadline_ends_every_process_of_the_agent(played: Played) -> None:
     played.mode("hanging")
     error = played.fails(deadline=2.0)
     assert (error.stage, error.usage.total > 0) == ("transport", True)
@@ -127,14 +105,14 @@ def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> 
         time.sleep(0.05)
 
 
-def test_an_agent_that_keeps_a_tool_is_given_no_session(played: Played) -> None:
+def test_agent_that_keeps_a_tool_gets_no_session(played: Played) -> None:
     played.mode("answer,Bash")
     assert "keeps what a judge must not have, so it is not asked" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
 @only_claude
-def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tried_is_refused(
+def test_lock_down_is_checked_once_for_each_version(
     played: Played,
 ) -> None:
     played.send()
@@ -170,7 +148,7 @@ def test_the_environment_is_the_consents_and_no_askers(
 
 
 @only_claude
-def test_after_two_limits_in_a_row_nothing_is_asked_until_they_are_over(played: Played) -> None:
+def test_two_limits_in_a_row_pause_all_questions(played: Played) -> None:
     played.send()
     played.mode("limit")
     assert [played.fails().retry_after for _ in range(2)] == [0.0, 3600.0]
@@ -188,7 +166,7 @@ def refused(played: Played, askers: int) -> int:
     """Return how many of some askers are refused while the others wait for their answers."""
 
     async def ask() -> list[BaseException | Reply]:
-        clients = [AgentClient(writer=JUDGES[played.name].names[1], deadline=4.0)] * (askers - 1)
+        clients = [AgentClient(writer=JUDGES[played.name].names[1], deadline=2.0)] * (askers - 1)
         late = replace(clients[0], deadline=0.5)
         asked = [asyncio.create_task(client.send(TEXTS)) for client in clients]
         await asyncio.sleep(0.3)
@@ -217,7 +195,7 @@ def test_stopped_asker_ends_its_client(played: Played) -> None:
 
 
 @only_claude
-def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(
+def test_session_goes_to_its_writer_or_named_agent(
     played: Played,
 ) -> None:
     with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
@@ -232,7 +210,7 @@ def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(
     assert f"run: {CONSENT}" in str(played.fails())
 
 
-def test_a_word_silences_hooks_only_while_it_names_a_file_of_the_persons(tmp_path: Path) -> None:
+def test_word_silences_hooks_only_with_its_file(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     guards = Path(judge_folder({"HOME": str(agent.home)}), "guard")
     guards.mkdir(parents=True)
@@ -255,16 +233,14 @@ def test_a_word_silences_hooks_only_while_it_names_a_file_of_the_persons(tmp_pat
 @pytest.mark.parametrize(
     "line", ['backend = "agent"', 'judge_client = "claude"', "daily_requests = 21"]
 )
-def test_a_projects_own_file_lets_no_agent_judge_and_raises_no_ceiling(
-    tmp_path: Path, line: str
-) -> None:
+def test_projects_file_cannot_allow_judges_or_raise_limits(tmp_path: Path, line: str) -> None:
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "reflector.toml").write_text(line + "\n")
     with pytest.raises(ConfigError, match=r"only you may let|own file only|may only be lowered"):
         load_config(tmp_path, environ={"HOME": str(tmp_path / "home")})
 
 
-def test_what_starts_by_itself_has_a_daily_ceiling_and_what_a_person_confirmed_its_own(
+def test_automatic_and_confirmed_requests_have_separate_limits(
     tmp_path: Path,
 ) -> None:
     gate = Gate(Config(backend="agent", daily_requests=2), tmp_path, {"HOME": str(tmp_path)})
@@ -283,7 +259,7 @@ def test_what_starts_by_itself_has_a_daily_ceiling_and_what_a_person_confirmed_i
     )
 
 
-def test_a_person_agrees_once_and_what_waits_says_what_to_do(
+def test_user_agrees_once_and_waiting_sessions_are_explained(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent.in_folder(tmp_path)
@@ -308,7 +284,7 @@ def test_a_person_agrees_once_and_what_waits_says_what_to_do(
 
 
 @pytest.mark.slow
-def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_waiting(
+def test_daily_limit_holds_and_others_are_not_delayed(
     tmp_path: Path,
 ) -> None:
     agent = Agent.in_folder(tmp_path)

@@ -5,7 +5,7 @@ of its length.
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
 
 from reflector.judges.answers import (
     ParsedTag,
@@ -15,6 +15,7 @@ from reflector.judges.answers import (
     parse_answer,
 )
 from reflector.playbook.names import is_name
+from tests.building import ANSWERS, OBJECT, TAG_1, TAG_2
 from tests.conftest import assert_linear, examples, slow_except
 
 
@@ -65,20 +66,17 @@ from tests.conftest import assert_linear, examples, slow_except
         ),
     ],
 )
-def test_the_first_sound_object_is_found_and_said_how(
+def test_first_sound_object_is_found_with_its_strategy(
     text: str, strategy: str, expected: object
 ) -> None:
     assert next((found.strategy for found in objects_in(text)), "none") == strategy
     assert extract_json_object(text) == expected
 
 
-TAG_1 = '{"name": "pat-001", "tag": "helpful", "rationale": "tests passed"}'
-TAG_2 = '{"name": "mis-002", "tag": "harmful", "rationale": "it broke"}'
 PARSED = (
     ParsedTag(0, "pat-001", "helpful", "tests passed"),
     ParsedTag(1, "mis-002", "harmful", "it broke"),
 )
-OBJECT = f'{{"analysis": "all well", "bullet_tags": [{TAG_1}, {TAG_2}]}}'
 
 WAYS = {
     "thoughts with a draft, then cut off": (
@@ -119,7 +117,7 @@ def test_every_tag_is_read_however_the_model_answers(way: str) -> None:
 
 @pytest.mark.parametrize("around", ["%s", "Here: %s", '<think>{"analysis": "hm"}</think>%s'])
 @pytest.mark.parametrize("end", ["a </think> b", '</think>{\\"analysis\\": \\"hm\\"}'])
-def test_the_end_of_thoughts_inside_an_answer_is_its_text(around: str, end: str) -> None:
+def test_closing_think_tag_inside_an_answer_is_text(around: str, end: str) -> None:
     parsed = parse_answer(around % OBJECT.replace("all well", end))
     assert parsed.analysis == json.loads(f'"{end}"')
     assert parsed.tags == PARSED
@@ -213,7 +211,7 @@ def test_what_is_unusable_is_kept_as_a_fact(
     assert (list(parsed.tags), parsed.problems[:1], parsed.analysis) == (tags, (problem,), "a")
 
 
-def test_entries_of_no_use_repeated_ones_and_more_than_anybody_needs_cost_no_other() -> None:
+def test_useless_and_repeated_entries_cost_no_other() -> None:
     parsed = parse_answer(f'{{"bullet_tags": [{", ".join([TAG_1] * 10_001)}]}}')
     assert len(parsed.tags) == 10_000
     assert parsed.problems == ("there are more than 10,000 tags; the rest was not read",)
@@ -293,38 +291,9 @@ def test_prose_is_bounded_cleaned_and_redacted() -> None:
     assert all(len(problem) <= 300 for problem in parsed.problems)
 
 
-FRAGMENTS = st.one_of(
-    st.sampled_from(
-        [
-            "\n",
-            " ",
-            "```json\n",
-            *("{ } [ ] \" ' : , \\ ` ``` NaN null 1 /* // </think> “ ” \\ud800 true x").split(),
-        ]
-    ),
-    st.sampled_from(
-        [
-            '"analysis": ',
-            '"bullet_tags": ',
-            '"name": ',
-            '"tag": ',
-            '"pat-001"',
-            '"helpful"',
-            '"rationale": "',
-        ]
-    ),
-    st.sampled_from([TAG_1, TAG_2, OBJECT, '\\"bullet_tags\\"']),
-    st.text(max_size=8),
-)
-
-
-#: Anything that a model could answer.
-ANSWERS = st.lists(FRAGMENTS, max_size=20).map("".join) | st.text()
-
-
 @settings(max_examples=examples(600))
 @given(ANSWERS)
-def test_no_text_makes_parsing_raise_and_only_facts_come_out(text: str) -> None:
+def test_any_answer_is_parsed_into_facts(text: str) -> None:
     parsed = parse_answer(text)
     assert parsed == parse_answer(text)
     assert [tag.index for tag in parsed.tags] == list(range(len(parsed.tags)))
@@ -379,5 +348,5 @@ PREFIXES = ["", '{"analysis": "', '{"bullet_tags": [', '"bullet_tags": [{"name":
 
 @pytest.mark.parametrize("prefix", slow_except(PREFIXES[:1], PREFIXES), ids=ascii)
 @pytest.mark.parametrize("seed", HOSTILE, ids=ascii)
-def test_a_hostile_text_is_parsed_at_the_cost_of_its_length(seed: str, prefix: str) -> None:
+def test_hostile_answer_is_parsed_in_linear_time(seed: str, prefix: str) -> None:
     assert_linear(lambda size: parse_answer(prefix + seed * (size // len(seed))), 8_000)

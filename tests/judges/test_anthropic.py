@@ -28,7 +28,7 @@ def failure(client: AnthropicClient) -> BackendError:
     return caught.value
 
 
-def test_a_question_is_one_message_with_all_but_its_last_text_cached(api: Api) -> None:
+def test_question_is_one_message_with_a_cached_start(api: Api) -> None:
     usage = {
         "input_tokens": 7,
         "output_tokens": 5,
@@ -79,9 +79,7 @@ def test_ours_is_the_only_credential_that_is_sent(
         ("schlüssel", "set it"),
     ],
 )
-def test_without_a_usable_key_nobody_is_asked_and_it_is_not_shown(
-    api: Api, key: str | None, said: str
-) -> None:
+def test_unusable_key_sends_nothing_and_is_not_shown(api: Api, key: str | None, said: str) -> None:
     failed = failure(api.client(key=key))
     assert (failed.stage, failed.attempts, api.asked) == ("access", 0, [])
     assert said in str(failed)
@@ -209,9 +207,7 @@ ROWS: dict[str, Row] = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_what_the_server_does_decides_the_stage_the_attempts_and_the_words(
-    api: Api, row: Row
-) -> None:
+def test_server_reaction_decides_stage_attempts_and_words(api: Api, row: Row) -> None:
     api.does, api.else_ = [*row.does], sound("one too many")
     if row.stage:
         with pytest.raises(BackendError) as caught:
@@ -243,7 +239,7 @@ def test_waits_have_a_jitter_of_a_quarter(api: Api, jitter: float, waits: list[f
         ({"base_url": "http://127.0.0.1:9"}, "no connection to the API"),
     ],
 )
-def test_an_api_that_hangs_or_is_not_there_is_asked_three_times(
+def test_hanging_or_missing_api_is_asked_three_times(
     api: Api, fields: dict[str, Any], said: str
 ) -> None:
     api.else_ = Behaviour(silent=True)
@@ -264,7 +260,7 @@ def test_the_deadline_ends_whatever_goes_on(api: Api) -> None:
     assert str(failed) == f"no answer within 0.3 s (requests: {failed.attempts})"
 
 
-def test_a_redirect_names_the_other_host_and_sends_it_nothing(api: Api) -> None:
+def test_redirect_is_named_and_gets_nothing(api: Api) -> None:
     with serving() as other:
         address = f"{other.url.replace('://', '://someone:secret@')}/v1/messages?token=secret"
         api.else_ = Behaviour(307, b"", {"location": address})
@@ -283,7 +279,7 @@ def test_text_blocks_are_joined_and_others_left_out(api: Api) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, {}, ["x"], 1.5, -1, 10**7 + 1])
-def test_what_stands_beside_the_text_in_any_form_costs_no_answer(api: Api, odd: Any) -> None:
+def test_odd_fields_beside_the_text_cost_no_answer(api: Api, odd: Any) -> None:
     usage = (
         odd
         if isinstance(odd, dict | None)

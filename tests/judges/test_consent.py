@@ -79,7 +79,7 @@ def test_nothing_below_a_named_project_is_kept(
     ]
 
 
-def test_a_home_that_is_a_repository_is_no_project(environ: dict[str, str], tmp_path: Path) -> None:
+def test_home_that_is_a_repository_is_no_project(environ: dict[str, str], tmp_path: Path) -> None:
     environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "home" / ".claude")
     assert (
         "CLAUDE_CONFIG_DIR"

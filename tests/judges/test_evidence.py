@@ -21,8 +21,9 @@ from reflector.reflection.runner import Runner
 from reflector.reflection.standing import reparse
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.message import Message, Origin, ToolCall, ToolResult
+from tests.building import Says, tags
 from tests.conftest import examples
-from tests.reflection.test_runner import Says, counters, of_type, tags
+from tests.reading import counters, of_type
 from tests.road.agent import Agent
 from tests.road.sessions import Session
 
@@ -135,15 +136,11 @@ TABLE: dict[str, tuple[ParsedTag, str, str]] = {
 
 
 @pytest.mark.parametrize(("one", "fault", "words"), TABLE.values(), ids=TABLE)
-def test_a_verdict_counts_with_the_words_of_a_person_or_a_run(
-    one: ParsedTag, fault: str, words: str
-) -> None:
+def test_verdict_counts_with_words_of_user_or_run(one: ParsedTag, fault: str, words: str) -> None:
     assert ground(one) == (fault, words)
 
 
-def test_names_that_were_not_asked_do_not_count_and_without_citations_every_turn_may_prove() -> (
-    None
-):
+def test_unasked_names_do_not_count() -> None:
     assert ground(tag("helpful", 4, "14 passed in 0.31s"), ("pat-002",)) == ("not_asked", "")
     assert ground(tag("neutral", None, ""), ("pat-002",)) == ("not_asked", "")
     assert ground(tag("helpful", 1, "all the tests passed"), ()) == ("", "person")
@@ -153,7 +150,7 @@ def test_names_that_were_not_asked_do_not_count_and_without_citations_every_turn
 @pytest.mark.parametrize(
     ("other", "faults"), [("Perfect, thanks", ["shared"] * 2), ("And the lock is fine.", ["", ""])]
 )
-def test_the_same_words_are_no_proof_of_two_bullets(other: str, faults: list[str]) -> None:
+def test_equal_words_prove_only_one_bullet(other: str, faults: list[str]) -> None:
     window = (
         said(("As [pat-001] and [pat-002] say."), "model"),
         said("Perfect, thanks a lot! And the lock is fine."),
@@ -183,7 +180,7 @@ _SAID = [
     st.integers(1, 20),
     st.booleans(),
 )
-def test_an_accepted_quote_stands_in_its_record_behind_a_citation(
+def test_accepted_quote_follows_a_citation_in_its_record(
     window: list[Message], text: str, start: int, turn: int, cites: bool
 ) -> None:
     quote = text[start:]
@@ -223,9 +220,7 @@ def judged(
 THANKS = "Perfect, that works. Thanks!"
 
 
-def test_a_dropped_verdict_stays_a_fact_with_its_quote_and_why_it_does_not_count(
-    book: Ledger, tmp_path: Path
-) -> None:
+def test_dropped_verdict_keeps_its_quote_and_reason(book: Ledger, tmp_path: Path) -> None:
     entries = [
         entry("helpful", 3, THANKS, followed="yes"),
         entry("helpful", 4, "Glad to hear it."),
@@ -253,7 +248,7 @@ def test_less_than_sure_counts_once_measured_right(
     assert found == [("pat-001", "counted" if counts else "unsure")]
 
 
-def test_an_answer_that_was_not_asked_for_evidence_counts_as_it_did_when_it_is_read_again(
+def test_older_answer_without_evidence_counts_when_reread(
     book: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for id, quotes, length in (("s-1", False, answers.MAX_BYTES), ("s-2", True, 9)):
@@ -273,7 +268,7 @@ def test_an_answer_that_was_not_asked_for_evidence_counts_as_it_did_when_it_is_r
     assert counters(book)["pat-001"] == (0, 1)
 
 
-def test_an_answer_without_its_transcript_waits_and_one_that_is_too_long_failed(
+def test_answer_without_transcript_waits_and_overlong_one_fails(
     book: Ledger, tmp_path: Path
 ) -> None:
     take_in(
@@ -297,7 +292,7 @@ def test_an_answer_without_its_transcript_waits_and_one_that_is_too_long_failed(
     assert event.data["message"] == "the answer is longer than 64 KB"
 
 
-def test_list_and_blame_show_that_advice_was_not_followed(tmp_path: Path) -> None:
+def test_list_and_blame_show_advice_not_followed(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.ended(verdict="harmful")
     assert "FOLLOWED" not in agent.call("list").out

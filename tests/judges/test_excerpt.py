@@ -112,7 +112,7 @@ def test_a_crowded_window_keeps_its_evidence_in_full(limit: int) -> None:
 
 
 @pytest.mark.parametrize("cited", [NAMES, ()])
-def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newest(
+def test_turns_after_a_citation_are_shown_first(
     cited: tuple[str, ...],
 ) -> None:
     messages = [*filler(100), says("I apply [pat-001]."), *filler(60)]
@@ -122,7 +122,7 @@ def test_what_follows_a_citation_soonest_is_shown_first_and_without_any_the_newe
     assert 10 < len(shown) < 60
 
 
-def test_what_the_agent_said_last_before_a_person_did_is_shown_before_the_rest() -> None:
+def test_agents_last_words_before_the_user_are_shown() -> None:
     answer = [says("Two fail " + "and so on " * 120), runs("ls"), says("Oh.", "human")]
     shown = cut([says("As [pat-001] says."), *filler(200), *answer, *filler(9)])
     assert any(text.startswith("Two fail") for text in contents(shown))
@@ -139,14 +139,14 @@ def test_a_long_text_is_cut_around_its_citation(field: str) -> None:
     assert (shown[:6], shown[-5:]) == ("before", "after")
 
 
-def test_a_secret_is_gone_before_a_text_is_cut() -> None:
+def test_secret_is_removed_before_a_text_is_cut() -> None:
     messages = [*filler(100), says("x" * 140 + " ghp_" + "Ab3" * 12 + " and so on" * 20)]
     text = compose(find_template("reflector.txt"), "", [], lambda: messages, 6_000).text
     assert "xx [redacted:" in text
     assert "ghp_" not in text
 
 
-def test_more_citations_than_fit_leave_the_last_of_each_name_and_say_so() -> None:
+def test_last_citation_of_each_name_is_shown() -> None:
     messages = [says("The task.", "human"), says("[mis-002] once.")]
     messages += [says(f"[pat-001] for the {number}. time " + "w" * 400) for number in range(2_000)]
     found = cut(messages, LEAST_LIMIT)
@@ -228,9 +228,7 @@ KINDS: Mapping[str, Callable[[int], Message]] = {
 
 @settings(max_examples=examples(80))
 @given(st.lists(st.sampled_from([*KINDS]), min_size=1, max_size=200), LIMITS)
-def test_turns_keep_their_order_and_what_is_not_shown_is_counted(
-    kinds: list[str], limit: int
-) -> None:
+def test_shown_turns_keep_their_order_and_others_count(kinds: list[str], limit: int) -> None:
     found = cut([KINDS[kind](number) for number, kind in enumerate(kinds)], limit)
     shown = [int(text.split()[0][1:]) for text in contents(found)]
     assert shown == sorted(set(shown))
@@ -239,7 +237,7 @@ def test_turns_keep_their_order_and_what_is_not_shown_is_counted(
     assert len(citing - set(shown)) == found.left_out.get("citations", 0)
 
 
-def test_an_estimate_is_not_below_what_new_tokenizers_need() -> None:
+def test_estimate_is_enough_for_new_tokenizers() -> None:
     prose, code, wide = (
         "The quick brown fox jumps over the lazy dog.",
         '{"role": "user", "content": "hi"}',
@@ -258,5 +256,5 @@ def test_an_estimate_is_not_below_what_new_tokenizers_need() -> None:
 
 
 @given(st.text(), st.text())
-def test_an_estimate_of_a_whole_is_not_above_that_of_its_pieces(left: str, right: str) -> None:
+def test_estimate_of_a_whole_is_below_its_pieces(left: str, right: str) -> None:
     assert estimate_tokens(left + right) <= estimate_tokens(left) + estimate_tokens(right)

@@ -16,7 +16,7 @@ from reflector.judges.registry import backend_of, is_rereading, judge_kind
 from reflector.playbook.bullet import Bullet
 from reflector.transcripts.message import Message, ToolCall, ToolResult
 from tests.judges.api import Api, answer, error, sound
-from tests.test_docs import section
+from tests.reading import section
 
 TURNS = (
     Message(1, "u1", "user", "human", "", "t", "Fix it\r\nplease", ""),
@@ -88,9 +88,7 @@ def line(completion: str, request: Request = REQUEST) -> str:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n  \n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_the_last_answer_to_a_question_counts_whatever_the_line_ends(
-    tmp_path: Path, end: str, mark: str
-) -> None:
+def test_last_answer_to_a_question_counts(tmp_path: Path, end: str, mark: str) -> None:
     other = line("other", replace(REQUEST, cited=()))
     given = written(tmp_path / "f.jsonl", mark + line("x"), other, line("Grüße"), end=end).answer(
         REQUEST
@@ -132,9 +130,7 @@ def test_what_is_no_fixture_is_named(tmp_path: Path, what: str) -> None:
     assert failed.value.stage == "fixtures"
 
 
-def test_a_models_answers_are_recorded_without_secrets_and_replayed_as_given(
-    api: Api, tmp_path: Path
-) -> None:
+def test_recorded_answers_have_no_secrets_and_replay_exactly(api: Api, tmp_path: Path) -> None:
     secret = "ghp_" + "Ab3" * 12
     api.does = [sound(answer(("pat-001", "helpful"), analysis=f"token={secret} \u2028 ok"))]
     path = tmp_path / "f.jsonl"
@@ -156,7 +152,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_each_name_in_the_settings_is_a_backend_that_says_the_same_and_a_row_of_the_page(
+def test_each_backend_name_has_its_row_of_docs(
     name: str,
 ) -> None:
     backend = backend_of(Config(backend=name, fixtures="answers.jsonl"))
@@ -189,6 +185,6 @@ def test_what_is_no_backend_is_refused_by_name(config: Config, said: str) -> Non
         backend_of(config)
 
 
-def test_a_relative_path_of_fixtures_is_one_of_the_project(tmp_path: Path) -> None:
+def test_relative_fixtures_path_is_one_of_the_project(tmp_path: Path) -> None:
     backend = backend_of(Config(backend="fixtures", fixtures=" f.jsonl "), tmp_path)
     assert backend == FixturesBackend(tmp_path / "f.jsonl")

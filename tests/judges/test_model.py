@@ -22,10 +22,10 @@ from reflector.reflection.gate import Gate
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from reflector.transcripts.reading import read_messages
+from tests.building import add_bullets
 from tests.judges.api import MODEL, Api, answer, error, sound
-from tests.reflection.test_runner import counters, of_type
+from tests.reading import counters, of_type
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
 
 BULLETS = (
     Bullet("pat-001", "pat", "Write the failing test first.", 3, 1),
@@ -56,9 +56,7 @@ def backend(api: Api, settings: Mapping[str, Any] | None = None, **fields: Any) 
     return ModelBackend("anthropic", api.client(**(settings or {})), **fields)
 
 
-def test_template_playbook_session_and_citations_are_sent_with_the_cached_part_first(
-    api: Api, short: Request
-) -> None:
+def test_request_has_playbook_session_and_citations_cached_first(api: Api, short: Request) -> None:
     given, again = (backend(api).answer(short) for _ in range(2))
     asked, same = api.asked
     assert (asked.body, given.prompt_sha256) == (same.body, again.prompt_sha256)
@@ -123,9 +121,7 @@ def test_data_cannot_close_the_tag_it_stands_in(api: Api, tmp_path: Path) -> Non
     assert "Mocks {hide} broken migrations." in text
 
 
-def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(
-    api: Api, short: Request, tmp_path: Path
-) -> None:
+def test_own_template_is_used_unless_it_is_broken(api: Api, short: Request, tmp_path: Path) -> None:
     own = tmp_path / ".claude/reflector/prompts/reflector.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine {playbook} {{}} {transcript} {cited_ids}")
@@ -133,7 +129,9 @@ def test_ones_own_template_is_asked_with_and_a_broken_one_asks_nobody(
     assert api.asked.pop().text.startswith("mine ## PATTERNS")
     assert given.template_sha256 != find_template("reflector.txt").sha256
     own.write_text("{transcript} {oops}")
-    with pytest.raises(BackendError, match="oops") as failed:
+    with pytest.raises(
+        BackendError, match=r"reflector\.txt, line 1: \'\{oops\}\' .*\{cited_ids\}"
+    ) as failed:
         backend(api, project=tmp_path).answer(short)
     assert (failed.value.stage, failed.value.attempts, api.asked) == ("template", 0, [])
 
@@ -169,7 +167,7 @@ def runner(api: Api, ledger: Ledger, tmp_path: Path) -> Runner:
     return Runner(ledger, backend(api), gate=Gate(config, tmp_path, {}))
 
 
-def test_too_little_budget_for_a_question_is_a_skip_that_says_so(api: Api, runner: Runner) -> None:
+def test_small_budget_skips_the_question_with_a_reason(api: Api, runner: Runner) -> None:
     for number in range(100, 400):
         add_bullets(runner.ledger, f"ctx-{number}")
     (done,) = runner.finish_pending()
@@ -179,9 +177,7 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(api: Api, runne
     assert api.asked == []
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_again_also_after_the_api_was_down(
-    api: Api, runner: Runner
-) -> None:
+def test_unreadable_answer_is_asked_again_after_an_outage(api: Api, runner: Runner) -> None:
     api.does = [sound("I would rather not.", usage={"input_tokens": 1}), *[error(500)] * 3]
     for _ in range(3):
         runner.finish_pending(retry="all")
@@ -204,7 +200,7 @@ def test_a_refusal_is_final(api: Api, runner: Runner, text: str) -> None:
     assert runner.ledger.open_windows() == []
 
 
-def test_an_answer_with_odd_facts_beside_it_is_not_lost(api: Api, runner: Runner) -> None:
+def test_answer_with_odd_facts_is_not_lost(api: Api, runner: Runner) -> None:
     api.else_ = sound(
         model="a\ud800\x00b", stop_reason="x\ud800" * 90, usage={"input_tokens": 1e300}
     )
@@ -216,7 +212,7 @@ def test_an_answer_with_odd_facts_beside_it_is_not_lost(api: Api, runner: Runner
     assert answered.meta["output_tokens"] > 0
 
 
-def test_a_question_of_any_other_form_is_sent_without_its_secrets(api: Api) -> None:
+def test_free_question_is_sent_without_secrets(api: Api) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
     answer = backend(api).complete(f"token = '{key}'")
     (asked,) = api.asked
@@ -231,7 +227,7 @@ class Away(Client):
         raise BackendError("it rests", stage="access", attempts=0)
 
 
-def test_nothing_is_reserved_for_a_client_that_is_away(short: Request) -> None:
+def test_absent_client_reserves_nothing(short: Request) -> None:
     reserved: list[int] = []
     request = replace(short, reserve=reserved.append)
     with pytest.raises(BackendError, match="it rests"):

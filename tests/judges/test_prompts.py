@@ -23,7 +23,7 @@ def no_prompts_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
+def test_reflector_prompt_asks_for_the_answer_form() -> None:
     text = load_template("reflector.txt")
     for wanted in (
         "{transcript}",
@@ -50,28 +50,27 @@ def test_the_reflectors_prompt_demands_the_answers_form_in_both_modes() -> None:
     assert example.problems == ()
 
 
-def test_the_playbooks_prompt_asks_to_cite_ids_in_brackets() -> None:
-    text = load_template("playbook.txt")
-    for wanted in ("{key_points}", "cite its id", "[pat-"):
-        assert wanted in text.lower()
+@pytest.mark.parametrize("wanted", ["{key_points}", "cite its id", "[pat-"])
+def test_playbook_prompt_asks_to_cite_ids(wanted: str) -> None:
+    assert wanted in load_template("playbook.txt").lower()
 
 
 @pytest.mark.parametrize("name", list(PLACEHOLDERS))
-def test_our_templates_are_filled_as_str_format_fills_them(name: str) -> None:
+def test_templates_are_filled_like_str_format(name: str) -> None:
     values = dict.fromkeys(PLACEHOLDERS[name], "{x} {{y}} {0.__class__}")
     template = find_template(name)
     assert template.fill(values) == template.text.format(**values)
 
 
 @given(st.text())
-def test_the_two_halves_of_a_filled_template_are_the_whole(transcript: str) -> None:
+def test_halves_of_a_template_are_the_whole(transcript: str) -> None:
     template = find_template("reflector.txt")
     before, after = template.split(VALUES | {"transcript": transcript}, "transcript")
     assert before + after == template.fill(VALUES | {"transcript": transcript})
     assert after.startswith(transcript)
 
 
-def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_path: Path) -> None:
+def test_project_template_precedes_the_users_and_ours(tmp_path: Path) -> None:
     # An editor's mark at the beginning is not part of a template.
     project, user = tmp_path / "p", tmp_path / "config" / "reflector" / "prompts"
     own = project / ".claude" / "reflector" / "prompts"
@@ -108,7 +107,7 @@ def test_the_projects_own_template_wins_over_the_users_and_both_over_ours(tmp_pa
         (b"x" * 300_000, "longer than 256 KiB"),
     ],
 )
-def test_a_broken_template_is_named_with_file_place_and_way_out(
+def test_broken_template_is_named_with_its_place(
     tmp_path: Path, content: bytes, complaint: str
 ) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "reflector.txt"
@@ -121,9 +120,7 @@ def test_a_broken_template_is_named_with_file_place_and_way_out(
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
-def test_what_is_no_template_is_told_and_not_passed_over(
-    tmp_path: Path, make: Callable[[Path], object]
-) -> None:
+def test_unreadable_template_is_an_error(tmp_path: Path, make: Callable[[Path], object]) -> None:
     path = tmp_path / ".claude" / "reflector" / "prompts" / "playbook.txt"
     path.parent.mkdir(parents=True)
     make(path)

@@ -308,3 +308,13 @@ def learned() -> list[NewEvent]:
         opened,
         _event(ev.TRIAL_CLOSED, opened.event_id, data=result, target_id=opened.event_id),
     ]
+
+
+def lived(ledger: Ledger, windows: int = 20) -> None:
+    """Windows with two tags each, one of them retracted."""
+    ledger.append([added("pat-001"), added("mis-001", helpful=2)])
+    for number in range(windows):
+        recorded = window(number, f"s{number % 5}", keys=[number])
+        tags = ("pat-001", "helpful"), ("mis-001", "harmful")
+        ledger.append([recorded, *reflected(f"r{number}", recorded, *tags)])
+    ledger.append([retracted(window(3, "s3"))])

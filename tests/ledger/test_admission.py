@@ -18,8 +18,8 @@ from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
 from reflector.reflection.runner import Runner
+from tests.building import forged
 from tests.conftest import OpenLedger
-from tests.exchange.test_transfer import forged
 
 from . import sql
 from .events import (
@@ -98,7 +98,7 @@ REFUSED: list[tuple[NewEvent, str]] = [
 ]
 
 
-def test_every_event_that_could_not_be_folded_or_read_is_refused_at_the_door(
+def test_unreadable_event_is_refused_at_append(
     ledger: Ledger,
 ) -> None:
     ledger.append([lesson("there")])
@@ -125,7 +125,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> Any:
     return append
 
 
-def test_a_ledger_that_an_older_version_wedged_goes_on(
+def test_ledger_that_an_older_version_blocked_continues(
     ledger: Ledger, unchecked: Any, open_ledger: OpenLedger
 ) -> None:
     unchecked(
@@ -159,7 +159,7 @@ def test_what_a_file_could_bring_before_is_read(ledger: Ledger, unchecked: Any) 
     assert judged.outcome == "skipped"
 
 
-def test_neither_an_odd_number_nor_a_forged_identity_keeps_anybody_from_adding(
+def test_odd_number_or_forged_id_blocks_no_add(
     ledger: Ledger,
 ) -> None:
     load_ledger(

@@ -46,7 +46,7 @@ def test_what_is_read_back_is_what_was_appended(ledger: Ledger) -> None:
     assert ledger.event("another") is None
 
 
-def test_an_event_that_is_there_is_answered_with_its_position_whatever_its_meta_and_header(
+def test_known_event_is_answered_with_its_position(
     ledger: Ledger,
 ) -> None:
     again = replace(added("pat-001"), meta={"host": "elsewhere"}, actor="import")
@@ -57,9 +57,7 @@ def test_an_event_that_is_there_is_answered_with_its_position_whatever_its_meta_
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(
-    ledger: Ledger, together: bool
-) -> None:
+def test_same_id_with_other_data_is_a_conflict(ledger: Ledger, together: bool) -> None:
     other = replace(added(), data={**added().data, "text": "Something else"})
     if not together:
         ledger.append([added()])
@@ -72,7 +70,7 @@ def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(
     assert list(verify(ledger)) == []
 
 
-def test_each_append_is_recorded_later_than_the_one_before(
+def test_each_append_is_recorded_later_than_before(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.append([added("pat-001")])
@@ -90,7 +88,7 @@ def test_each_append_is_recorded_later_than_the_one_before(
     assert list(verify(ledger)) == []
 
 
-def test_a_failure_in_the_middle_of_an_append_or_a_rebuild_leaves_nothing(
+def test_interrupted_append_or_rebuild_leaves_nothing(
     ledger: Ledger, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.append(history()[:7])
@@ -123,7 +121,7 @@ def test_a_target_must_be_in_the_ledger(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool) -> None:
+def test_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool) -> None:
     ledger.append([imported(("pat-001", 7, 2))])
     if removed:
         ledger.append([changed(ev.BULLET_REMOVED, "pat-001", reason="deleted", into=None)])
@@ -139,7 +137,7 @@ def test_a_name_is_never_given_to_a_second_bullet(ledger: Ledger, removed: bool)
     assert add_bullet(ledger, "pat", "Another.").name == "pat-002"
 
 
-def test_events_are_read_by_range_type_session_or_target(
+def test_events_are_read_by_range_type_or_session(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reflector.ledger.reader._PAGE", 3)
@@ -163,7 +161,7 @@ def test_events_are_read_by_range_type_session_or_target(
     assert list(verify(ledger)) == []
 
 
-def test_seen_keys_are_those_of_any_window_to_the_last_bit(ledger: Ledger) -> None:
+def test_seen_keys_are_exact_to_the_last_bit(ledger: Ledger) -> None:
     keys = [0, 1, -1, 2**63 - 1, -(2**63), 2**53 + 1]
     assert ledger.seen(keys) == set()
     ledger.append([window(1, keys=keys[:4]), window(2, keys=keys[3:5])])

@@ -10,6 +10,7 @@ from reflector.ledger import append
 from reflector.ledger.errors import LedgerCorrupt, LedgerMoved, LedgerUnavailable, translated
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.conftest import ON_A_SERVER
 
 from . import sql
 from .events import added, arrived, history, imported, moved, redacted, reflected, retracted, window
@@ -18,10 +19,6 @@ _COLUMNS = (
     "playbook_id, position, event_id, type, schema_version, occurred_at, recorded_at, actor, "
     "session_id,"
     " reflection_id, target_id, data, data_hash, meta, chain"
-)
-
-ON_A_SERVER = pytest.mark.parametrize(
-    "ledger_url", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
 )
 
 
@@ -124,7 +121,7 @@ def test_every_statement_that_changes_history_is_refused(told: Ledger) -> None:
     )
 
 
-def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(told: Ledger) -> None:
+def test_refused_head_change_names_verify(told: Ledger) -> None:
     refused = pytest.raises(
         LedgerCorrupt,
         match=(
@@ -137,7 +134,7 @@ def test_a_refused_change_of_the_head_names_the_command_that_finds_the_cause(tol
 
 
 @ON_A_SERVER
-def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger) -> None:
+def test_temporary_table_does_not_replace_the_events(told: Ledger) -> None:
     """PostgreSQL looks for a table without a schema among the session's temporary ones first."""
     before, schema = sql.content(told), sql.schema(told)
     forged = (
@@ -163,9 +160,7 @@ def test_a_table_of_the_same_name_does_not_stand_in_for_the_events(told: Ledger)
 
 
 @ON_A_SERVER
-def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(
-    told: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_event_from_a_fast_clock_is_refused(told: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sql.content(told)
     with monkeypatch.context() as ahead:
         ahead.setattr(append, "utc_now", lambda: "2999-01-01T00:00:00.000000Z")
@@ -182,7 +177,7 @@ def test_an_event_from_a_clock_far_ahead_is_refused_by_a_server(
 
 
 @ON_A_SERVER
-def test_the_server_says_who_recorded_an_event_and_refuses_another_word(told: Ledger) -> None:
+def test_server_alone_records_who_appended(told: Ledger) -> None:
     before = sql.content(told)
     assert {event.recorded_by for event in told.events()} == {
         sql.rows(told, "SELECT session_user")[0][0]
@@ -199,7 +194,7 @@ _BEHIND = "(SELECT max(position) FROM event)"
 
 
 @ON_A_SERVER
-def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(told: Ledger) -> None:
+def test_events_of_one_statement_follow_without_a_gap(told: Ledger) -> None:
     """Whoever brings several at once is looked at once, and no row of theirs stays behind."""
     before = sql.content(told)
     one = _copied("INSERT", position=f"{_BEHIND} + more", event_id="'new ' || more")
@@ -222,13 +217,13 @@ def test_the_events_of_one_statement_follow_the_last_one_without_a_gap(told: Led
         insert(2, 1)
 
 
-def test_counters_below_zero_are_refused_by_the_table(told: Ledger) -> None:
-    for column in ("helpful", "harmful"):
-        with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
-            sql.run(told, f"UPDATE bullet SET {column} = -1")
+@pytest.mark.parametrize("column", ["helpful", "harmful"])
+def test_counters_below_zero_are_refused_by_the_table(told: Ledger, column: str) -> None:
+    with pytest.raises(DBAPIError, match=f"{column}_not_negative"):
+        sql.run(told, f"UPDATE bullet SET {column} = -1")
 
 
-def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(
+def test_only_the_announced_event_can_be_erased(
     told: Ledger,
 ) -> None:
     (target,) = [e for e in told.events(types=[ev.REFLECTION_COMPLETED]) if e.reflection_id == "r1"]
@@ -253,7 +248,7 @@ def test_the_opening_is_the_erasure_of_the_announced_event_and_shut_afterwards(
     assert _accepted(told, again) == []
 
 
-def test_facts_that_counts_rest_on_cannot_be_erased_with_a_text(ledger: Ledger) -> None:
+def test_facts_behind_counts_cannot_be_erased(ledger: Ledger) -> None:
     ledger.append([*history(), redacted(window().event_id)])
     types = [
         *(
@@ -291,7 +286,7 @@ def test_an_announcement_in_another_playbook_opens_nothing(ledger: Ledger) -> No
     )
 
 
-def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arrives(
+def test_moved_playbook_names_its_target_and_accepts_nothing(
     told: Ledger,
 ) -> None:
     seal = moved("postgresql://other/ledger")
@@ -322,7 +317,7 @@ def test_a_playbook_that_moved_says_where_it_went_and_takes_nothing_until_it_arr
     assert list(verify(told)) == []
 
 
-def test_an_event_that_a_forger_puts_behind_a_move_is_found(told: Ledger) -> None:
+def test_forged_event_after_a_move_is_found(told: Ledger) -> None:
     told.append([moved()])
     with sql.triggers_off(told) as connection:
         where = f"position = {told.head().position}"

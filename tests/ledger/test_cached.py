@@ -67,7 +67,7 @@ def _row(ledger: Ledger) -> list[tuple[object, ...]]:
     return sql.rows(ledger, "SELECT position, state FROM cached_usage")
 
 
-def test_each_answer_is_the_same_by_the_row_and_from_the_start(
+def test_answers_by_row_and_from_start_are_equal(
     grown: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = set()
@@ -95,7 +95,7 @@ def test_each_answer_is_the_same_by_the_row_and_from_the_start(
     assert len(rows) > 3
 
 
-def test_a_row_counts_where_it_is_of_this_version_and_near_and_verify_finds_a_wrong_one(
+def test_cached_row_counts_only_if_current_and_sound(
     grown: Ledger,
 ) -> None:
     for number in range(4):

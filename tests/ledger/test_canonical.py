@@ -18,7 +18,6 @@ from reflector.events.fields import pack_keys, unpack_keys
 from reflector.ledger import append
 from reflector.ledger.canonical import (
     MAX_DEPTH,
-    MAX_INT,
     NotCanonical,
     digest,
     genesis,
@@ -28,6 +27,7 @@ from reflector.ledger.canonical import (
 )
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.building import _TEXT, OBJECTS
 from tests.conftest import OpenLedger
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "ledger-format.md"
@@ -82,14 +82,6 @@ def test_either_engine_holds_the_documented_chain(
     assert list(verify(ledger)) == []
 
 
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-_LEAVES = st.none() | st.booleans() | st.integers(-MAX_INT, MAX_INT) | _TEXT
-_VALUES = st.recursive(
-    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXT, inner, max_size=4)
-)
-OBJECTS = st.dictionaries(_TEXT, _VALUES, max_size=5)
-
-
 def _reversed(value: Any) -> Any:
     """The same value with every object's keys the other way round, lists as tuples and objects
     as other mappings.
@@ -100,7 +92,7 @@ def _reversed(value: Any) -> Any:
 
 
 @given(OBJECTS)
-def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_container(
+def test_canonical_text_reads_back_in_any_order(
     value: dict[str, Any],
 ) -> None:
     text = canonical(value)
@@ -109,7 +101,7 @@ def test_a_text_reads_back_as_its_value_and_is_the_same_for_any_order_and_contai
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_float_becomes_a_string_of_six_decimals_that_reads_back_as_such(value: float) -> None:
+def test_float_becomes_a_string_of_six_decimals(value: float) -> None:
     text = plain({"x": [value]})["x"][0]
     assert re.fullmatch(r"-?\d+\.\d{6}", text)
     assert not re.fullmatch(r"-0\.0+", text)
@@ -142,12 +134,12 @@ def _nested(depth: int) -> dict[str, Any]:
         (_nested(MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
     ],
 )
-def test_a_value_that_readers_would_disagree_about_is_refused(value: Any, message: str) -> None:
+def test_ambiguous_value_has_no_canonical_form(value: Any, message: str) -> None:
     with pytest.raises(NotCanonical, match=message):
         canonical(value)
 
 
-def test_the_deepest_nesting_allowed_has_a_form_and_a_value_that_contains_itself_has_none() -> None:
+def test_nesting_is_limited_and_cycles_are_refused() -> None:
     assert canonical(_nested(MAX_DEPTH)) == '{"in":' * (MAX_DEPTH - 1) + "{}" + "}" * (
         MAX_DEPTH - 1
     )

@@ -139,7 +139,7 @@ HISTORIES: dict[str, tuple[list[list[NewEvent]], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_a_counter_is_its_baseline_and_the_tags_that_count(ledger: Ledger, name: str) -> None:
+def test_counter_is_baseline_plus_counting_tags(ledger: Ledger, name: str) -> None:
     histories, expected = HISTORIES[name]
     ledger.append([imported(("pat-001", 3, 1)), _ONE, _TWO, _OF_TWO])
     for events in histories:
@@ -149,7 +149,7 @@ def test_a_counter_is_its_baseline_and_the_tags_that_count(ledger: Ledger, name:
         assert _counts(ledger) == {"pat-001": expected}
 
 
-def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: Ledger) -> None:
+def test_tag_before_its_bullet_is_not_counted(ledger: Ledger) -> None:
     early = reflected("r1", _ONE, UP)
     ledger.append([_ONE, *early, added("pat-001", helpful=2), *reflected("r2", _ONE, UP)])
     ledger.append([retracted(early[1])])
@@ -158,7 +158,7 @@ def test_a_tag_given_before_its_bullet_existed_is_not_part_of_its_count(ledger: 
     assert _counts(ledger) == {"pat-001": (3, 0)}
 
 
-def test_tags_far_behind_a_completion_are_not_its_own(
+def test_tags_beyond_the_limit_belong_to_no_completion(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("reflector.events.state", "reflector.ledger.projection"):
@@ -185,7 +185,7 @@ def test_a_counter_is_counted_and_never_subtracted(ledger: Ledger) -> None:
     assert _counts(ledger) == {"pat-001": (0, 0)}
 
 
-def test_the_time_of_the_last_change_is_that_of_the_last_event_that_changes_something(
+def test_last_change_is_the_last_effective_event(
     ledger: Ledger,
 ) -> None:
     ledger.append([_ONE, about(ev.REFLECTION_ANSWERED, _ONE, answer="x")])

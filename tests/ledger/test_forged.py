@@ -113,7 +113,7 @@ def insert(connection: Any, ledger: Ledger, *, head: bool, **row: str) -> None:
 
 
 @pytest.mark.parametrize("name", NO_EVENTS)
-def test_the_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) -> None:
+def test_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) -> None:
     ledger.append(history())
     before = sql.content(ledger)
     if name == "half a character" and not sql.is_postgres(ledger):
@@ -127,7 +127,7 @@ def test_the_database_refuses_a_row_that_is_no_event(ledger: Ledger, name: str) 
     add_bullet(ledger, "pat", "It goes on.")
 
 
-def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) -> None:
+def test_row_ahead_of_events_is_an_error(ledger: Ledger) -> None:
     ledger.append(history())
     ahead = ledger.head().position + 1
     sql.run(ledger, f"INSERT INTO session_window VALUES (1, {ahead}, 'x', NULL, 'pending', 0, '')")
@@ -144,7 +144,7 @@ def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) 
     assert list(verify(ledger)) == []
 
 
-def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(
+def test_earlier_ledger_with_a_forged_row_is_upgraded(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:
     ledger.append(history())
@@ -166,9 +166,7 @@ def test_a_ledger_of_an_earlier_version_that_holds_one_is_upgraded(
         *((name, False) for name in ("no object", "a text that is null", "a move")),
     ],
 )
-def test_a_forged_row_hinders_nobody_is_named_and_can_be_put_aside(
-    ledger: Ledger, name: str, head: bool
-) -> None:
+def test_forged_row_is_named_and_put_aside(ledger: Ledger, name: str, head: bool) -> None:
     ledger.append(history())
     bullets, position = ledger.bullets(), ledger.head().position + 1
     with sql.triggers_off(ledger) as connection:

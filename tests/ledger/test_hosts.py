@@ -158,7 +158,7 @@ def test_a_database_without_a_ledger_is_refused(ledger_url: str) -> None:
     engine = host_engine(ledger_url)
     with (
         engine.connect() as connection,
-        pytest.raises(LedgerUnavailable, match="no ledger of this"),
+        pytest.raises(LedgerUnavailable, match=r"holds no ledger .*`Ledger\.open\(engine\)`"),
     ):
         Ledger.on(connection)
     engine.dispose()
@@ -184,14 +184,17 @@ def test_closing_the_ledger_leaves_the_hosts_engine(host: Host) -> None:
 def test_unchecked_foreign_keys_are_refused(ledger_url: str) -> None:
     Ledger.open(ledger_url).close()
     engine = sa.create_engine(ledger_url)
-    with engine.connect() as connection, pytest.raises(LedgerMisused, match="foreign keys"):
+    with (
+        engine.connect() as connection,
+        pytest.raises(LedgerMisused, match=r"foreign keys.*PRAGMA foreign_keys=ON"),
+    ):
         Ledger.on(connection).append([added("pat-001")])
     engine.dispose()
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 @pytest.mark.usefixtures("ledger_url")
-def test_a_file_that_may_only_be_read_is_refused(host: Host) -> None:
+def test_read_only_file_is_refused(host: Host) -> None:
     with host.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
         with pytest.raises(LedgerUnavailable, match=r"cannot be written|readonly|read-only"):
@@ -263,7 +266,7 @@ def test_a_savepoint_without_a_transaction_is_refused(host: Host) -> None:
     with (
         host.connect() as connection,
         connection.begin_nested(),
-        pytest.raises(LedgerMisused, match="savepoint"),
+        pytest.raises(LedgerMisused, match=r"savepoint.*`begin_nested`"),
     ):
         Ledger.on(connection).append([added("pat-001")])
     assert names(host) == ([], [])

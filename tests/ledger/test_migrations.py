@@ -35,7 +35,7 @@ from .events import added, changed, history
 pytestmark = pytest.mark.migrates
 
 
-def test_the_code_knows_the_newest_revision_and_revisions_sort_as_they_follow() -> None:
+def test_code_knows_the_newest_revision_in_order() -> None:
     files = sorted(
         path.name[:4] for path in (resource_dir("migrations") / "versions").glob("[0-9]*.py")
     )
@@ -104,7 +104,7 @@ _PROPOSAL = changed(ev.BULLET_PROPOSED, "pat-001", section="pat", text="Use hunt
 _FIRST = (Path(__file__).parent / "made_by_older_versions" / "0001_ledger.sql").read_text("utf-8")
 
 
-def test_a_ledger_of_the_first_version_is_upgraded_with_its_data_and_its_triggers(
+def test_ledger_of_the_first_version_is_upgraded(
     ledger_url: str,
 ) -> None:
     before = made_first(ledger_url)
@@ -157,7 +157,7 @@ def test_a_current_ledger_is_opened_without_importing_alembic(ledger: Ledger) ->
     subprocess.run(words, check=True)
 
 
-def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(
+def test_only_earlier_triggers_and_views_are_replaced(
     open_ledger: OpenLedger,
 ) -> None:
     ledger = open_ledger()
@@ -175,7 +175,7 @@ def test_triggers_and_views_of_an_earlier_version_are_replaced_and_no_others(
     assert list(verify(ledger)) == []
 
 
-def test_triggers_and_views_are_those_of_the_newest_revision() -> None:
+def test_digest_of_triggers_and_views_is_current() -> None:
     scripts = ScriptDirectory.from_config(migration.alembic_config())
     newest = scripts.get_revision(HEAD_REVISION).module
     now = migration.made_digest()
@@ -187,9 +187,7 @@ def test_triggers_and_views_are_those_of_the_newest_revision() -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
-def test_a_ledger_of_before_the_views_is_refused_untouched_where_a_name_is_taken(
-    postgres: Postgres, kind: str
-) -> None:
+def test_taken_view_name_is_refused_and_changes_nothing(postgres: Postgres, kind: str) -> None:
     with postgres.database(empty=True) as url:
         engine = open_engine(url)
         if kind == "TABLE":

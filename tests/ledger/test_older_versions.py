@@ -14,19 +14,19 @@ from reflector.ledger.migration import HEAD_REVISION, upgrade_sql
 from reflector.ledger.store import Ledger
 from reflector.playbook.document import dump
 from reflector.proof.verify import verify
+from tests.building import OLDER
 from tests.conftest import Postgres
 
 from . import sql
 from .clients import digest_of, run_client
 from .events import added
 
-_MADE = Path(__file__).parent / "made_by_older_versions"
 _TABLES = ("bullet", "tag", "session_window", "record", "retraction", "projection")
 #: `one-machine`, `retracted-…` and `merged-…` are older than the registry of event types;
 #: `every-type` and `two-machines` are of the version with checkpoints of tallies: answers in parts,
 #: redactions of redactions, a move there and back, a merge. Each release adds one of its own,
 #: `version-1.2.3` (.ci/keep_ledger.py).
-_NAMES = sorted(path.name.removesuffix(".db.gz") for path in _MADE.glob("*.db.gz"))
+_NAMES = sorted(path.name.removesuffix(".db.gz") for path in OLDER.glob("*.db.gz"))
 
 
 def _tables(ledger: Ledger) -> list[list[tuple[object, ...]]]:
@@ -34,7 +34,7 @@ def _tables(ledger: Ledger) -> list[list[tuple[object, ...]]]:
 
 
 def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> None:
-    wanted = (_MADE / f"{name}.json").read_bytes()
+    wanted = (OLDER / f"{name}.json").read_bytes()
     with Ledger.open(url) as ledger:
         assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
         assert [row[1:15] for row in events] == [
@@ -56,21 +56,19 @@ def _says_the_same(url: str, name: str, events: list[tuple[object, ...]]) -> Non
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_an_older_ledger_opens_verifies_rebuilds_to_the_same_bytes_and_goes_on(
-    tmp_path: Path, name: str
-) -> None:
+def test_older_ledger_opens_unchanged_and_continues(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.db"
-    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((OLDER / f"{name}.db.gz").read_bytes()))
     with closing(sqlite3.connect(path)) as older:
         events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
     _says_the_same(f"sqlite:///{path}", name, events)
 
 
 @pytest.mark.postgres
-def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres) -> None:
+def test_older_ledger_on_a_server_continues(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url:
         with psycopg.connect(url, autocommit=True) as older:
-            older.execute(gzip.decompress((_MADE / "every-type-postgresql.sql.gz").read_bytes()))
+            older.execute(gzip.decompress((OLDER / "every-type-postgresql.sql.gz").read_bytes()))
         with psycopg.connect(url) as older:
             events = older.execute("SELECT * FROM event ORDER BY playbook_id, position").fetchall()
         _says_the_same(url, "every-type-postgresql", events)
@@ -79,7 +77,7 @@ def test_a_ledger_of_an_older_version_on_a_server_does_so_too(postgres: Postgres
 @pytest.mark.parametrize("name", _NAMES)
 def test_printed_sql_upgrades_an_older_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.db"
-    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((OLDER / f"{name}.db.gz").read_bytes()))
     run_client(f"sqlite:///{path}", upgrade_sql(f"sqlite:///{path}"))
     with Ledger.open(f"sqlite:///{path}") as upgraded, Ledger.open("sqlite://") as new:
         assert digest_of(upgraded) == digest_of(new)
@@ -89,7 +87,7 @@ def test_printed_sql_upgrades_an_older_file(tmp_path: Path, name: str) -> None:
 def test_printed_sql_upgrades_an_older_server(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url, postgres.database() as new_url:
         with psycopg.connect(url, autocommit=True) as older:
-            older.execute(gzip.decompress((_MADE / "every-type-postgresql.sql.gz").read_bytes()))
+            older.execute(gzip.decompress((OLDER / "every-type-postgresql.sql.gz").read_bytes()))
         run_client(url, upgrade_sql(url))
         with Ledger.open(url) as upgraded, Ledger.open(new_url) as new:
             assert digest_of(upgraded) == digest_of(new)

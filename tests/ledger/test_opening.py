@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("by_url", [True, False])
-def test_a_new_ledger_is_its_owners_alone_whatever_the_umask(tmp_path: Path, by_url: bool) -> None:
+def test_new_ledger_is_private_despite_the_umask(tmp_path: Path, by_url: bool) -> None:
     folder = tmp_path / "new"
     before = os.umask(0)
     try:
@@ -138,7 +138,7 @@ _LOCK = (
         "another program's",
     ],
 )
-def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
+def test_unsound_ledger_is_refused_and_stays_unchanged(
     path: Path, damage: Callable[[Path], object], error: type[LedgerError], message: str
 ) -> None:
     damage(path)
@@ -160,9 +160,7 @@ def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("table", ["event", "alembic_version"])
-def test_a_table_of_another_program_in_the_way_is_refused_untouched(
-    postgres: Postgres, table: str
-) -> None:
+def test_foreign_table_in_the_way_is_refused(postgres: Postgres, table: str) -> None:
     import psycopg
 
     with postgres.database(empty=True) as url, psycopg.connect(url, autocommit=True) as connection:
@@ -205,7 +203,7 @@ def test_a_newer_or_unknown_revision_is_refused_untouched(
     assert sql.rows(ledger, "SELECT version_num FROM alembic_version") == [(revision,)]
 
 
-def test_tables_of_a_newer_version_are_refused_and_older_ones_rebuilt(
+def test_newer_tables_are_refused_and_older_rebuilt(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:
     ledger.append(history())
@@ -245,7 +243,7 @@ def _row_locked(ledger: Ledger) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("lock_of", [_file_locked, _row_locked])
-def test_a_writer_that_hangs_is_not_waited_for_for_ever(
+def test_hanging_writer_is_not_awaited_permanently(
     ledger: Ledger,
     lock_of: Callable[[Ledger], AbstractContextManager[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -261,7 +259,7 @@ def test_a_writer_that_hangs_is_not_waited_for_for_ever(
     assert ledger.append([added("oth-001")])[0].position == position + 1
 
 
-def test_a_disk_that_is_full_loses_nothing_and_can_go_on_later(path: Path) -> None:
+def test_full_disk_loses_nothing_and_appends_later(path: Path) -> None:
     with Ledger.open_file(path) as ledger:
         acknowledged = ledger.head().position
 
@@ -292,7 +290,7 @@ def test_a_disk_that_is_full_loses_nothing_and_can_go_on_later(path: Path) -> No
         assert list(verify(ledger)) == []
 
 
-def test_sqlite_runs_with_write_ahead_log_full_sync_and_foreign_keys(path: Path) -> None:
+def test_sqlite_uses_wal_full_sync_and_foreign_keys(path: Path) -> None:
     with Ledger.open_file(path) as ledger, ledger.engine.alchemy().connect() as connection:
         values = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -325,7 +323,7 @@ _OF_URL = "options of the URL"
         ("", "is not usable"),
     ],
 )
-def test_an_url_that_does_not_work_is_an_error_without_its_password(url: str, told: str) -> None:
+def test_broken_url_is_an_error_without_its_password(url: str, told: str) -> None:
     with pytest.raises(LedgerUnavailable, match=told) as caught:
         Ledger.open(url)
     # What does not pass by itself, no drain waits for.
@@ -334,7 +332,7 @@ def test_an_url_that_does_not_work_is_an_error_without_its_password(url: str, to
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_driver_is_an_error_that_says_what_to_install(
+def test_missing_driver_is_named_with_its_installation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)

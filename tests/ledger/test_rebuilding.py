@@ -13,9 +13,9 @@ from reflector.ledger.projection import REBUILDABLE
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import OpenLedger
+from tests.ledger.events import lived
 
 from . import sql
-from .events import added, reflected, retracted, window
 
 #: Events that are read at once, in place of 2,000.
 PAGE = 20
@@ -26,17 +26,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PAGE", PAGE)
 
 
-def lived(ledger: Ledger, windows: int = 20) -> None:
-    """Windows with two tags each, one of them retracted."""
-    ledger.append([added("pat-001"), added("mis-001", helpful=2)])
-    for number in range(windows):
-        recorded = window(number, f"s{number % 5}", keys=[number])
-        tags = ("pat-001", "helpful"), ("mis-001", "harmful")
-        ledger.append([recorded, *reflected(f"r{number}", recorded, *tags)])
-    ledger.append([retracted(window(3, "s3"))])
-
-
-def test_every_table_is_the_ledgers_a_checkpoint_or_rebuilt() -> None:
+def test_every_table_is_known_or_rebuilt() -> None:
     assert {"playbook", "event", "projection", "cached_usage", *REBUILDABLE} == {*LEDGER_TABLES}
 
 
@@ -48,9 +38,7 @@ def rows(ledger: Ledger) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-def test_a_stopped_rebuild_leaves_the_old_rows_to_readers_to_its_end(
-    ledger: Ledger, open_ledger: OpenLedger
-) -> None:
+def test_stopped_rebuild_leaves_the_old_rows(ledger: Ledger, open_ledger: OpenLedger) -> None:
     lived(ledger)
     before, other = rows(ledger), open_ledger()
     shown, reached, seen = other.rows(), list[int](), list[object]()
@@ -89,7 +77,7 @@ with Ledger.open(sys.argv[1]) as ledger:
 
 
 @pytest.mark.slow
-def test_killed_rebuilds_leave_the_old_rows_and_two_at_once_wait_for_each_other(
+def test_killed_rebuild_changes_nothing_and_two_take_turns(
     ledger: Ledger,
 ) -> None:
     lived(ledger)

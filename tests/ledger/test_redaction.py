@@ -44,7 +44,7 @@ def _redact(ledger: Ledger, event_id: str, reason: str = "a secret", *names: str
     return answer
 
 
-def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger: Ledger) -> None:
+def test_redaction_needs_an_event_with_text(ledger: Ledger) -> None:
     moved = changed(ev.BULLET_MOVED, "pat-001", section="oth")
     events = [moved, *reflected("r1", window(), ("pat-001", "helpful"))]
     ledger.append([window(), *events])
@@ -57,9 +57,7 @@ def test_an_event_without_text_and_an_event_that_is_not_there_are_refused(ledger
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_no_file_of_a_sqlite_ledger_holds_the_text_afterwards(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_redacted_text_is_in_no_sqlite_file(ledger: Ledger, tmp_path: Path) -> None:
     secret = b"hunter2-hunter2-hunter2"
     first = window()
     answer = changed(ev.BULLET_REVISED, "pat-001", text=secret.decode() * 400)
@@ -139,7 +137,7 @@ def _every_type() -> list[NewEvent]:
     ]
 
 
-def test_an_event_of_each_type_is_among_those_that_the_tests_append() -> None:
+def test_tests_append_an_event_of_each_type() -> None:
     of_merges = {ev.BULLET_RECOUNTED, ev.BULLET_RESTORED, ev.BULLET_UNMERGED}
     elsewhere = of_merges | {
         ev.EVENT_REDACTED,
@@ -224,7 +222,7 @@ def _reads_elsewhere(ledger: Ledger) -> None:
         assert (other.rows(), list(other.events())) == (ledger.rows(), list(ledger.events()))
 
 
-def test_one_text_of_an_import_after_another_is_erased_and_the_others_stay(ledger: Ledger) -> None:
+def test_import_texts_are_erased_one_by_one(ledger: Ledger) -> None:
     names = [f"pat-{number:03d}" for number in range(1, 11)]
     event = imported(*((name, 3, 1) for name in names))
     ledger.append([event])
@@ -244,7 +242,7 @@ def test_one_text_of_an_import_after_another_is_erased_and_the_others_stay(ledge
     _reads_elsewhere(ledger)
 
 
-def test_the_reason_of_any_redaction_of_a_line_can_be_erased_alone(ledger: Ledger) -> None:
+def test_reason_of_a_redaction_is_erased_alone(ledger: Ledger) -> None:
     event = imported(("pat-001", 3, 1), ("pat-002", 0, 2))
     ledger.append([event])
     _redact(ledger, event.event_id, SECRET, "pat-001")
@@ -261,7 +259,7 @@ def test_the_reason_of_any_redaction_of_a_line_can_be_erased_alone(ledger: Ledge
     assert list(verify(ledger)) == []
 
 
-def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledger: Ledger) -> None:
+def test_window_with_erased_reasons_stays_in_views(ledger: Ledger) -> None:
     recorded = window(1, "s1", keys=[1, 2, 3])
     ledger.append([added(), recorded])
     _redact(ledger, recorded.event_id, "one")
@@ -275,9 +273,7 @@ def test_a_window_whose_reasons_were_erased_too_is_still_seen_by_the_views(ledge
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_what_was_erased_on_either_machine_is_erased_here_after_a_merge(
-    ledger: Ledger, ours: bool
-) -> None:
+def test_erasure_on_either_machine_holds_after_a_merge(ledger: Ledger, ours: bool) -> None:
     event = imported(*((f"pat-00{number}", 3, 1) for number in range(1, 5)))
     ledger.append([event])
     with Ledger.open("sqlite://") as other:

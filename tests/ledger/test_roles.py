@@ -124,7 +124,7 @@ def test_a_writer_appends_and_changes_nothing(server: tuple[str, Login]) -> None
         assert list(verify(ledger)) == []
 
 
-def test_an_upgrade_takes_from_a_writer_what_an_earlier_version_granted(
+def test_upgrade_revokes_earlier_grants_of_a_writer(
     server: tuple[str, Login],
 ) -> None:
     owner, login = server
@@ -156,7 +156,7 @@ def test_a_reader_asks_everything_and_writes_nothing(server: tuple[str, Login]) 
     assert _accepted(url, [*_REFUSED, *writes]) == []
 
 
-def test_a_writer_is_refused_the_owners_part_and_gets_its_file(
+def test_writer_gets_its_file_but_no_owners_command(
     server: tuple[str, Login], tmp_path: Path
 ) -> None:
     agent = Agent.bare(tmp_path, {"REFLECTOR_LEDGER_URL": server[1]("writer")})
@@ -188,7 +188,7 @@ def test_a_writer_is_refused_the_owners_part_and_gets_its_file(
 
 
 @pytest.mark.parametrize("who", ["reader", "a standby's"])
-def test_a_question_writes_nothing_where_it_may_only_read(
+def test_question_with_read_rights_writes_nothing(
     server: tuple[str, Login], tmp_path: Path, who: str
 ) -> None:
     url, login = server
@@ -215,7 +215,7 @@ def test_a_question_writes_nothing_where_it_may_only_read(
     assert agent.playbook.read_text() == '{"sections": {}}'
 
 
-def test_an_owner_that_was_made_by_the_grants_rebuilds_erases_and_migrates(
+def test_granted_owner_rebuilds_erases_and_migrates(
     server: tuple[str, Login],
 ) -> None:
     url = server[1]("owner")

@@ -3,14 +3,10 @@ what to do about it.
 """
 
 import os
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 from typing import Any
-from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -20,69 +16,12 @@ from reflector.ledger.errors import LedgerAway, LedgerCorrupt, LedgerLocked, Led
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres, with_setting
-from tests.servers import postgres_server
+from tests.servers import at_a_port, nobody, postgres_server, spelled
 
 from . import sql
 from .events import added
 
 pytestmark = pytest.mark.postgres
-
-
-@contextmanager
-def at_a_port(url: str, port: int = 0, *, answers: int | None = None) -> Iterator[int]:
-    """A port of loopback (0: any) that leads to a server behind a socket's file; a number of
-    `answers` after which the connection is closed, as by a crash.
-    """
-    server = sa.make_url(url)
-    path = f"{server.query['host']}/.s.PGSQL.{server.port or 5432}"
-    left = None if answers is None else threading.Semaphore(answers)
-
-    def forward(
-        source: socket.socket, target: socket.socket, left: threading.Semaphore | None
-    ) -> None:
-        with suppress(OSError):
-            while data := source.recv(1 << 16):
-                if left is not None and not left.acquire(blocking=False):
-                    break
-                target.sendall(data)
-        for one in (source, target):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                behind = socket.socket(socket.AF_UNIX)
-                behind.connect(path)
-                for ends in ((client, behind, None), (behind, client, left)):
-                    threading.Thread(target=forward, args=ends, daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", port)) as listening:
-        threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
-        listening.shutdown(socket.SHUT_RDWR)
-
-
-def nobody() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
-
-
-def spelled(url: str, spelling: str, *ports: int, **more: str) -> str:
-    """A server's URL with these ports of loopback as its servers, and more of what it says."""
-    known = sa.make_url(url)
-    hosts = [f"127.0.0.1:{port}" for port in ports]
-    query = {
-        name: str(value) for name, value in known.query.items() if name not in ("host", "port")
-    } | more
-    if spelling == "libpq":
-        return (
-            f"postgresql://{known.username}@{','.join(hosts)}/{known.database}?{urlencode(query)}"
-        )
-    query_of_hosts = [*(("host", host) for host in hosts), *query.items()]
-    return f"postgresql://{known.username}@/{known.database}?{urlencode(query_of_hosts)}"
 
 
 def _used(url: str) -> str:
@@ -100,7 +39,7 @@ def _used(url: str) -> str:
 @pytest.mark.parametrize(
     "answers", [5, 12, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 2, 8, 13, 16, 30))]
 )
-def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
+def test_cut_connection_is_one_error_and_ledger_continues(
     postgres: Postgres, capfd: pytest.CaptureFixture[str], answers: int
 ) -> None:
     with postgres.database() as url:
@@ -117,7 +56,7 @@ def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
             assert list(verify(ledger)) == []
 
 
-def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres) -> None:
+def test_database_that_is_not_utf8_is_refused(postgres: Postgres) -> None:
     with postgres.database(empty=True) as url:
         name = f"{sa.make_url(url).database}_latin"
         postgres._run(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
@@ -132,7 +71,7 @@ def test_a_database_that_is_not_in_utf8_is_refused(postgres: Postgres) -> None:
 
 
 @pytest.mark.parametrize("language", ["C", "de_DE.utf8"])
-def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language_it_speaks(
+def test_read_only_server_has_one_message_everywhere(
     postgres: Postgres, capfd: pytest.CaptureFixture[str], language: str
 ) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger:
@@ -149,11 +88,11 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
         assert capfd.readouterr() == ("", "")
 
 
-def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Postgres) -> None:
+def test_stopped_statement_is_named_with_its_limit(postgres: Postgres) -> None:
     with postgres.database() as url, Ledger.open(url) as ledger, psycopg.connect(url) as other:
         other.execute("SELECT 1 FROM playbook FOR UPDATE")
         with (
-            Ledger.open(with_setting(url, "statement_timeout", "1000")) as limited,
+            Ledger.open(with_setting(url, "statement_timeout", "500")) as limited,
             pytest.raises(LedgerLocked, match="statement_timeout"),
         ):
             limited.append([added("pat-001")])
@@ -177,7 +116,7 @@ _REFUSED = "is refused, .*check the user, the password, the database and the opt
         ),
     ],
 )
-def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_itself(
+def test_refused_connection_is_away_only_if_it_passes(
     postgres: Postgres, wrong: dict[str, Any], is_away: bool, told: str
 ) -> None:
     with postgres.database() as known:
@@ -189,7 +128,7 @@ def test_a_server_that_takes_no_connection_is_away_only_where_that_passes_by_its
     assert "folder" not in str(caught.value)
 
 
-def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_used(
+def test_missing_table_is_named_with_a_remedy(
     ledger: Ledger,
 ) -> None:
     ledger.append([added("pat-001")])
@@ -206,7 +145,7 @@ def test_a_ledger_without_one_of_its_tables_is_told_from_one_that_could_not_be_u
 
 
 @pytest.mark.slow
-def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() -> None:
+def test_wrong_password_is_reported_at_once() -> None:
     with postgres_server() as url:
         with psycopg.connect(url, autocommit=True) as owner:
             owner.execute("CREATE ROLE alice LOGIN PASSWORD 'right'")
@@ -232,7 +171,7 @@ def test_a_wrong_password_is_told_at_once_and_no_drain_waits_for_the_server() ->
         assert log.count('FATAL:  password authentication failed for user "alice"') == 1
 
 
-def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goes_on(
+def test_ended_connection_is_reported_and_appends_continue(
     postgres: Postgres,
 ) -> None:
     name = f"ended_{os.getpid()}"
@@ -259,9 +198,7 @@ def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goe
 
 
 @pytest.mark.parametrize("spelling", ["libpq", "sqlalchemy"])
-def test_a_url_may_name_several_servers_in_both_spellings(
-    postgres: Postgres, spelling: str
-) -> None:
+def test_url_may_name_several_servers(postgres: Postgres, spelling: str) -> None:
     with postgres.database() as url, at_a_port(url) as port:
         with Ledger.open(spelled(url, spelling, nobody(), port)) as ledger:
             ledger.append([added("pat-001")])
@@ -269,7 +206,7 @@ def test_a_url_may_name_several_servers_in_both_spellings(
             assert ledger.head().position == 1
 
 
-def test_among_servers_that_may_only_be_read_there_is_none_to_use(postgres: Postgres) -> None:
+def test_read_only_servers_are_all_away(postgres: Postgres) -> None:
     with postgres.database() as url, at_a_port(url) as port:
         standby = with_setting(url, "default_transaction_read_only", "on")
         with pytest.raises(LedgerAway, match="session is read-only"):

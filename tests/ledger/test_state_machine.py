@@ -356,13 +356,13 @@ def _run(url: str, examples: int, steps: int) -> None:
     run_state_machine_as_test(machine, settings=chosen)  # type: ignore[no-untyped-call]
 
 
-def test_tables_fold_rebuild_and_query_agree_after_any_history(ledger_url: str) -> None:
+def test_tables_fold_rebuild_and_query_agree(ledger_url: str) -> None:
     _run(ledger_url, *((8, 20) if ledger_url.startswith("sqlite") else (2, 20)))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_tables_fold_rebuild_and_query_agree_after_any_long_history(ledger_url: str) -> None:
+def test_tables_fold_rebuild_query_agree_after_long_histories(ledger_url: str) -> None:
     _run(ledger_url, *((150, 50) if ledger_url.startswith("sqlite") else (40, 40)))
 
 

@@ -19,10 +19,9 @@ from reflector.ledger.migration import HEAD_REVISION
 from reflector.ledger.sqlite_copy import before_upgrade
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
+from tests.building import OLDER
 from tests.exchange.older import LANDED, Machine, code_of, has_commit
 from tests.road.agent import Agent
-
-from .test_older_versions import _MADE
 
 _OLDER = ["one-machine", "every-type", "merged-and-redacted"]
 _ROOT = Path(__file__).parents[2]
@@ -31,7 +30,7 @@ _ROOT = Path(__file__).parents[2]
 def older(path: Path, name: str = "one-machine") -> str:
     """Put an older ledger into a file; return its revision."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.decompress((_MADE / f"{name}.db.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((OLDER / f"{name}.db.gz").read_bytes()))
     return revision_of(path)
 
 

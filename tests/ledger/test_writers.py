@@ -32,7 +32,7 @@ def _sound(ledger: Ledger) -> None:
 
 
 @pytest.mark.slow
-def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(
+def test_eight_writers_make_one_order_without_gaps(
     ledger_url: str, open_ledger: OpenLedger
 ) -> None:
     prepare(ledger_url)
@@ -50,9 +50,7 @@ def test_eight_writers_at_once_make_one_order_without_gaps_or_errors(
     _sound(ledger)
 
 
-def test_eight_processes_may_open_a_ledger_first_at_the_same_time(
-    ledger_url: str, open_ledger: OpenLedger
-) -> None:
+def test_eight_processes_may_open_first_together(ledger_url: str, open_ledger: OpenLedger) -> None:
     with writers(ledger_url, *range(8), batches=1) as made:
         _run(made)
     ledger = open_ledger()
@@ -98,7 +96,7 @@ def test_killed_writers_lose_nothing_acknowledged_or_half(
     assert (ledger.rows(), ledger.windows()) == before
 
 
-def test_who_is_killed_while_opening_first_leaves_it_to_the_next(
+def test_killed_first_opening_leaves_it_to_the_next(
     ledger_url: str, open_ledger: OpenLedger
 ) -> None:
     chance = random.Random(1)

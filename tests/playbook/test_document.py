@@ -4,23 +4,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from reflector.playbook.admissible import MAX_COUNT, MAX_TEXT, text_fault
+from reflector.playbook.admissible import MAX_TEXT, text_fault
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.document import dump, load
 from reflector.playbook.names import SECTIONS, is_name
+from tests.building import NAMES, PLAYBOOKS
 from tests.conftest import assert_linear
-
-NAMES = st.builds(
-    "{}{}".format,
-    st.sampled_from(["pat-", "mis-0", "pref-00", "ctx-", "kpt_"]),
-    st.integers(0, 999_999),
-)
-TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text_fault(text) is None)
-COUNTS = st.integers(min_value=0, max_value=MAX_COUNT)
-BULLETS = st.builds(Bullet, NAMES, st.sampled_from(list(SECTIONS)), TEXTS, COUNTS, COUNTS)
-PLAYBOOKS = st.lists(BULLETS, max_size=6, unique_by=lambda b: b.name).map(
-    lambda bullets: tuple(sorted(bullets, key=lambda b: list(SECTIONS).index(b.section)))
-)
 
 
 def document(**sections: Any) -> str:
@@ -93,7 +82,7 @@ def test_a_flat_list_of_key_points_is_read(point: object, expected: Bullet) -> N
     assert loaded.problems == ()
 
 
-def test_an_entry_without_a_name_gets_one_that_nothing_else_has() -> None:
+def test_unnamed_entry_gets_an_unused_name() -> None:
     points = ["a", {"name": "kpt_004", "text": "b"}, "c", {"name": "kpt_011", "text": ""}]
     loaded = load(json.dumps({"key_points": points}), taken=["kpt_020"])
     assert [b.name for b in loaded.bullets] == ["kpt_021", "kpt_004", "kpt_022"]
@@ -108,7 +97,7 @@ def test_an_entry_without_a_name_gets_one_that_nothing_else_has() -> None:
     assert_linear(lambda size: load(json.dumps({"key_points": ["a"] * size})), 2_000)
 
 
-def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> None:
+def test_section_titles_ignore_case_and_unknown_are_others() -> None:
     entries = {
         " mistakes to avoid ": "mis-001",
         "Tips": "pat-001",
@@ -127,7 +116,7 @@ def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> N
     assert beside == "key_points beside sections are left aside"
 
 
-def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
+def test_byte_order_mark_and_empty_playbook_are_fine() -> None:
     empty = dump([], None)
     assert load(b"\xef\xbb\xbf" + empty).problems == ()
     assert load(empty.decode()).bullets == ()
@@ -201,9 +190,7 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
         ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
     ],
 )
-def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(
-    entry: object, says: str
-) -> None:
+def test_unreadable_entry_is_named_and_others_are_read(entry: object, says: str) -> None:
     good = {"name": "oth-000", "text": "good"}
     raw = document(oth=[good, entry])
     assert says in only_problem(raw)
@@ -236,9 +223,9 @@ def test_what_will_not_be_written_again_is_noted() -> None:
         assert said in note
 
 
-def test_line_breaks_and_joined_emoji_belong_to_a_text() -> None:
-    for text in ("a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "):
-        assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
+@pytest.mark.parametrize("text", ["a\nb\tc\r\n", "👩‍💻 first", "تست‌ها", "  padded  "], ids=ascii)
+def test_line_breaks_and_joined_emoji_stay_in_texts(text: str) -> None:
+    assert load(dump([Bullet("oth-001", "oth", text)], None)).bullets[0].text == text
 
 
 JSON = st.recursive(
@@ -258,7 +245,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_whatever_the_entries_are_only_sound_bullets_come_out(value: object) -> None:
+def test_any_entries_yield_only_sound_bullets(value: object) -> None:
     for shape in (
         {"sections": {"OTHERS": value}},
         {"key_points": value},
@@ -280,7 +267,7 @@ def test_no_content_makes_loading_raise(raw: bytes | str) -> None:
     assert load(raw).problems
 
 
-def test_another_systems_id_is_never_taken_for_a_text() -> None:
+def test_foreign_id_is_never_a_text() -> None:
     sections = {
         "DNS Check": ["dns_check-00001", "pat-001", "5e0af7c8-95a4-4b1e-9d30-0a5f2f1c7f10"],
         "OTHERS": ["Ask."],
@@ -292,7 +279,7 @@ def test_another_systems_id_is_never_taken_for_a_text() -> None:
 @pytest.mark.parametrize(
     "raw", ["", "[1]", "{", '{"entries": []}', b"\xff\xfe{", b"\xffx", "[" * 100_000]
 )
-def test_a_foreign_file_is_refused_with_advice_that_suits_it(raw: str | bytes) -> None:
+def test_foreign_file_is_refused_with_fitting_advice(raw: str | bytes) -> None:
     loaded = load(raw, foreign=True)
     assert loaded.format in ("unreadable", "foreign")
     assert not any("reflector rebuild" in str(problem) for problem in loaded.problems)

@@ -40,9 +40,7 @@ def applied(base: Sequence[Bullet], edits: Iterable[Change]) -> dict[str, Bullet
 
 
 @given(PLAYBOOKS, PLAYBOOKS)
-def test_the_edits_lead_from_the_base_to_the_edited_document(
-    base: list[Bullet], edited: list[Bullet]
-) -> None:
+def test_edits_lead_from_base_to_edited_document(base: list[Bullet], edited: list[Bullet]) -> None:
     assert applied(base, edits_between(base, edited)) == {b.name: b for b in edited}
     assert edits_between(base, base[::-1]) == []
 
@@ -82,7 +80,7 @@ def test_a_file_without_counters_says_nothing_about_counts() -> None:
     assert edits_between([PAT], [replace(PAT, helpful=0, harmful=0)], uncounted={"pat-001"}) == []
 
 
-def test_a_made_up_name_is_not_mistaken_for_the_bullet_that_was_removed() -> None:
+def test_made_up_name_is_not_the_removed_bullet() -> None:
     # The person deleted pat-001 and wrote another bullet without a name: the reader may call it
     # pat-001.
     loaded = load('{"sections": {"PATTERNS & APPROACHES": [{"text": "new"}]}}')
@@ -120,7 +118,7 @@ def test_a_side_that_changed_nothing_takes_the_other(
 
 
 @given(side(), side(), side())
-def test_what_a_side_says_newly_is_in_the_result(
+def test_new_text_of_each_side_is_merged(
     base: list[Bullet], ours: list[Bullet], theirs: list[Bullet]
 ) -> None:
     merged = merge_versions(base, ours, theirs)
@@ -141,7 +139,7 @@ def test_only_a_text_both_changed_conflicts(
     assert {a.name for a, b in merge_versions(base, ours, theirs) if a != b} == expected
 
 
-def test_a_name_that_both_gave_out_stays_with_theirs() -> None:
+def test_name_given_by_both_stays_with_theirs() -> None:
     merged = merge_versions(
         [], [Bullet("pat-001", "pat", "ours")], [Bullet("pat-001", "pat", "theirs")]
     )

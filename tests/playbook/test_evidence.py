@@ -99,7 +99,7 @@ def found(chance: random.Random, rate: float, verdicts: int, shared: int = 1) ->
 
 
 @pytest.mark.parametrize("projects", [200, pytest.param(1000, marks=pytest.mark.slow)])
-def test_noise_is_hardly_ever_named_and_a_bullet_that_harms_four_times_of_five_mostly_is(
+def test_noise_is_rarely_named_and_harm_mostly(
     projects: int,
 ) -> None:
     chance = random.Random(projects)

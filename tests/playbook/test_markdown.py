@@ -49,13 +49,11 @@ NESTED = (
         ),
     ],
 )
-def test_each_item_is_a_bullet_of_the_section_its_title_or_file_means(
-    text: str, wanted: list[tuple[str, str]]
-) -> None:
+def test_each_item_belongs_to_its_section(text: str, wanted: list[tuple[str, str]]) -> None:
     assert [(bullet.section, bullet.text) for bullet in load_markdown(text).bullets] == wanted
 
 
-def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
+def test_prose_and_code_are_omitted_and_named() -> None:
     loaded = load_markdown(
         "Prose here.\n\n- [Docs](https://x)\n- Run the tests\n\n```\n- not me\n```\n"
     )
@@ -69,12 +67,12 @@ def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
     assert behind.notes == ('left out: paragraphs (line 4 "Prose.")',)
 
 
-def test_a_file_without_advice_is_refused_with_the_way_out() -> None:
+def test_file_without_advice_is_refused_with_remedy() -> None:
     (problem,) = load_markdown("# Title\n\nProse only.\n").problems
     assert "write each bullet as an item of a list" in str(problem)
 
 
-def test_a_playbook_as_text_keeps_its_counters_and_its_names_where_they_are_ours() -> None:
+def test_playbook_as_text_keeps_counters_and_own_names() -> None:
     text = "## MISTAKES TO AVOID\n[mis-003] helpful=2 harmful=1 :: No mocks.\n"
     text += "[shr-00001] helpful=5 harmful=0 :: Plan.\n?\n"
     loaded = load_markdown(text)
@@ -101,7 +99,7 @@ BULLETS = (
     ],
     ids=["playbook.json", "text"],
 )
-def test_what_export_prints_is_read_back_with_texts_sections_and_counters(raw: bytes) -> None:
+def test_export_is_read_back_with_counters(raw: bytes) -> None:
     loaded = load_any(raw)  # which tells JSON from text by its beginning
     said = [(one.section, one.text, one.helpful, one.harmful) for one in loaded.bullets]
     assert said == [(one.section, one.text, one.helpful, one.harmful) for one in BULLETS]

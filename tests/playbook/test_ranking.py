@@ -22,13 +22,13 @@ def told(bullets: Sequence[Bullet], standing: Standing, room: int = 1000) -> lis
     return [bullet.name for bullet in choose(bullets, standing, room, cost).bullets]
 
 
-def test_where_everything_fits_everything_is_told_best_first_without_a_draw() -> None:
+def test_playbook_that_fits_is_told_best_first() -> None:
     bullets = [*named(3), *named(2, helpful=1, after=3), *named(1, harmful=1, after=5)]
     choice = choose(bullets, Standing(), 10_000, cost)
     assert (list(choice.bullets), choice.seed) == (sorted(bullets, key=best_first), "")
 
 
-def test_every_bullet_has_its_turn_though_no_counter_moves() -> None:
+def test_every_bullet_has_its_turn() -> None:
     bullets = named(60)
     seen: Counter[str] = Counter()
     for turn in range(20):
@@ -61,7 +61,7 @@ def test_what_helped_or_is_new_has_room(
     assert (name in told(bullets, standing)) == is_told
 
 
-def test_pinned_bullets_come_first_in_their_order_whatever_their_counters() -> None:
+def test_pinned_bullets_come_first() -> None:
     bullets = [*named(50, helpful=4), *named(2, harmful=9, after=50)]
     standing = Standing(pinned=("oth-051", "oth-050", "pat-404"), idle={"oth-051": 99})
     assert told(bullets, standing)[:2] == ["oth-051", "oth-050"]
@@ -85,7 +85,7 @@ _bullets = st.lists(
 
 
 @given(_bullets, st.integers(0, 2000), st.randoms())
-def test_the_choice_fits_and_is_the_same_in_any_order(
+def test_choice_fits_and_ignores_the_order(
     bullets: list[Bullet], room: int, random: object
 ) -> None:
     choice = choose(bullets, Standing(), room, cost)

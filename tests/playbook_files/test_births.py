@@ -344,9 +344,7 @@ def test_no_program_of_the_repository_runs(work: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "standing"), [("AGENTS.md", Standing.SINCE), ("README.md", Standing.UNKNOWN)]
 )
-def test_moved_line_was_in_force_if_agents_loaded_it(
-    work: Path, source: str, standing: Standing
-) -> None:
+def test_moved_line_was_in_force_if_loaded(work: Path, source: str, standing: Standing) -> None:
     line = "- Keep the changelog in step."
     (work / source).write_text(f"{line}\n- Something else that stays there.\n")
     save(work, _DAYS[1])
@@ -380,7 +378,7 @@ def test_line_beside_a_like_one_is_new(work: Path) -> None:
     }
 
 
-def test_line_that_stood_beside_a_like_one_is_new(work: Path) -> None:
+def test_line_beside_a_similar_one_is_new(work: Path) -> None:
     new = "- Run the linter before you commit.\n"
     for day, text in ((2, f"- Run the tests before you commit.\n{new}"), (4, new)):
         (work / "CLAUDE.md").write_text(text)

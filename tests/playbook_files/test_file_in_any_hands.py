@@ -24,9 +24,9 @@ from reflector.playbook.names import SECTIONS, SLUG_OF_TITLE
 from reflector.playbook_files.kept_copies import ANOTHERS
 from reflector.playbook_files.playbook_json import sync
 from reflector.project import Project
+from tests.building import git
 from tests.conftest import examples
 from tests.ledger.events import reflected, window
-from tests.test_locate import git
 
 SLUGS = st.sampled_from(["pat", "mis", "oth"])
 ONE = st.integers(0, 99)

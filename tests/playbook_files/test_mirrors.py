@@ -12,11 +12,8 @@ from reflector.changes.apply import apply_changes
 from reflector.playbook.bullet import Bullet
 from reflector.playbook.change import Change
 from reflector.playbook_files.mirrors import find_section, with_section, without_section
-from tests.changes.test_propose import TOKEN
-from tests.playbook.test_document import PLAYBOOKS
-from tests.playbook_files.test_playbook_json import meanwhile
+from tests.building import PLAYBOOKS, TOKEN, commit, git, meanwhile
 from tests.road.agent import Agent
-from tests.test_locate import commit, git
 
 _LEFT = "AGENTS.md: its playbook is left as it is: "
 
@@ -55,7 +52,7 @@ def edit(agent: Agent, old: str, new: str) -> None:
     (agent.project / "AGENTS.md").write_text(before.replace(old, new), "utf-8")
 
 
-def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> None:
+def test_edited_section_becomes_events_and_keeps_counts(agent: Agent) -> None:
     agent.call("add", "ctx", "The cart is in cart.py.")
     assert "- [ctx-001] The cart is in cart.py." in text(agent)
     before = text(agent)
@@ -78,7 +75,7 @@ def test_an_edit_of_the_section_becomes_events_and_counts_stay(agent: Agent) -> 
     assert len(agent.events()) == count
 
 
-def test_an_edit_that_a_question_took_is_not_news_again(agent: Agent) -> None:
+def test_recorded_edit_is_not_news_again(agent: Agent) -> None:
     """Another machine that shares the ledger removed the bullet meanwhile."""
     edit(agent, "- [pat-001]", "- Read the log too.\n- [pat-001]")
     added = next(row["name"] for row in agent.json("list") if row["text"] == "Read the log too.")
@@ -87,9 +84,7 @@ def test_an_edit_that_a_question_took_is_not_news_again(agent: Agent) -> None:
     assert "Read the log too." not in [row["text"] for row in agent.json("list")]
 
 
-def test_an_edit_while_the_section_is_written_is_taken_in(
-    agent: Agent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_edit_during_a_write_is_recorded(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(
         monkeypatch,
         agent.project / "AGENTS.md",
@@ -102,7 +97,7 @@ def test_an_edit_while_the_section_is_written_is_taken_in(
     assert "The cart is in cart.py." in text(agent)
 
 
-def test_a_file_saved_while_its_section_goes_keeps_both(
+def test_file_saved_during_removal_keeps_both(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(
@@ -130,7 +125,7 @@ def test_what_git_pulled_into_the_section_is_gits(agent: Agent, tmp_path: Path) 
     assert said == [("git", "Run what we say."), ("human", "Run what we say, in a sandbox.")]
 
 
-def test_a_bullet_that_says_the_marks_ends_no_section_and_begins_none(agent: Agent) -> None:
+def test_bullet_with_marks_bounds_no_section(agent: Agent) -> None:
     for text_ in (
         "Use <!-- reflector:end --> and go on",
         "<!-- reflector:begin 000000000000+0 -->",
@@ -142,7 +137,7 @@ def test_a_bullet_that_says_the_marks_ends_no_section_and_begins_none(agent: Age
     assert text(agent) == "# Ours\n\nBe kind.\n"
 
 
-def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
+def test_question_records_an_edit_and_leaves_the_file(agent: Agent) -> None:
     edit(agent, "Keep functions small.", "Keep them small.")
     before = text(agent)
     assert "Keep them small." in agent.call("list").out
@@ -161,7 +156,7 @@ def test_a_question_takes_an_edit_in_and_leaves_the_file(agent: Agent) -> None:
         ("edit pat-002 Short.", "- [pat-002] Short."),
     ],
 )
-def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:
+def test_result_of_an_edit_is_written_over_it(agent: Agent, commands: str, said: str) -> None:
     edit(agent, "[pat-002] Keep functions small.", "[pat-002] Keep them small.")
     for command in (*commands.split(", "), "list", "drain"):
         agent.call(*command.split(" ", 2))
@@ -171,7 +166,7 @@ def test_what_becomes_of_an_edit_is_written_over_it(agent: Agent, commands: str,
     ]
 
 
-def test_two_files_with_different_edits_get_the_same_section(agent: Agent) -> None:
+def test_two_edited_files_get_one_section(agent: Agent) -> None:
     agent.call("mirror", "GEMINI.md")
     edit(agent, "Keep functions small.", "Keep them small.")
     other = agent.project / "GEMINI.md"
@@ -186,7 +181,7 @@ def test_two_files_with_different_edits_get_the_same_section(agent: Agent) -> No
     assert "Keep them short." in text(agent)
 
 
-def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) -> None:
+def test_repeated_edit_after_an_undo_is_new(agent: Agent) -> None:
     for _ in range(2):
         edit(agent, "- [pat-002] Keep functions small.", "- [pat-002] Keep them small.")
         agent.call("list")
@@ -226,7 +221,7 @@ def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) ->
         ),
     ],
 )
-def test_a_section_that_cannot_be_read_is_left_and_named(
+def test_unreadable_section_is_left_and_named(
     agent: Agent, broken: str, mended: str, told: str
 ) -> None:
     edited = re.sub(broken, mended, text(agent))
@@ -237,7 +232,7 @@ def test_a_section_that_cannot_be_read_is_left_and_named(
     assert told in agent.call("doctor", code=None).out
 
 
-def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that_was_made_for_it(
+def test_removed_mirror_leaves_the_owners_bytes(
     agent: Agent,
 ) -> None:
     agent.call("mirror", "--off", "AGENTS.md")
@@ -255,13 +250,13 @@ def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that
     assert not rule.exists()
 
 
-def test_the_users_own_playbook_is_kept_in_no_file(agent: Agent) -> None:
+def test_users_playbook_is_kept_in_no_file(agent: Agent) -> None:
     agent.call("--user", "add", "pat", "Be brief.")
     refused = agent.call("--user", "mirror", "AGENTS.md", code=2).err
     assert "no file is kept in step with a playbook that is not a project's own" in refused
 
 
-def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path) -> None:
+def test_link_out_of_the_project_is_not_followed(agent: Agent, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (agent.project / ".github").symlink_to(outside)

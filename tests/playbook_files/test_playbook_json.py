@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 
-from reflector import files
 from reflector.files import Folder
 from reflector.ledger.store import Ledger
 from reflector.playbook_files.playbook_json import Kind, examine_playbook, settle_file, sync
 from reflector.project import Project
+from tests.building import commit, git, meanwhile
 from tests.conftest import slow_except
 from tests.ledger.events import add_bullet, added
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 PAT, MIS = "PATTERNS & APPROACHES", "MISTAKES TO AVOID"
 FIRST = "Write the failing test first."
@@ -121,7 +120,7 @@ LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
 
 
 @pytest.mark.parametrize("how", LOOKS)
-def test_a_file_is_one_of_eight_things_to_a_ledger(tmp_path: Path, how: str) -> None:
+def test_file_is_one_of_eight_kinds(tmp_path: Path, how: str) -> None:
     becomes, kind, problem = LOOKS[how]
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
@@ -143,7 +142,7 @@ def test_a_file_is_one_of_eight_things_to_a_ledger(tmp_path: Path, how: str) -> 
         assert (project.playbook_json.read_bytes() == raw) == (kind in ("unreadable", "written"))
 
 
-def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> None:
+def test_older_export_does_not_restore_erased_text(tmp_path: Path) -> None:
     project, token = Project.at(tmp_path), "ghp_" + "a1B2" * 9
     with project.open_ledger() as ledger:
         ledger.append([added("pat-001", f"Log in with {token}")])
@@ -156,7 +155,7 @@ def test_an_older_export_does_not_bring_an_erased_text_back(tmp_path: Path) -> N
         assert token not in project.playbook_json.read_text()
 
 
-def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_another_aside(
+def test_settled_file_keeps_own_edits_and_another_aside(
     tmp_path: Path,
 ) -> None:
     project = Project.at(tmp_path)
@@ -174,7 +173,7 @@ def test_a_history_that_is_put_in_place_takes_an_edit_of_its_own_file_and_sets_a
         assert (kept.read_bytes(), edits(ledger, project)) == (theirs, 0)
 
 
-def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_answers(
+def test_unparsable_file_is_left_while_counting_continues(
     agent: Agent,
 ) -> None:
     whole = document(agent)
@@ -203,9 +202,7 @@ def test_a_file_that_does_not_parse_is_left_alone_while_the_ledger_counts_and_an
     assert [type_ for type_, _ in by_human(agent)] == ["bullet.added"]
 
 
-def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_file_of_another_ledger_is_reported_and_unused(agent: Agent, tmp_path: Path) -> None:
     other = Agent.in_folder(
         tmp_path / "other", {PAT: [{"name": "pat-009", "text": "Theirs.", "helpful": 999}]}
     )
@@ -230,9 +227,7 @@ def test_a_file_of_another_ledger_is_reported_until_its_copy_goes_and_never_told
     assert by_human(agent) == []
 
 
-def test_a_file_of_another_ledger_is_imported_under_free_names_where_both_gave_the_same(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_file_of_another_ledger_is_imported_with_rename(agent: Agent, tmp_path: Path) -> None:
     bullets = [
         {"name": "pat-001", "text": "Theirs."},
         {"name": "pat-003", "text": "Theirs as well."},
@@ -254,7 +249,7 @@ def configured(agent: Agent, url: str) -> None:
     (agent.home / ".config/reflector/config.toml").write_text(f'ledger_url = "{url}"\n')
 
 
-def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: Agent) -> None:
+def test_foreign_bullet_is_reported_and_not_used(agent: Agent) -> None:
     agent.call("ingest", *sessions(agent, 1))
     other = Agent(agent.project.parent / "other", agent.home)
     other.claude.mkdir(parents=True)
@@ -271,7 +266,7 @@ def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: 
     assert "pat-001" in refused.err
 
 
-def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_nobodys(
+def test_two_projects_share_a_ledger_without_loss(
     tmp_path: Path,
 ) -> None:
     one = Agent.in_folder(tmp_path)
@@ -289,7 +284,7 @@ def test_two_projects_with_one_ledger_of_the_users_share_a_playbook_and_empty_no
     assert by_human(one) == []
 
 
-def test_a_file_that_a_question_adopted_may_be_edited_before_it_is_written(tmp_path: Path) -> None:
+def test_adopted_file_may_be_edited_before_a_write(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     theirs = {
         "version": "1.0",
@@ -322,9 +317,7 @@ ADOPTED = {
 
 @pytest.mark.parametrize("form", ADOPTED)
 @pytest.mark.parametrize("how", slow_except(["stash"], ["checkout .", "stash", "reset --hard"]))
-def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(
-    tmp_path: Path, form: str, how: str
-) -> None:
+def test_restored_adopted_file_recounts_nothing(tmp_path: Path, form: str, how: str) -> None:
     agent = Agent(tmp_path / "project", tmp_path / "home")
     agent.claude.mkdir(parents=True)
     agent.playbook.write_text(json.dumps(ADOPTED[form]))
@@ -340,7 +333,7 @@ def test_an_adopted_file_that_git_brings_back_recounts_and_removes_nothing(
 
 
 @pytest.mark.parametrize("more", ["", "Edited here too."])
-def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(
+def test_pulled_edit_is_gits_and_its_counts_ignored(
     agent: Agent, tmp_path: Path, more: str
 ) -> None:
     commit(agent.project)
@@ -365,7 +358,7 @@ def test_what_git_pulled_is_gits_and_none_of_its_counts_is_taken(
     assert [actor for _, actor, _ in said[1:]] == ["human"] * bool(more)
 
 
-def test_a_version_that_git_brings_back_takes_no_edit_back_that_a_question_read(
+def test_restored_version_does_not_undo_a_read_edit(
     agent: Agent,
 ) -> None:
     commit(agent.project)
@@ -381,7 +374,7 @@ def test_a_version_that_git_brings_back_takes_no_edit_back_that_a_question_read(
 
 
 @pytest.mark.parametrize("how", ["found", "imported"])
-def test_a_file_of_an_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str) -> None:
+def test_old_form_is_adopted_once_and_kept(tmp_path: Path, how: str) -> None:
     old = {"key_points": ["a", {"name": "kpt_004", "text": "b", "score": -3}]}
     agent = Agent.in_folder(tmp_path, {})
     path = agent.playbook if how == "found" else tmp_path / "old.json"
@@ -407,7 +400,7 @@ def test_a_link_is_neither_read_nor_written_through(agent: Agent, tmp_path: Path
     assert (agent.playbook.is_symlink(), real.read_bytes()) == (True, before)
 
 
-def test_two_rebuilds_give_the_same_bytes_and_the_file_keeps_its_permissions(agent: Agent) -> None:
+def test_two_rebuilds_give_equal_bytes_and_permissions(agent: Agent) -> None:
     agent.playbook.chmod(0o640)
     agent.call("ingest", *sessions(agent, 1, 2))
     assert agent.playbook.stat().st_mode & 0o777 == 0o640
@@ -456,9 +449,7 @@ def killed(agent: Agent, step: str, *arguments: str | Path) -> None:
 
 @pytest.mark.parametrize("edited", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(
-    agent: Agent, step: str, edited: bool
-) -> None:
+def test_killed_write_is_not_mistaken_for_an_edit(agent: Agent, step: str, edited: bool) -> None:
     killed(agent, step, "ingest", *sessions(agent, 1))
     if edited:
         whole = document(agent)
@@ -474,9 +465,7 @@ def test_a_write_that_was_killed_is_not_mistaken_for_an_edit(
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_an_edit_and_an_adoption_whose_reading_was_killed_are_read_once(
-    tmp_path: Path, step: str
-) -> None:
+def test_killed_reading_takes_edits_once(tmp_path: Path, step: str) -> None:
     agent = Agent.in_folder(tmp_path)
     stamp = "2026-01-01T00:00:00Z"
     save(
@@ -507,20 +496,8 @@ def test_an_edit_and_an_adoption_whose_reading_was_killed_are_read_once(
     assert (len(by_human(agent)), len(agent.events("playbook.imported"))) == (3, 1)
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, happens: Callable[[], Any]) -> None:
-    """Let something happen when a file is about to be written for the next time."""
-    really, left = files.put, [happens]
-
-    def writing(folder: Folder, temporary: str, name: str, *rest: Any) -> None:
-        if name == path.name and left:
-            left.pop()()
-        really(folder, temporary, name, *rest)
-
-    monkeypatch.setattr(files, "put", writing)
-
-
 @pytest.mark.parametrize("had", ["a session", "a session and an edit"])
-def test_an_edit_while_the_file_is_written_is_taken_in(
+def test_edit_while_the_file_is_written_is_recorded(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, had: str
 ) -> None:
     whole = document(agent)

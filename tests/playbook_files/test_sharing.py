@@ -92,9 +92,7 @@ def second(first: Clone, tmp_path: Path) -> Clone:  # noqa: ARG001 - it publishe
 
 
 @pytest.mark.parametrize("rebase", slow_except(["false"], ["false", "true"]))
-def test_two_clones_that_counted_and_added_merge_without_a_loss(
-    first: Clone, second: Clone, rebase: str
-) -> None:
+def test_two_clones_merge_without_a_loss(first: Clone, second: Clone, rebase: str) -> None:
     run, one, two = "Run the tests.", "From the first.", "From the second."
     for clone, text in ((first, one), (second, two)):
         clone.counted("pat-001", id="s-1")
@@ -136,7 +134,7 @@ def test_two_clones_that_counted_and_added_merge_without_a_loss(
     assert by_hand == ["pat-001", "pat-002"]
 
 
-def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(first: Clone) -> None:
+def test_session_gets_current_counts_and_no_retired_name(first: Clone) -> None:
     first.counted("pat-001", id="s-1")
     assert b"helpful" not in first.playbook.read_bytes()
     for _ in range(2):
@@ -161,9 +159,7 @@ def test_a_session_is_told_the_ledgers_counts_and_no_name_that_it_has_retired(fi
     assert "[pat-003] helpful=0 harmful=0 :: Run" in said
 
 
-def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(
-    first: Clone, second: Clone
-) -> None:
+def test_text_changed_on_both_sides_is_a_conflict(first: Clone, second: Clone) -> None:
     for clone, text in ((first, "Run all tests."), (second, "Run the fast tests.")):
         clone.playbook.write_text(clone.playbook.read_text().replace("Run the tests.", text))
         clone.call("drain")
@@ -183,9 +179,7 @@ def test_a_text_that_both_sides_changed_is_a_conflict_that_a_person_decides(
     assert second.is_clean()
 
 
-def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once(
-    first: Clone, second: Clone
-) -> None:
+def test_renamed_bullet_of_a_colleague_is_reported_once(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Keep commits small.")
     first.share("Added")
     second.call("add", "pat", "Mine.")
@@ -197,7 +191,7 @@ def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once
     assert said[1] == ""
 
 
-def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a_stash(
+def test_checkout_and_revert_undo_but_stash_does_not(
     first: Clone,
 ) -> None:
     edited = first.playbook.read_text().replace("Run the tests.", "Run all tests.")
@@ -214,9 +208,7 @@ def test_what_was_taken_in_is_taken_back_by_a_checkout_and_a_revert_and_not_by_a
     assert first.actors() == {"human", "git"}
 
 
-def test_a_revert_that_brings_a_bullet_back_brings_back_its_evidence(
-    first: Clone, second: Clone
-) -> None:
+def test_reverted_removal_brings_back_evidence(first: Clone, second: Clone) -> None:
     first.call("add", "pat", "Two.")
     first.publish("Added")
     first.counted("pat-002", id="s-1")
@@ -245,9 +237,7 @@ ATTRIBUTES = {"none": None, "some": b"*.py text\n", "without an end": b"*.py tex
 
 
 @pytest.mark.parametrize("attributes", ATTRIBUTES)
-def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(
-    tmp_path: Path, attributes: str
-) -> None:
+def test_team_setup_is_removed_byte_for_byte(tmp_path: Path, attributes: str) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
     clone = cloned(tmp_path, "one")
     clone.call("add", "pat", "One.")
@@ -272,7 +262,7 @@ def test_what_is_set_up_in_a_repository_is_taken_out_to_the_byte(
     assert seen() == before
 
 
-def test_the_command_that_commits_what_is_shared_names_the_files_that_are_there(
+def test_suggested_commit_names_existing_files(
     tmp_path: Path,
 ) -> None:
     subprocess.run(["git", *IDENTITY, "init", "-q", "--bare", tmp_path / "origin.git"], check=True)
@@ -361,7 +351,7 @@ def test_sources_in_the_file_never_count_twice(agent: Agent, tmp_path: Path, edi
     assert (agent.playbook.read_text("utf-8") == after) == (wanted == MERGED)
 
 
-def test_the_erased_text_of_a_merged_bullet_is_known_again_by_its_hash(agent: Agent) -> None:
+def test_erased_merged_text_is_known_by_its_hash(agent: Agent) -> None:
     with agent.open_ledger() as ledger:
         (event,) = ledger.events(types=[ev.BULLET_MERGED])
         ledger.redact([event.event_id], reason="a secret", actor="human")
@@ -386,7 +376,7 @@ def driven(folder: Path, *versions: bytes) -> tuple[int, bytes]:
     return done.returncode, paths[1].read_bytes()
 
 
-def test_a_version_that_does_not_parse_is_merged_line_by_line(tmp_path: Path) -> None:
+def test_unparsable_version_is_merged_by_lines(tmp_path: Path) -> None:
     base = dump_shared([Bullet("pat-001", "pat", "One.")])
     broken = base.replace(b'"One."', b'"One.",')
     assert driven(tmp_path, base, base, broken) == (0, broken)
@@ -394,7 +384,7 @@ def test_a_version_that_does_not_parse_is_merged_line_by_line(tmp_path: Path) ->
     assert (code, content.count(b"<<<<<<<")) == (1, 1)
 
 
-def test_a_version_that_is_too_large_is_a_conflict_and_one_that_cannot_be_written_is_no_merge(
+def test_oversized_version_is_a_conflict_or_refused(
     tmp_path: Path,
 ) -> None:
     base = dump_shared([Bullet("pat-001", "pat", "One.")])

@@ -30,7 +30,7 @@ def write(root: Path, **texts: str) -> None:
         (root / name.replace("__", "/")).with_suffix(".md").write_text(text)
 
 
-def test_imports_are_followed_below_the_project_and_the_agents_own_folders_alone(
+def test_imports_are_followed_inside_the_project_only(
     root: Path,
 ) -> None:
     (root.parent / "secret.md").write_text("- Never tell this to anybody\n")
@@ -77,7 +77,7 @@ def test_imports_without_an_ending_are_followed(root: Path) -> None:
     assert not [one for one in found.omitted if one.startswith("not followed: ")]
 
 
-def test_imports_outside_are_named_with_and_without_an_ending(root: Path) -> None:
+def test_imports_outside_are_named_in_any_form(root: Path) -> None:
     (root.parent / "SECRET").write_text("- Never tell this to anybody\n")
     write(root, CLAUDE="- Run the tests first\n\n@../SECRET and @gone/file.md#part, please.\n")
     found = advice_of(root)
@@ -160,7 +160,7 @@ def test_time_grows_with_the_file(root: Path, unit: str) -> None:
     assert times[1] < 8 * times[0] + 0.3
 
 
-def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_line(
+def test_secret_or_repeated_line_is_named_and_omitted(
     root: Path,
 ) -> None:
     key = "sk-ant-api03-" + "a1B2" * 20
@@ -171,7 +171,7 @@ def test_a_line_that_holds_a_secret_or_stands_there_twice_is_named_and_not_a_lin
     assert "CLAUDE.md: line 3 repeats line 2" in found.omitted
 
 
-def test_sessions_come_newest_first_without_subagents_and_what_is_known_is_not_opened(
+def test_sessions_come_newest_first_without_subagents(
     root: Path,
 ) -> None:
     folder = root.parent / "home/.claude/projects"

@@ -216,7 +216,7 @@ _UNREADABLE = {
 
 
 @pytest.mark.slow
-def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_question(
+def test_unreadable_event_is_marked_and_blocks_no_question(
     forged: Agent,
 ) -> None:
     for statement in _UNREADABLE:
@@ -232,7 +232,7 @@ def test_an_event_that_cannot_be_read_is_marked_in_the_log_and_hinders_no_questi
     assert "[projection]" not in forged.call("verify", code=1).out
 
 
-def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: Agent) -> None:
+def test_rest_of_a_redacted_event_is_checked(forged: Agent) -> None:
     with Ledger.open_file(forged.ledger) as ledger:
         named = next(ledger.events(types=[ev.BULLET_ADDED])).event_id
         ledger.redact([named], reason="a name", actor="human")
@@ -249,7 +249,7 @@ def test_what_a_redaction_left_of_an_event_is_looked_at_as_its_data_is(forged: A
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(
+def test_circular_events_block_no_question(
     forged: Agent,
 ) -> None:
     with forger.forging(forged.ledger) as connection:
@@ -267,7 +267,7 @@ def test_events_that_point_to_each_other_in_a_circle_keep_no_question_running(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_no_question_breaks_at_any_change_of_a_row(sound: Agent, tmp_path: Path) -> None:
+def test_no_question_breaks_at_a_changed_row(sound: Agent, tmp_path: Path) -> None:
     changed = 0
     for number in range(_NUMBER * 20):
         chance = random.Random(f"{_SEED} {number}")

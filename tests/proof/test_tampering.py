@@ -167,7 +167,7 @@ def _bytes_of_log(path: Path, chance: random.Random) -> str:
         (_bytes_of_log, "in_use", 0.2),
     ],
 )
-def test_every_change_of_rows_schema_bytes_or_write_ahead_log_is_found_or_changed_nothing(
+def test_every_change_is_found_or_changed_nothing(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     change: Callable[[Path, random.Random], str],

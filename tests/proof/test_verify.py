@@ -19,10 +19,9 @@ from reflector.ledger.store import Ledger
 from reflector.ledger.url import sqlite_url
 from reflector.proof.heads import mend_head
 from reflector.proof.verify import Anchor, verify
-from tests.conftest import OpenLedger
+from tests.conftest import ON_A_SERVER, OpenLedger
 from tests.ledger import sql
 from tests.ledger.events import added, changed, history, reflected, window
-from tests.ledger.test_append_only import ON_A_SERVER
 
 from .forger import UNPROVED, other_value
 
@@ -136,7 +135,7 @@ def test_a_change_is_found_where_it_is(
     assert found <= _codes(told)
 
 
-def test_removed_last_events_are_found_by_the_head_and_with_a_forged_head_by_an_anchor(
+def test_removed_events_are_found_by_head_or_anchor(
     told: Ledger,
 ) -> None:
     head = told.head()
@@ -205,7 +204,7 @@ _ROWS = {
 }
 
 
-def test_every_change_of_a_table_is_named_alone_and_a_rebuild_mends_it(told: Ledger) -> None:
+def test_changed_table_is_named_and_rebuilt(told: Ledger) -> None:
     for statement, said in _ROWS.items():
         sql.forge(told, statement)
         findings = list(verify(told))
@@ -261,7 +260,7 @@ def test_every_column_of_every_table_is_compared(
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_a_row_that_a_constraint_forbids_is_damage_of_the_file(told: Ledger) -> None:
+def test_row_against_a_constraint_is_file_damage(told: Ledger) -> None:
     negative = "UPDATE bullet SET helpful = -1 WHERE name = 'pat-001'"
     sql.run(
         told,
@@ -272,7 +271,7 @@ def test_a_row_that_a_constraint_forbids_is_damage_of_the_file(told: Ledger) -> 
     assert ("database", None) in _codes(told)
 
 
-def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(
+def test_unfounded_assertion_is_found_in_its_place(
     told: Ledger,
 ) -> None:
     told.append([changed(ev.BULLET_ASSERTED, "pat-001", 2, helpful=4, harmful=2)])
@@ -317,9 +316,7 @@ _BROKEN: list[tuple[str, list[str], str]] = [
     ],
     indirect=["ledger_url"],
 )
-def test_a_trigger_that_does_not_stand_as_it_was_made_is_found(
-    told: Ledger, statements: list[str], what: str
-) -> None:
+def test_changed_trigger_is_found(told: Ledger, statements: list[str], what: str) -> None:
     for name in triggers(told.engine.dialect):
         table, when = (
             name.split("_")[0],
@@ -333,7 +330,7 @@ def test_a_trigger_that_does_not_stand_as_it_was_made_is_found(
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-def test_bytes_that_are_no_text_are_a_finding_not_a_crash(told: Ledger) -> None:
+def test_undecodable_bytes_are_a_finding(told: Ledger) -> None:
     sql.forge(told, "UPDATE event SET data = CAST(x'7b22ff227d' AS TEXT) WHERE position = 4")
     assert ("data", 4) in _codes(told)
 
@@ -350,7 +347,7 @@ def test_a_reference_that_points_nowhere_is_found(told: Ledger) -> None:
     assert "reference" in {finding.code for finding in verify(told)}
 
 
-def test_a_renamed_playbook_is_found_from_the_one_begun_in_its_place(
+def test_renamed_playbook_is_found_from_its_successor(
     told: Ledger, open_ledger: OpenLedger
 ) -> None:
     sql.forge(told, "UPDATE playbook SET name = 'mine'")
@@ -359,7 +356,7 @@ def test_a_renamed_playbook_is_found_from_the_one_begun_in_its_place(
     assert ("chain", 1) in _codes(open_ledger("mine"))
 
 
-def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger) -> None:
+def test_restored_redacted_text_is_found(told: Ledger) -> None:
     (first,) = told.at([1])
     (text,) = sql.rows(told, "SELECT data FROM event WHERE position = 1")[0]
     told.redact([first.event_id], reason="a name", actor="human")
@@ -371,14 +368,14 @@ def test_a_redacted_text_that_is_back_is_found_though_its_hash_fits(told: Ledger
     assert ("redaction", 1) in _codes(told)
 
 
-def test_prose_that_was_erased_without_a_redaction_is_found(told: Ledger) -> None:
+def test_prose_erased_without_redaction_is_found(told: Ledger) -> None:
     answered = next(told.events(types=[ev.REFLECTION_ANSWERED]))
     assert EVENT_TYPES[answered.type].all_prose  # so a redaction would keep nothing of it
     sql.forge(told, f"UPDATE event SET data = NULL WHERE position = {answered.position}")
     assert _codes(told) == {("redaction", answered.position)}
 
 
-def test_a_tag_table_that_was_emptied_is_told_in_a_few_findings(told: Ledger) -> None:
+def test_emptied_tag_table_gives_few_findings(told: Ledger) -> None:
     for number in range(100, 110):
         of = window(number)
         told.append([of, *reflected(f"held-{number}", of, *[("pat-001", "helpful")] * 5)])
@@ -422,7 +419,7 @@ _FORGERIES = [
 
 
 @pytest.mark.parametrize("forgery", _FORGERIES)
-def test_a_moved_head_is_an_error_whose_way_out_leads_out(
+def test_moved_head_is_an_error_with_a_remedy(
     told: Ledger, open_ledger: OpenLedger, forgery: str
 ) -> None:
     head, rows = told.head(), told.rows()
@@ -441,7 +438,7 @@ def test_a_moved_head_is_an_error_whose_way_out_leads_out(
     assert list(verify(other)) == []
 
 
-def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledger) -> None:
+def test_questions_with_a_lost_head_name_the_remedy(told: Ledger) -> None:
     sql.forge(told, _FORGERIES[0])
     for question in (lambda: told.position_at("2998"), lambda: list(exported(told))):
         with pytest.raises(
@@ -454,7 +451,7 @@ def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledg
             question()
 
 
-def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Ledger) -> None:
+def test_repaired_head_does_not_accept_a_forged_event(told: Ledger) -> None:
     head = told.head()
     sql.forge(
         told,
@@ -472,7 +469,7 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
     assert told.head() != head
 
 
-def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
+def test_time_at_the_end_of_all_is_named(tmp_path: Path) -> None:
     """A clock that was set to it, on an engine that has no other clock to ask."""
     with (
         Ledger.open(sqlite_url(tmp_path / "ledger.db")) as ledger,
@@ -493,7 +490,7 @@ _EXTRA = (
 
 
 @ON_A_SERVER
-def test_a_trigger_that_is_not_the_ledgers_is_gone_after_the_statement_that_verify_names(
+def test_foreign_trigger_is_removed_by_the_named_statement(
     told: Ledger,
 ) -> None:
     sql.run(told, _EXTRA.format('"Not ours"'))
@@ -538,7 +535,7 @@ _CHANGES = {
 @pytest.mark.slow
 @ON_A_SERVER
 @pytest.mark.parametrize("statement", _CHANGES)
-def test_a_changed_schema_and_a_deleted_row_are_found(
+def test_changed_schema_and_deleted_row_are_found(
     told: Ledger, open_ledger: OpenLedger, statement: str
 ) -> None:
     other = open_ledger("other")

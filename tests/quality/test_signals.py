@@ -43,7 +43,7 @@ def signals(errors: float = 0.0, used: int = 0, most: int = 10, *flags: str) -> 
         (signals(0.375, 0, 10, "fail"), 0.6),
     ],
 )
-def test_a_score_is_one_less_what_the_signals_cost(given: QualitySignals, score: float) -> None:
+def test_score_is_one_minus_the_signals_costs(given: QualitySignals, score: float) -> None:
     assert given.score() == score
 
 
@@ -51,7 +51,7 @@ _COUNTS, _FLAGS = st.integers(0, 10**9), st.booleans()
 
 
 @given(st.builds(QualitySignals, st.floats(0, 1), _COUNTS, _COUNTS, _FLAGS, _FLAGS, _FLAGS))
-def test_a_score_is_from_0_to_1_with_six_decimals(given: QualitySignals) -> None:
+def test_score_is_0_to_1_with_six_decimals(given: QualitySignals) -> None:
     assert 0.0 <= given.score() <= 1.0
     assert given.score() == round(given.score(), 6)
 
@@ -116,7 +116,12 @@ def test_the_lists_have_the_asked_words() -> None:
     assert {"run ", "check ", "test "} <= set(words["verification"])
 
 
-def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() -> None:
+@pytest.mark.parametrize("text", ["I cannot", "Without any doubt.", "There is a bug."])
+def test_words_of_failure_are_a_signal(text: str) -> None:
+    assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
+
+
+def test_skipped_calls_are_not_errors() -> None:
     results = [
         {"name": "read", "status": status} for status in ("success", "error", "skipped", "skipped")
     ]
@@ -124,8 +129,6 @@ def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() ->
     assert quality_signals_for_response(" \n", [], 1, 10, was_truncated=True) == signals(
         0, 1, 10, "trunc", "empty"
     )
-    for text in ("I cannot", "Without any doubt.", "There is a bug."):
-        assert quality_signals_for_response(text, [], 1, 10).has_failure_patterns
     with pytest.raises(ValueError, match="'read': status is 'ok', not success, error, skipped"):
         quality_signals_for_response("x", [{"name": "read", "status": "ok"}], 1, 1)
 
@@ -147,7 +150,7 @@ def test_errors_are_counted_among_all_calls_and_skipped_ones_are_not_errors() ->
         (QualitySignals(0.375, has_failure_patterns=True), None),
     ],
 )
-def test_a_turn_is_reflected_on_below_the_threshold_and_not_at_it(
+def test_turn_is_reflected_on_below_the_threshold(
     signals: QualitySignals, reason: str | None
 ) -> None:
     decision = TURN.decide(Signs.of(signals))
@@ -175,7 +178,7 @@ def test_a_step_has_six_triggers_in_order(signs: dict[str, Any], trigger: str | 
     assert STEP.decide(Signs(**signs)).trigger == trigger
 
 
-def test_the_triggers_have_lower_case_values_in_the_documented_order() -> None:
+def test_trigger_values_have_the_documented_order() -> None:
     documented = "low_confidence high_risk goal_drift tool_failure user_critical periodic"
     assert " ".join(trigger.value for trigger in STEP.triggers) == documented
     assert STEP.triggers == tuple(ReflectionTrigger)
@@ -186,7 +189,7 @@ def test_a_step_is_reflected_on_twice_at_most() -> None:
     assert [decision.reflects for decision in decisions] == [True, True, False]
 
 
-def test_a_period_of_0_is_never_and_a_gate_without_triggers_is_closed() -> None:
+def test_period_0_and_no_triggers_close_the_gate() -> None:
     assert (
         not GatePolicy(tuple(ReflectionTrigger), period=0)
         .decide(Signs(0.9, step_number=5))
@@ -203,7 +206,7 @@ def test_a_period_of_0_is_never_and_a_gate_without_triggers_is_closed() -> None:
         ({"risk": 2}, GatePolicy),
     ],
 )
-def test_a_sign_or_a_policy_that_cannot_be_is_refused(values: dict[str, Any], of: Any) -> None:
+def test_impossible_sign_or_policy_is_refused(values: dict[str, Any], of: Any) -> None:
     with pytest.raises(
         ValueError, match=(f"{[*values][-1]} is .*; it must be a (whole )?number from 0")
     ):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reflector.ledger.store import Ledger
-from tests.sessions.test_intake import add_bullets
+from tests.building import add_bullets
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_an_earlier_answer_stays_one(book: Ledger, tmp_path: Path, text: str) ->
     assert (line.sessions, list(todo(book, session, ["pat-001"]))) == (1, [])
 
 
-def test_an_answer_that_waits_is_read_and_not_asked_for(book: Ledger, tmp_path: Path) -> None:
+def test_waiting_answer_is_read_and_not_requested(book: Ledger, tmp_path: Path) -> None:
     path = Session("s-1").cites("oth-001").write(tmp_path / "s-1.jsonl")
     taken = take_in(book, Source(path, "SessionEnd"))
     window = book.event(taken.event_id or "")

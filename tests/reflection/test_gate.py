@@ -32,8 +32,8 @@ from reflector.reflection.gate import (
     waiting_words,
 )
 from reflector.sessions.intake import Source, take_in
+from tests.building import add_bullets
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
 
 PROJECT = Path("/home/ada/work/shop")
 
@@ -196,7 +196,7 @@ def test_nobody_asks_about_nothing(
         ),
     ],
 )
-def test_a_model_is_asked_where_the_user_wants_it(
+def test_model_is_asked_only_if_the_user_wants(
     ledger: Ledger, tmp_path: Path, layer: str, projects: tuple[str, ...], trigger: str, opens: bool
 ) -> None:
     event, closed = recorded(ledger, tmp_path, trigger), gate(layer=layer, projects=projects)
@@ -223,7 +223,7 @@ def test_no_model_reads_a_folder_of_never(
     event = recorded(ledger, tmp_path)
     closed = gate(layer="user", never=(folder,))
     assert check(ledger, event, closed, forced=forced) == NEVER_READ
-    with pytest.raises(BackendError, match="never"):
+    with pytest.raises(BackendError, match="setting never"):
         closed.reserve(ledger, 1)
 
 
@@ -255,7 +255,7 @@ SETTINGS = (
         ("PreCompact", "clear", None),
     ],
 )
-def test_each_setting_of_the_ace_tool_closes_the_gate_for_its_own_event(
+def test_each_client_setting_closes_its_own_event(
     ledger: Ledger, tmp_path: Path, trigger: str, reason: str | None, closes: str | None
 ) -> None:
     event = recorded(ledger, tmp_path, trigger, reason)
@@ -268,7 +268,7 @@ def test_each_setting_of_the_ace_tool_closes_the_gate_for_its_own_event(
         assert found == (f"{closed} is false in the client's settings" if closed else None)
 
 
-def test_a_person_who_asks_by_hand_goes_past_every_setting(ledger: Ledger, tmp_path: Path) -> None:
+def test_request_by_hand_passes_every_setting(ledger: Ledger, tmp_path: Path) -> None:
     event = recorded(ledger, tmp_path, "SessionEnd", "clear")
     (tmp_path / ".claude").mkdir()
     (tmp_path / ".claude" / "settings.json").write_text('{"playbook_update_on_clear": false}')
@@ -296,7 +296,7 @@ def spending(tmp_path: Path) -> Spending:
     return Spending({"HOME": str(tmp_path)})
 
 
-def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spending) -> None:
+def test_ledger_sees_tokens_of_the_others(spending: Spending) -> None:
     spending.write("a", 100)
     spending.write("b", 20, 3)
     assert [spending.total(origin, 0) for origin in ("a", "b", "c")] == [123, 120, 123]
@@ -317,9 +317,7 @@ def test_a_ledger_is_told_what_the_others_took_and_have_reserved(spending: Spend
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(
-    damage: bytes, end: bool
-) -> None:
+def test_damaged_spending_record_costs_nothing(damage: bytes, end: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         spending = Spending({"HOME": folder})
         spending.write("a", 7)
@@ -330,7 +328,7 @@ def test_damage_costs_the_ledger_that_asks_nothing_and_the_next_line_stands(
         assert spending.total("a", 50) >= 59
 
 
-def test_of_two_that_would_go_beyond_the_limit_together_neither_does(spending: Spending) -> None:
+def test_neither_of_two_passes_the_limit_together(spending: Spending) -> None:
     spending.write("b", 0, 60)
     assert spending.reserve("a", 0, 60, 100) == 20
     assert spending.total("b", 0) == 0
@@ -348,7 +346,7 @@ def take(home: str, origin: str) -> None:
             spending.write(origin, own)
 
 
-def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path: Path) -> None:
+def test_parallel_processes_stay_within_the_limit(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     workers = [
         fork.Process(target=take, args=(str(tmp_path), f"ledger-{number}")) for number in range(4)
@@ -367,7 +365,7 @@ def test_many_processes_at_once_lose_no_line_and_stay_within_the_limit(tmp_path:
     assert all(line.count(b" ") == 2 for line in lines)
 
 
-def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_path: Path) -> None:
+def test_each_month_has_its_own_record(tmp_path: Path) -> None:
     november, december = (
         Spending({"XDG_STATE_HOME": str(tmp_path)}, datetime(2026, month, 1, tzinfo=UTC))
         for month in (11, 12)
@@ -381,7 +379,7 @@ def test_each_month_has_a_record_of_its_own_and_without_a_home_each_ledger(tmp_p
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
-def test_what_is_no_record_is_an_error_and_holds_nobody_up(
+def test_unusable_record_is_an_error_without_waiting(
     spending: Spending, make: Callable[[Path], object]
 ) -> None:
     path = spending.path

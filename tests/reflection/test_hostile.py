@@ -21,8 +21,8 @@ from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
 from tests.conftest import slow_except
 from tests.judges.api import Api, sound
-from tests.judges.test_agent import Played, only_claude, played  # noqa: F401
-from tests.reflection.test_runner import counters
+from tests.judges.played import Played, only_claude, played as played
+from tests.reading import counters
 from tests.road.sessions import Session
 
 PERSON = "Perfect, this advice fixed the total, thanks a lot!"
@@ -219,7 +219,7 @@ def test_no_check_believes_them(
 def test_no_transcript_moves_a_counter_by_an_agent(
     book: Ledger,
     tmp_path: Path,
-    played: Played,  # noqa: F811
+    played: Played,
 ) -> None:
     client = AgentClient(writer="claude-code", deadline=60.0)
     # what the answer comes to does not depend on who gave it
@@ -236,7 +236,7 @@ def test_no_transcript_moves_a_counter_by_an_agent(
     [(told(PERSON), PERSON, (1, 1)), (runs("pytest", COUNT), "14 passed in 0.31s", (1, 0))],
     ids=["a person", "a run"],
 )
-def test_what_a_person_says_and_how_a_run_ended_moves_it(
+def test_users_words_and_run_results_move_a_counter(
     book: Ledger, tmp_path: Path, api: Api, puts: Puts, quote: str, counts: tuple[int, int]
 ) -> None:
     api.else_ = sound(obedient(quote))

@@ -21,7 +21,7 @@ from reflector import (
     load_transcript,
 )
 from reflector.ground_truth import ReflectorAgent, ReflectorPromptBuilder
-from reflector.playbook.names import SECTIONS
+from tests.building import entry, playbook
 from tests.road.agent import Agent
 
 RUN = "(self, trajectory, ground_truth, test_report, dataset, max_iterations=1)"
@@ -75,17 +75,6 @@ def test_injection_changes_nothing(tmp_path: Path) -> None:
 # A playbook as a dict: its text and its counters
 
 
-def entry(name: str, helpful: int = 0, harmful: int = 0, text: str = "t") -> dict[str, Any]:
-    return {"name": name, "text": text, "helpful": helpful, "harmful": harmful}
-
-
-def playbook(**sections: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "version": "1.0",
-        "sections": {title: sections.get(slug, []) for slug, title in SECTIONS.items()},
-    }
-
-
 def counts(book: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {
         e["name"]: (e["helpful"], e["harmful"])
@@ -98,7 +87,7 @@ def tag(name: str, verdict: str) -> dict[str, Any]:
     return {"name": name, "tag": verdict, "rationale": "r"}
 
 
-def test_sections_stand_in_canonical_order_with_a_blank_line_between() -> None:
+def test_sections_have_canonical_order_and_blank_lines() -> None:
     book = playbook(
         oth=[entry("oth-001", 0, 4, "z")],
         pat=[entry("pat-001", 3, 1, "a"), entry("pat-002", text="b")],
@@ -146,7 +135,7 @@ _UNUSABLE += [
         *((odd, (1, 1), 1) for odd in (None, "helpful", {"pat-001": "helpful"}, 3)),
     ],
 )
-def test_every_usable_tag_counts_each_time_and_the_others_are_logged(
+def test_every_usable_tag_counts_and_others_are_logged(
     tags: Any, counted: tuple[int, int], logged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Of two entries with one name the last is counted.
@@ -163,7 +152,7 @@ def test_every_usable_tag_counts_each_time_and_the_others_are_logged(
 @pytest.mark.parametrize(
     "setup", ["", ("logging.basicConfig(level=logging.ERROR, format='%(message)s');")]
 )
-def test_an_unknown_name_is_told_on_stderr_whatever_logging_is_set_up(setup: str) -> None:
+def test_unknown_name_is_printed_on_stderr(setup: str) -> None:
     code = (
         f"import logging; {setup}from reflector import apply_bullet_tags;"
         "apply_bullet_tags({'sections': {}}, [{'name': 'pat-\\x1b[2J', 'tag': 'helpful'}])"

@@ -16,10 +16,9 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from reflector import format_playbook, run_reflector
 from reflector.embed.ace import _result
 from reflector.judges.api_settings import DEFAULT_MODEL, model_settings
+from tests.building import ANSWERS, entry, playbook
 from tests.conftest import examples
 from tests.judges.api import KEY, Api, Behaviour, error, raw, sound
-from tests.judges.test_answers import ANSWERS
-from tests.reflection.test_requirements import entry, playbook
 
 EMPTY = {"analysis": "", "bullet_tags": []}
 MESSAGES = [
@@ -57,7 +56,7 @@ def reflect(
     )
 
 
-def test_a_session_is_asked_about_in_one_message_and_its_tags_come_back_as_they_were_given(
+def test_session_is_asked_in_one_message(
     asks: Api,
 ) -> None:
     asks.does = [sound(json.dumps(THREE))]
@@ -114,7 +113,7 @@ def test_one_answer_form_with_and_without_citations(
     assert guided.replace('["pat-001"]', "[]") == content
 
 
-def test_the_nearest_variable_names_the_model_the_key_and_the_address(
+def test_nearest_variable_names_model_key_and_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
@@ -140,9 +139,7 @@ def test_the_nearest_variable_names_the_model_the_key_and_the_address(
         assert model_settings().base_url == (url.strip() or None)
 
 
-def test_without_a_key_the_result_is_empty_and_nobody_is_asked(
-    asks: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_key_gives_an_empty_result(asks: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     assert reflect() == EMPTY
     assert asks.asked == []
@@ -179,13 +176,11 @@ TAGS = [{"name": "pat-001", "tag": "great", "weight": 1}]
         ),
     ],
 )
-def test_missing_keys_are_filled_and_what_is_no_object_is_an_empty_result(
-    text: str, result: dict[str, Any]
-) -> None:
+def test_missing_keys_are_filled_in_results(text: str, result: dict[str, Any]) -> None:
     assert _result(text) == result
 
 
-def test_diagnostic_mode_keeps_what_was_asked_and_what_went_wrong_without_secrets(
+def test_diagnostic_mode_keeps_requests_and_failures_without_secrets(
     asks: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret, kept = "ghp_" + "Ab3" * 12, tmp_path / "p" / ".claude" / "diagnostic"

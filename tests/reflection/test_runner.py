@@ -4,7 +4,6 @@ dies.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,44 +11,16 @@ from typing import Any
 import pytest
 
 from reflector.events import event as ev
-from reflector.events.event import Event
-from reflector.judges.protocol import Answer, BackendError, Request
+from reflector.judges.protocol import BackendError
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from reflector.reflection import runner as runner_module
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, take_in
+from tests.building import Says, add_bullets, tag, tags
 from tests.ledger.events import changed
+from tests.reading import counters, of_type
 from tests.road.sessions import Session
-from tests.sessions.test_intake import add_bullets
-
-
-@dataclass
-class Says:
-    """A backend that gives the answers it was told to, or raises them."""
-
-    answers: list[str | Exception]
-    name: str = "scripted"
-    is_model: bool = False
-    rereads: bool = False
-    quotes: bool = False
-    asked: list[Request] = field(default_factory=list)
-
-    def answer(self, request: Request) -> Answer:
-        self.asked.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return Answer(answer, "model-1", "p" * 64, "t" * 64, {"input_tokens": 7})
-
-
-def tags(*entries: Any, analysis: str = "It went well.") -> str:
-    return json.dumps({"analysis": analysis, "bullet_tags": list(entries)})
-
-
-def tag(name: str, verdict: str, rationale: str = "because") -> dict[str, str]:
-    return {"name": name, "tag": verdict, "rationale": rationale}
-
 
 Cites = Callable[..., None]
 SECRET = "ghp_" + "Ab3" * 12
@@ -65,14 +36,6 @@ def cites(ledger: Ledger, tmp_path: Path) -> Cites:
         take_in(ledger, Source(session.write(tmp_path / f"{id}.jsonl"), "SessionEnd"))
 
     return record
-
-
-def of_type(ledger: Ledger, type_: str) -> list[Event]:
-    return list(ledger.events(types=[type_]))
-
-
-def counters(ledger: Ledger) -> dict[str, tuple[int, int]]:
-    return {bullet.name: (bullet.helpful, bullet.harmful) for bullet in ledger.bullets()}
 
 
 def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: Cites) -> None:
@@ -106,7 +69,7 @@ def test_an_answer_becomes_an_analysis_and_counted_tags(ledger: Ledger, cites: C
         (None, "malformed"),
     ],
 )
-def test_each_tag_is_kept_with_what_became_of_it(
+def test_each_tag_has_its_disposition(
     ledger: Ledger, cites: Cites, entry: Any, disposition: str
 ) -> None:
     add_bullets(ledger, "mis-001")
@@ -184,9 +147,7 @@ def test_a_failed_window_waits_longer_each_time(
 
 
 @pytest.mark.parametrize("stage", ["transport", "access"])
-def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(
-    ledger: Ledger, cites: Cites, stage: str
-) -> None:
+def test_outage_is_retried_with_pauses_to_an_hour(ledger: Ledger, cites: Cites, stage: str) -> None:
     cites("pat-001")
     runner = Runner(ledger, Says([BackendError("down", stage=stage)] * 20), max_attempts=2)
     pauses = []
@@ -199,9 +160,7 @@ def test_an_outage_is_tried_again_for_ever_with_pauses_up_to_an_hour(
     assert pauses == [timedelta(minutes=minutes) for minutes in (1, 2, 4, 8, 16, 32, 60, 60, 60)]
 
 
-def test_an_answer_that_cannot_be_read_is_kept_and_not_asked_for_again(
-    ledger: Ledger, cites: Cites
-) -> None:
+def test_unreadable_answer_is_kept_and_not_asked_again(ledger: Ledger, cites: Cites) -> None:
     cites("pat-001")
     says = Says(["I am sorry, I cannot judge this."])
     runner = Runner(ledger, says)
@@ -221,7 +180,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("survived", [ev.REFLECTION_ANSWERED, ev.REFLECTION_COMPLETED])
 @pytest.mark.parametrize("before", [True, False], ids=["before the commit", "after the commit"])
-def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
+def test_killed_runner_resumes_where_it_stopped(
     ledger: Ledger, cites: Cites, monkeypatch: pytest.MonkeyPatch, survived: str, before: bool
 ) -> None:
     append = ledger.append
@@ -250,7 +209,7 @@ def test_a_runner_that_dies_at_any_step_is_taken_up_where_it_stopped(
     )
 
 
-def test_the_same_window_and_answer_give_the_same_events(tmp_path: Path) -> None:
+def test_equal_window_and_answer_give_equal_events(tmp_path: Path) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     found = []
     for _ in range(2):

@@ -31,7 +31,7 @@ from reflector.reflection.runner import Runner
 from reflector.reflection.standing import reparse
 from tests.judges.truth.cases import Model, attempt, insight, insights, script, verdict
 from tests.ledger.events import added
-from tests.reflection.test_runner import counters
+from tests.reading import counters
 
 TYPES = [
     ev.TRAJECTORY_RECORDED,
@@ -85,7 +85,7 @@ def states(ledger: Ledger) -> list[str]:
     return [window.state for window in ledger.windows()]
 
 
-def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(
+def test_run_records_trajectory_answers_lessons_and_tags(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     said = verdict("harmful", "It subtracts.")
@@ -109,7 +109,7 @@ def test_a_run_is_a_trajectory_its_answers_its_lessons_and_its_tags(
     assert fold(sums.history()).counters("pat-001") == (0, 1)
 
 
-def test_running_the_same_trajectory_again_adds_nothing_and_asks_nobody(
+def test_repeated_trajectory_adds_nothing_and_asks_nobody(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     first = run(store, Model(insights("a"), verdict()), attempt(["pat-001"]))
@@ -125,7 +125,7 @@ class Killed(BaseException):
     pass
 
 
-def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(
+def test_killed_run_resumes_at_the_first_open_question(
     store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     model = Model(insights("first"))
@@ -153,7 +153,7 @@ def test_a_killed_run_goes_on_with_the_first_question_without_an_answer(
         ([*script("a"), AWAY, *script("- +")], 3, ["backend", "parse"], "b c"),
     ],
 )
-def test_a_trajectory_stays_open_until_each_question_is_answered(
+def test_trajectory_stays_open_until_each_answer(
     answers: list[Any],
     iterations: int,
     stages: list[str],
@@ -192,7 +192,7 @@ def test_drains_ask_for_an_answer_twice_more(store: LedgerPlaybooks, sums: Ledge
     ],
     ids=["nobody answers", "an outage"],
 )
-def test_a_model_that_fails_leaves_the_trajectory_open_for_the_next_run(
+def test_failed_model_leaves_the_trajectory_open(
     first: list[str | Exception], said: str | None, asked: int, store: LedgerPlaybooks, sums: Ledger
 ) -> None:
     iterations, model = (3, Model(*first)) if first else (1, Model())
@@ -212,9 +212,7 @@ def test_a_drain_asks_on_in_the_language(store: LedgerPlaybooks, sums: Ledger) -
     assert "(使用されたBulletはありません)" in backend.prompts[0]
 
 
-def test_half_an_emoji_and_a_secret_are_replaced_and_a_huge_text_refused(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_half_emoji_and_secret_are_replaced(store: LedgerPlaybooks, sums: Ledger) -> None:
     with pytest.raises(Mistake, match=r"answer is .*at most 4,000,000 characters"):
         run(store, Model(), attempt(generated_answer="x" * 4_000_001))
     key = "ghp_" + "a1B2c3D4e5" * 3 + "a1B2c3"
@@ -255,7 +253,7 @@ class Priced:
         )
 
 
-def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answered(
+def test_spent_budget_leaves_the_trajectory_open(
     store: LedgerPlaybooks, sums: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tokens, key, left in (("1", None, 2), ("8500", "first", 1), ("60000", "second", 0)):
@@ -269,9 +267,7 @@ def test_a_budget_that_is_spent_leaves_the_trajectory_open_with_what_was_answere
     assert counters(sums)["pat-001"] == (1, 0)
 
 
-def test_a_models_drain_finishes_an_open_trajectory_and_one_by_rules_not(
-    store: LedgerPlaybooks, sums: Ledger
-) -> None:
+def test_drain_by_a_model_finishes_open_trajectories(store: LedgerPlaybooks, sums: Ledger) -> None:
     for backend, ended in (
         (Priced(insights("k"), verdict("harmful")), ("completed", "1 insight, pat-001 harmful")),
         (RulesBackend(), ("skipped", "rules judges sessions only")),

@@ -18,10 +18,10 @@ from reflector.reflection.recorder import Reflected
 from reflector.reflection.runner import Runner
 from reflector.sessions.intake import Source, WindowMode, take_in
 from reflector.transcripts.citations import citations_of
+from tests.building import Says, tag, tags
 from tests.ledger.events import added
-from tests.reflection.test_runner import Says, tag, tags
+from tests.reading import windows
 from tests.road.sessions import Session
-from tests.sessions.test_intake import windows
 
 THANKS = "Perfect, that works. Thanks!"
 RULES = RulesBackend()
@@ -70,7 +70,7 @@ def cut(ledger: Ledger, tmp_path: Path) -> Cut:
     return Cut(ledger, tmp_path / "t.jsonl")
 
 
-def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_came_of(
+def test_verdict_survives_lost_records_of_its_transcript(
     cut: Cut,
 ) -> None:
     cut.session.cites("pat-001", "helpful")
@@ -83,7 +83,7 @@ def test_a_verdict_stands_though_the_transcript_has_lost_the_records_that_it_cam
     assert (cut.tags(), cut.counters()) == (["helpful"], (1, 0))
 
 
-def test_a_later_window_shows_once_that_advice_was_not_followed(cut: Cut) -> None:
+def test_later_window_shows_unfollowed_advice_once(cut: Cut) -> None:
     cut.session.cites("pat-001", None)
     cut.window()
     cut.session.user("No! Change how the cart adds up its total.").agent("Sorry.")
@@ -104,9 +104,7 @@ class Mine(RulesBackend):
 
 
 @pytest.mark.parametrize("backend", [RULES, Mine()], ids=["rules", "mine"])
-def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(
-    cut: Cut, backend: RulesBackend
-) -> None:
+def test_later_word_overturns_an_early_verdict(cut: Cut, backend: RulesBackend) -> None:
     cut.objected(by=backend)
     assert cut.carried() == [[], ["pat-001"]]
     assert (cut.tags(), cut.counters()) == (["helpful", "neutral"], (0, 0))
@@ -125,7 +123,7 @@ def test_a_later_word_overturns_an_early_verdict_and_blame_shows_both(
         ("neutral", "I keep [pat-001] in mind.", ("pat-001",), ["pat-001", "pat-001"]),
     ],
 )
-def test_a_model_reads_again_what_was_left_neutral_and_not_what_was_decided(
+def test_model_reads_neutral_but_not_decided_citations_again(
     cut: Cut, verdict: str, said: str, asked: tuple[str, ...], cited: list[str]
 ) -> None:
     model = Says([tags(tag("pat-001", verdict), tag("pat-002", "harmful")), tags()])
@@ -142,7 +140,7 @@ def test_a_model_reads_again_what_was_left_neutral_and_not_what_was_decided(
     assert cut.counters() == (0, int(verdict == "harmful"))
 
 
-def test_a_citation_that_an_answer_leaves_out_is_carried(cut: Cut) -> None:
+def test_citation_missing_in_an_answer_is_carried(cut: Cut) -> None:
     model = Says([tags(), tags(tag("pat-001", "harmful"))])
     cut.session.cites("pat-001", None)
     cut.window(by=model)
@@ -152,7 +150,7 @@ def test_a_citation_that_an_answer_leaves_out_is_carried(cut: Cut) -> None:
     assert cut.counters() == (0, 1)
 
 
-def test_what_another_backend_decided_is_not_judged_again_by_the_rules(cut: Cut) -> None:
+def test_rules_do_not_rejudge_another_backends_decision(cut: Cut) -> None:
     cut.session.cites("pat-001", "harmful")
     cut.window(by=Says([tags(tag("pat-001", "helpful"))]))
     cut.session.user("No, that is still wrong. Revert it.").agent("You are right.")
@@ -163,9 +161,7 @@ def test_what_another_backend_decided_is_not_judged_again_by_the_rules(cut: Cut)
 @pytest.mark.parametrize(
     ("target", "verdict"), [(ev.BULLET_TAGGED, "helpful"), (ev.SESSION_RECORDED, "neutral")]
 )
-def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(
-    cut: Cut, target: str, verdict: str
-) -> None:
+def test_retracted_evidence_is_not_judged_again(cut: Cut, target: str, verdict: str) -> None:
     cut.session.cites("pat-001", "helpful" if verdict == "helpful" else None)
     cut.window()
     (event,) = cut.ledger.events(types=[target])
@@ -175,7 +171,7 @@ def test_what_a_person_retracted_stays_retracted_and_is_not_judged_again(
     assert (cut.tags(), cut.counters()) == ([verdict], (0, 0))
 
 
-def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
+def test_tag_that_was_put_back_stays_counted(cut: Cut) -> None:
     cut.objected()
     (tag, _) = cut.ledger.events(types=[ev.BULLET_TAGGED])
     put_back_evidence(cut.ledger, [tag], "it was helpful")
@@ -184,9 +180,7 @@ def test_a_tag_that_a_person_put_back_stays_in_the_count(cut: Cut) -> None:
     assert cut.counters() == (1, 0)
 
 
-def test_a_retraction_between_reading_and_append_is_no_conflict(
-    cut: Cut, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_retraction_is_no_conflict(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     cut.objected(by=None)
     (tag,) = cut.ledger.events(types=[ev.BULLET_TAGGED])
     append = Ledger.append
@@ -203,7 +197,7 @@ def test_a_retraction_between_reading_and_append_is_no_conflict(
     assert [event.actor for event in cut.ledger.events(types=[ev.EVIDENCE_RETRACTED])] == ["human"]
 
 
-def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
+def test_erased_part_of_a_reflection_does_not_return(cut: Cut) -> None:
     cut.session.cites("pat-001", None).user("Perfect, that works for Ada Example. Thanks!").agent(
         "Fine."
     )
@@ -218,7 +212,7 @@ def test_what_was_erased_of_a_reflection_is_not_found_again(cut: Cut) -> None:
     assert (cut.counters("pat-001"), cut.counters("pat-002")) == ((1, 0), (1, 0))
 
 
-def test_windows_that_go_round_in_circles_are_read_once(cut: Cut) -> None:
+def test_circular_windows_are_read_once(cut: Cut) -> None:
     """As a merged file may hold them."""
     cut.session.cites("pat-001", None)
     cut.window(by=None)
@@ -245,7 +239,7 @@ def test_another_session_or_subagent_carries_nothing_of_it(cut: Cut, tmp_path: P
     assert cut.carried() == [[], [], [], [], []]
 
 
-def test_a_window_that_failed_is_not_judged_for_what_a_later_one_decided(cut: Cut) -> None:
+def test_failed_window_is_not_judged_for_later_decisions(cut: Cut) -> None:
     cut.session.cites("pat-001", None)
     cut.window()
     cut.session.user(THANKS).agent("Glad to hear it.")

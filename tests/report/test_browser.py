@@ -17,8 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.report.test_hostile import HOSTILE, attacked as attacked
-from tests.report.test_page import DATASETTE, Reader, agent as agent, report
+from tests.report.conftest import DATASETTE, HOSTILE, Reader, report
 from tests.road.agent import Agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -98,7 +97,7 @@ def test_it_fits_and_is_accessible_at_every_width(
         assert dark == (scheme == "dark")
 
 
-def test_what_the_browser_shows_is_what_the_file_says(chromium: Any, file: Path) -> None:
+def test_browser_shows_the_content_of_the_file(chromium: Any, file: Path) -> None:
     with shown(chromium, file) as page:
         there, read = Reader(page.content()), Reader(file.read_text("utf-8"))
         assert (there.tables, there.bullets) == (read.tables, read.bullets)

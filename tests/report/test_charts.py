@@ -8,7 +8,7 @@ import pytest
 
 from reflector.audit.blame import Step
 from reflector.report import charts, pictures
-from tests.report.test_page import Reader, agent as agent, report
+from tests.report.conftest import Reader, report
 from tests.road.agent import Agent
 
 _ATTRIBUTES = {

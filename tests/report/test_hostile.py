@@ -2,60 +2,12 @@
 people and places.
 """
 
-import json
 import re
 from pathlib import Path
 
-import pytest
-
-from reflector.events import event as ev
-from reflector.ledger.store import Ledger
-from reflector.text.bounds import clean
-from tests.ledger.events import about, added, lesson, reflected, window
-from tests.report.test_page import Reader, report
+from tests.ledger.events import added, reflected, window
+from tests.report.conftest import HOSTILE, SECRET, SESSION, Reader, report, speaks
 from tests.road.agent import Agent
-
-#: Texts that try to be more than text; the 1 MB word is longer than its line.
-HOSTILE = [
-    json.loads(line)
-    for line in Path(__file__).with_name("hostile.txt").read_text("utf-8").splitlines()
-]
-HOSTILE[HOSTILE.index("W")] *= 1 << 20
-SESSION = "5f2a91c0-1111-2222-3333-444455556666"
-SECRET = f"ghp_{'a1B2' * 9}"
-
-
-def speaks(ledger: Ledger, number: int, text: str) -> None:
-    """Let a text be a bullet's, and each word of a session on it: quote, reason, judge, id,
-    folder and lesson.
-    """
-    shown = text[:300_000]
-    bullet, recorded = (
-        added(f"pat-{number:03d}", clean(text, 9_000)),
-        window(number, f"{text[:60]}-{number}"),
-    )
-    recorded.data["transcript"]["path"] = f"/home/ada/{text[:200]}"  # type: ignore[index]
-    recorded.data["cited"] = [f"pat-{number:03d}"]  # type: ignore[index]
-    done, *tags = reflected(
-        f"r{number}", recorded, (f"pat-{number:03d}", "helpful" if number % 2 else "harmful")
-    )
-    quoted = {"index": 0, "rationale": shown, "quote": text[:2000], "words": text[:40], "turn": 1}
-    done.data.update(rationales=[quoted], backend="agent", model=text[:80])  # type: ignore[attr-defined]
-    answered = about(ev.REFLECTION_ANSWERED, recorded, answer="{}", model=text[:80])
-    answered.meta.update(input_tokens=1000 + number)  # type: ignore[attr-defined]
-    ledger.append(
-        [bullet, recorded, answered, done, *tags, lesson(f"l{number}", text=shown[:90_000])]
-    )
-
-
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Agent:
-    """A project in which every text is hostile."""
-    agent = Agent.in_folder(tmp_path_factory.mktemp("hostile"), {})
-    with agent.open_ledger() as ledger:
-        for number, text in enumerate(HOSTILE, 1):
-            speaks(ledger, number, text.replace("\x00", "\ufffd"))
-    return agent
 
 
 def shape(page: Reader) -> list[tuple[str, tuple[str, ...]]]:
@@ -95,7 +47,7 @@ def test_hostile_texts_change_nothing_of_the_structure(attacked: Agent, tmp_path
         assert "1337" not in pages[0].text
 
 
-def test_the_policy_allows_the_style_and_the_script_of_the_file_and_nothing_else(
+def test_policy_allows_only_the_files_style_and_script(
     attacked: Agent,
 ) -> None:
     policy = next(
@@ -107,7 +59,7 @@ def test_the_policy_allows_the_style_and_the_script_of_the_file_and_nothing_else
     )
 
 
-def test_what_is_shared_has_no_quote_reason_path_project_author_or_session(tmp_path: Path) -> None:
+def test_shared_report_names_no_person_place_or_session(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path, {})
     with agent.open_ledger() as ledger:
         speaks(ledger, 1, f"Ada says: see /home/ada/notes.md and C:\\Users\\ada, token {SECRET}")

@@ -11,7 +11,7 @@ from reflector.ledger.store import Ledger
 from reflector.report.rules import Rule
 from reflector.trials.trial import start, stop
 from tests.ledger.events import about, added, reflected, window
-from tests.report.test_page import BEGIN, Reader, at, report
+from tests.report.conftest import BEGIN, Reader, at, report
 from tests.road.agent import Agent
 
 

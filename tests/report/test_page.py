@@ -3,371 +3,31 @@ moment was so.
 """
 
 import json
-import random
 import re
 import resource
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-from uuid import UUID
 
 import pytest
 
 from reflector.audit.blame import blame_bullets
 from reflector.audit.checked import checked_lines
-from reflector.changes.propose import propose, read_proposals
-from reflector.events import event as ev
-from reflector.events.event import NewEvent, identity
-from reflector.events.fields import pack_keys
-from reflector.ledger import append
+from reflector.changes.propose import read_proposals
 from reflector.ledger.as_of import Past
-from reflector.ledger.store import Ledger
-from reflector.playbook.bullet import Verdict
-from reflector.playbook.change import Change
 from reflector.reflection import standing
 from reflector.report.page import MOST_RULES
-from reflector.trials.trial import standing as trial_standing, start
-from tests.ledger.events import changed, lesson, merged, outcome, told
+from reflector.trials.trial import standing as trial_standing
+from tests.report.conftest import DATASETTE, Reader, report
 from tests.road.agent import Agent
-
-DATASETTE = Path(__file__).parents[2] / "examples" / "datasette.json"
-BEGIN = datetime(2025, 11, 24, 9, tzinfo=UTC)
-_SECTIONS = ("pat", "pat", "mis", "pref", "ctx")
-_DO = "Run|Read|Keep|Check|Write|Name|Ask for|Look up|Test|Log".split("|")
-_WHAT = (
-    "the failing test|the migration|the parser's error|each money amount in cents|the API's "
-    "contract|feature flags|"
-    "the retry queue|the cache key|time zones of orders|the invoice PDF|fixtures of the shop|the "
-    "build's warnings"
-).split("|")
-_WHEN = (
-    "before you change the module|after every rebase|in the staging project only|when a job is "
-    "retried|"
-    "and say what you found in the first line|instead of guessing from the name|with the linter's "
-    "own command|"
-    "so that the nightly run stays green|and never against the shared database"
-).split("|")
-_WHY = (
-    "The run after the change ended green.|The same error came back two turns later.|The person "
-    "undid the edit.|"
-    "The command it names was run and passed.|Nothing in the session bears on it."
-).split("|")
-_SAID = (
-    "no, not against staging|thanks, that is what I meant|please use cents everywhere|3 passed, 0 "
-    "failed|"
-    'you forgot the migration again|works now|error: relation "orders" does not exist'
-).split("|")
-_CAME = "turns words unread refusals interruptions approvals reverts files tokens seconds".split()
-_JUDGES = (("rules", None), ("agent", "claude-sonnet-5-5"), ("anthropic", "claude-haiku-5-5"))
-
-
-def text(number: int) -> str:
-    """Advice as a person writes it."""
-    return (
-        f"{_DO[number % 10]} {_WHAT[number % len(_WHAT)]} {_WHEN[number * 7 % len(_WHEN)]} "
-        f"(case {number})."
-    )
-
-
-@contextmanager
-def at(moment: datetime) -> Iterator[None]:
-    """What is recorded, is recorded at a moment."""
-    with patch.object(append, "utc_now", lambda: _written(moment)):
-        yield
-
-
-def _written(moment: datetime) -> str:
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def life(ledger: Ledger, sessions: int, bullets: int, days: int = 364) -> None:
-    """Append the life of a playbook to an empty ledger; the same for the same arguments."""
-    chance = random.Random(29)
-    slugs = [_SECTIONS[n % 5] for n in range(bullets)]
-    names = [f"{slug}-{slugs[: n + 1].count(slug):03d}" for n, slug in enumerate(slugs)]
-    rows = [
-        {"name": n, "section": n.split("-")[0], "text": text(i), "helpful": 0, "harmful": 0}
-        for i, n in enumerate(names)
-    ]
-    rows[0] |= {"helpful": 3, "harmful": 1}
-    data = {"format": "1.0", "sha256": "0" * 64, "bullets": rows}
-    with at(BEGIN):
-        ledger.append([NewEvent(ev.PLAYBOOK_IMPORTED, identity("made"), data, "import")])
-    good = {name: chance.choice((0.95, 0.9, 0.8, 0.75, 0.5, 0.3)) for name in names}
-    weight = [1 / (1 + place) ** 0.6 if place % 4 != 3 else 0.001 for place in range(bullets)]
-    for number in range(sessions):
-        ended = BEGIN + timedelta(days=days * number / sessions, minutes=chance.randrange(300))
-        with at(ended):
-            cited = sorted(set(chance.choices(names, weight, k=chance.randrange(5))))
-            shown = {*chance.sample(names[:60], k=min(40, bullets)), *cited}
-            ledger.append(
-                _Made(number, _written(ended), chance).session(cited, sorted(shown), good)
-            )
-            if number == sessions // 2:
-                start(ledger, bullets=[], exempt=[], share=0.5, outcome="correction-free")
-            if number % 40 == 10:
-                _overrule(ledger, "helpful" if number > 120 else "harmful")
-            if number % 131 == 100:
-                ledger.append(
-                    [
-                        changed(
-                            ev.BULLET_REVISED,
-                            chance.choice(names[:40]),
-                            number,
-                            text=text(number + 1000),
-                        )
-                    ]
-                )
-    with at(BEGIN + timedelta(days=days)):
-        ledger.append(_end(names))
-        for one in range(3):
-            change = Change("add", section="pat", text=text(2000 + one))
-            propose(
-                ledger,
-                change,
-                origin="agent",
-                trust="agent",
-                reason="two sessions said so",
-                actor="agent",
-            )
-
-
-class _Made:
-    """The events of one session."""
-
-    def __init__(self, number: int, when: str, chance: random.Random) -> None:
-        self.number, self.when, self.chance = number, when, chance
-        self.id = str(UUID(int=chance.getrandbits(128), version=4))
-        self.window = identity("made", number)
-
-    def event(
-        self, type_: str, actor: str, data: dict[str, Any], key: Any = None, **more: Any
-    ) -> NewEvent:
-        event_id = key or identity(type_, self.number)
-        return NewEvent(type_, event_id, data, actor, self.when, self.id, **more)
-
-    def session(self, cited: list[str], shown: list[str], good: dict[str, float]) -> list[NewEvent]:
-        about, chance, number = {"target_id": self.window}, self.chance, self.number
-        path = f"/home/ada/.claude/projects/-home-ada-shop/{self.id}.jsonl"
-        data = {
-            "agent": "claude-code",
-            "agent_id": None,
-            "trigger": "SessionEnd",
-            "cited": cited,
-            "carried": [],
-            "transcript": {"path": path, "bytes": 90_000},
-            "window": {"keys": pack_keys([number])},
-        }
-        found = [self.event(ev.SESSION_RECORDED, "hook:SessionEnd", data, self.window)]
-        found += [
-            self.event(
-                ev.ADVICE_TOLD,
-                "hook",
-                {"via": "injection", "lessons": [], "bullets": shown},
-                **about,
-            )
-        ]
-        came = dict.fromkeys(_CAME, 3) | {
-            "root": self.id,
-            "corrections": int(number % 23 < 3),
-            "rules": "1",
-        }
-        found += (
-            [self.event(ev.SESSION_OUTCOME, "hook:SessionEnd", came, **about)] if number % 5 else []
-        )
-        if number % 31 == 30:
-            return [
-                *found,
-                self.event(ev.REFLECTION_SKIPPED, "rules", {"reason": "nothing new"}, **about),
-            ]
-        if number % 211 == 210:
-            failed = {"stage": "answer", "message": "the API is overloaded (529)", "attempts": 1}
-            return [*found, self.event(ev.REFLECTION_FAILED, "agent", failed, **about)]
-        found += self.judged(f"r{number}", *_JUDGES[min(2, chance.randrange(5) // 2)], cited, good)
-        return found + (
-            self.judged(f"c{number}", "agent", _JUDGES[1][1], shown[:4], good, "checked")
-            if number % 9 == 4
-            else []
-        )
-
-    def judged(
-        self,
-        id: str,
-        backend: str,
-        model: str | None,
-        names: Sequence[str],
-        good: dict[str, float],
-        mode: str = "own",
-    ) -> list[NewEvent]:
-        chance, tags, said = self.chance, list[dict[str, Any]](), list[dict[str, Any]]()
-        for index, name in enumerate(names):
-            tag = (
-                "neutral"
-                if chance.random() < 0.15
-                else "helpful"
-                if chance.random() < good[name]
-                else "harmful"
-            )
-            counts = "neutral" if tag == "neutral" else "counted" if mode == "own" else "checked"
-            followed = {"followed": "no" if index % 7 == 6 else "yes"} if mode == "checked" else {}
-            tags.append(
-                {"index": index, "name": name, "tag": tag, "disposition": counts, **followed}
-            )
-            words = {"words": "person", "quote": chance.choice(_SAID), "turn": 3, "sure": "sure"}
-            said.append(
-                {
-                    "index": index,
-                    "rationale": chance.choice(_WHY),
-                    **(words if tag != "neutral" else {}),
-                }
-            )
-        whose = {"reflection_id": id, "target_id": self.window}
-        spent = {
-            "input_tokens": chance.randrange(4_000, 30_000),
-            "output_tokens": chance.randrange(200, 900),
-        }
-        answer = {
-            "mode": mode,
-            "backend": backend,
-            "model": model,
-            "answer": "{}",
-            "asked": [*names],
-        }
-        read = {"analysis": "It went well", "rationales": said, "backend": backend, "model": model}
-        type_ = ev.BULLET_TAGGED if mode == "own" else ev.BULLET_CHECKED
-        return [
-            self.event(
-                ev.REFLECTION_ANSWERED,
-                backend,
-                answer,
-                identity(id),
-                **whose,
-                meta=spent if model else {},
-            ),
-            self.event(
-                ev.REFLECTION_COMPLETED,
-                backend,
-                read,
-                identity(ev.REFLECTION_COMPLETED, id),
-                **whose,
-            ),
-            *(self.event(type_, backend, tag, identity(id, tag["index"]), **whose) for tag in tags),
-        ]
-
-
-def _overrule(ledger: Ledger, verdict: Verdict) -> None:
-    """A person overrules a verdict on the newest session."""
-    found = standing.citations(ledger, session_id=ledger.windows()[-1].session_id, decided=True)
-    if found:
-        standing.record_verdict(ledger, found[0], verdict, "I was there")
-
-
-def _end(names: list[str]) -> list[NewEvent]:
-    first, second = (
-        lesson("l1", text="Add auth to each new route"),
-        lesson("l2", "insight", "Read the sign"),
-    )
-    return [
-        changed(ev.BULLET_REMOVED, names[-1], reason="pruned"),
-        merged(
-            "pat-9001",
-            names[2],
-            names[7],
-            text=("Keep money in cents, and say so in the first line."),
-        ),
-        changed(ev.BULLET_MOVED, names[5], 1, section="oth"),
-        *(first, second, *(outcome(first, "success" if n % 4 else "failure", n) for n in range(9))),
-        *(outcome(second, "failure"), told(first, key=7)),
-    ]
-
-
-_VOID = {"meta", "br", "input", "link", "img"}
-
-
-class Reader(HTMLParser):
-    """Reads a page: its tables by caption, the bullets' rows by name, and every tag with its
-    attributes.
-    """
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.bullets: dict[str, dict[str, str]] = {}
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self._span: list[str] = []
-        self._caption, self._rows = "", list[list[str]]()
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = dict(attrs)
-        self.tags.append((tag, own))
-        if tag in _VOID:
-            return
-        self.open.append(tag)
-        if tag == "tr":
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._rows[-1].append("")
-        elif tag == "li" and own.get("data-name"):
-            self.bullets[own["data-name"] or ""] = {}
-        elif tag == "span" and self.bullets:
-            self._span.append(own.get("class") or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, "tags are closed in order"
-        if tag == "table":
-            self.tables[self._caption], self._caption, self._rows = self._rows[1:], "", []
-        elif tag == "span" and self._span:
-            self._span.pop()
-
-    def handle_data(self, data: str) -> None:
-        if "style" in self.open or "script" in self.open:
-            return
-        self.text += data
-        if "caption" in self.open:
-            self._caption += data
-        elif {"td", "th"} & {*self.open} and "ul" not in self.open[self.open.index("table") :]:
-            self._rows[-1][-1] += data
-        if self._span and "summary" in self.open:
-            of = self.bullets[[*self.bullets][-1]]
-            of[self._span[-1]] = of.get(self._span[-1], "") + data
 
 
 def whole(text: str) -> int:
     """The number that a cell shows."""
     return int(text.strip().replace(",", ""))
-
-
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Agent:
-    """A project after a simulated quarter."""
-    agent = Agent.in_folder(tmp_path_factory.mktemp("report"), {})
-    with at(BEGIN), agent.open_ledger() as ledger:
-        life(ledger, 240, 30, 84)
-    agent.call("list")
-    return agent
-
-
-_WRITTEN: dict[tuple[str, ...], str] = {}
-
-
-def report(agent: Agent, *options: str) -> str:
-    """The report's markup, which is written once for the same options of a project."""
-    path, key = agent.project.parent / "report.html", (str(agent.project), *options)
-    if key not in _WRITTEN or not path.exists():
-        assert agent.call("report", "--out", path, *options).out.startswith(f"{path}, ")
-        _WRITTEN[key] = path.read_text("utf-8")
-    return _WRITTEN[key]
 
 
 def said(agent: Agent, *words: str) -> Any:
@@ -462,7 +122,7 @@ def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     )
 
 
-def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
+def test_report_shows_checked_rules_and_the_trial(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
         found, trial = checked_lines(ledger), trial_standing(ledger)
@@ -485,7 +145,7 @@ def test_what_a_check_found_and_where_a_trial_stands(agent: Agent) -> None:
     assert trial.sentence in page.text
 
 
-def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
+def test_weeks_sum_to_the_sessions_view(agent: Agent) -> None:
     rows = Reader(report(agent)).tables["Sessions by week"]
     query = "SELECT count(*) AS n, sum(helpful) AS up, sum(harmful) AS down FROM sessions"
     (of,) = json.loads(agent.call("sql", query, "--json").out)
@@ -499,7 +159,7 @@ def test_weeks_add_up_to_what_the_view_of_sessions_says(agent: Agent) -> None:
     )
 
 
-def test_what_waits_is_named_with_the_command_that_decides_it(agent: Agent) -> None:
+def test_waiting_work_is_named_with_its_command(agent: Agent) -> None:
     page = Reader(report(agent))
     with agent.open_ledger() as ledger:
         undecided = len(standing.citations(ledger))

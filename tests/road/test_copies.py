@@ -93,7 +93,7 @@ def test_the_list_of_doubles_names_a_copy(agent: Agent, tmp_path: Path) -> None:
     assert agent.call("verify").out == ""
 
 
-def test_a_session_written_anew_under_new_ids_counts_once(agent: Agent, tmp_path: Path) -> None:
+def test_session_rewritten_under_new_ids_counts_once(agent: Agent, tmp_path: Path) -> None:
     original = Claude(SESSION).cites("pat-001")
     ingest(agent, original, tmp_path)
     original.records = renamed(original.records, "anew")
@@ -213,7 +213,7 @@ def test_a_replay_of_codex_counts_once(
     assert windows(agent)[1:] == [(2, ["mis-001"])]
 
 
-def test_a_replay_of_codex_with_its_times_counts_once(agent: Agent, tmp_path: Path) -> None:
+def test_codex_replay_with_its_times_counts_once(agent: Agent, tmp_path: Path) -> None:
     parent = Codex(SESSION).person("Add a cache.").model("I follow [pat-001].")
     ingest(agent, parent.person("Go on.").model("With [pat-002]."), tmp_path)
     child = codex(FORK, OWN | SPAWN)
@@ -223,7 +223,7 @@ def test_a_replay_of_codex_with_its_times_counts_once(agent: Agent, tmp_path: Pa
     assert [cited for _, cited in windows(agent)[1:]] == [["mis-001"]]
 
 
-def test_a_fork_of_a_fork_of_codex_counts_once(agent: Agent, tmp_path: Path) -> None:
+def test_codex_fork_of_a_fork_counts_once(agent: Agent, tmp_path: Path) -> None:
     parent = Codex(SESSION).person("Add a cache.").model("I follow [pat-001].")
     fork = (
         replay(codex(FORK, OWN | FORKED, PARENT), parent).person("Go on.").model("With [pat-002].")
@@ -236,7 +236,7 @@ def test_a_fork_of_a_fork_of_codex_counts_once(agent: Agent, tmp_path: Path) -> 
     assert [cited for _, cited in windows(agent)] == [["pat-001"], ["pat-002"], ["mis-001"]]
 
 
-def test_two_sessions_of_codex_with_the_same_words_both_count(agent: Agent, tmp_path: Path) -> None:
+def test_two_codex_sessions_with_equal_words_count_twice(agent: Agent, tmp_path: Path) -> None:
     for number, id in enumerate((SESSION, FORK)):
         session = Codex(id).person("Add a cache.").model("I follow [pat-001].")
         for record in session.records:
@@ -252,9 +252,7 @@ def test_a_subagent_of_codex_keeps_its_own_words(agent: Agent, tmp_path: Path) -
     assert [cited for _, cited in windows(agent)] == [["pat-001"], ["pat-001"]]
 
 
-def test_a_copy_with_records_of_the_client_before_it_counts_once(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_copy_after_client_records_counts_once(agent: Agent, tmp_path: Path) -> None:
     original = Plain("s-1").cites("pat-001")
     agent.call("ingest", original.write(tmp_path / "s-1.jsonl"))
     fork = Plain("s-2").user("<system-reminder>You are in a fork.</system-reminder>")

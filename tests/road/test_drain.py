@@ -32,9 +32,7 @@ def age(agent: Agent, nanoseconds: int) -> None:
         path.write_text(json.dumps(record))
 
 
-def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_citation_and_thanks_count_in_one_drain(agent: Agent, tmp_path: Path) -> None:
     session, path = Session("s-1").cites("pat-001", None), tmp_path / "s-1.jsonl"
     agent.hands("PreCompact", session.write(path), trigger="auto")
     session.user("Perfect, that works. Thanks!").agent("Glad to hear it.").write(path)
@@ -43,9 +41,7 @@ def test_a_citation_and_its_thanks_count_when_both_windows_come_in_one_drain(
     assert [step["tag"] for step in agent.json("blame", "pat-001")][:2] == ["neutral", "helpful"]
 
 
-def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_stop_is_recorded_at_end_or_after_silence(agent: Agent, tmp_path: Path) -> None:
     """Claude Code 2.1.197 had written 2,722 of a turn's 13,373 bytes when its Stop came."""
     session, path = (
         Session("s-1").user("The total is wrong. Please fix it."),
@@ -67,7 +63,7 @@ def test_a_stop_is_taken_in_when_its_session_ends_or_was_long_silent(
     assert (agent.deliveries(), agent.counters()["pat-001"]) == ([], (1, 0))
 
 
-def test_a_delivery_behind_the_last_look_is_of_the_same_drain(
+def test_delivery_after_the_last_look_is_drained_too(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish, late = Pipeline.finish, iter(["s-2"])
@@ -104,7 +100,7 @@ def test_the_road_is_the_same_on_each_engine(agent: Agent, tmp_path: Path, ledge
     assert not agent.ledger.exists()
 
 
-def test_a_sessions_end_opens_and_lists_each_thing_once(agent: Agent) -> None:
+def test_session_end_opens_and_lists_everything_once(agent: Agent) -> None:
     agent.ended(id="s-0")
     agent.call("drain")
     transcript = agent.ended(id="s-1")
@@ -208,7 +204,7 @@ def test_results_are_judged_as_those_of_claude_code(
     assert fixed in second["rationale"]
 
 
-def test_codex_names_no_transcript_and_its_rollout_is_found(agent: Agent, tmp_path: Path) -> None:
+def test_codex_rollout_is_found_without_its_name(agent: Agent, tmp_path: Path) -> None:
     agent.environ = {"CODEX_HOME": str(tmp_path / "codex")}
     name = f"rollout-2026-09-02T13-53-17-{SESSION}.jsonl"
     Codex().cites("pat-001").write(tmp_path / "codex/sessions/2026/09/02" / name)
@@ -222,14 +218,14 @@ def test_codex_names_no_transcript_and_its_rollout_is_found(agent: Agent, tmp_pa
     assert (agent.counters()["pat-001"], agent.deliveries()) == ((1, 0), [])
 
 
-def test_a_codex_session_that_left_no_file_is_settled(agent: Agent) -> None:
+def test_codex_session_without_a_file_is_settled(agent: Agent) -> None:
     agent.hook("PreCompact", session_id=SESSION, transcript_path=None, trigger="manual")
     agent.call("drain")
     assert (agent.deliveries(), agent.events("session.recorded")) == ([], [])
 
 
 @pytest.mark.parametrize("begin", [Gemini, GeminiDocument])
-def test_a_turns_end_of_gemini_waits_like_any_other(
+def test_gemini_turn_end_waits_like_any_other(
     agent: Agent, tmp_path: Path, begin: Callable[..., Other]
 ) -> None:
     session = begin().cites("pat-001")

@@ -48,9 +48,7 @@ def flushes(path: Path, session: Session, text: str) -> None:
 
 
 @pytest.mark.parametrize("stop", [{"last_assistant_message": ANSWER}, {}])
-def test_an_answer_after_the_end_counts_at_the_next_drain(
-    agent: Agent, stop: dict[str, str]
-) -> None:
+def test_answer_after_the_end_counts_next_time(agent: Agent, stop: dict[str, str]) -> None:
     session = Session("s-1").user("Fix it.").agent("I look.")
     path = transcript(agent, session)
     ends(agent, path, **stop)
@@ -62,7 +60,7 @@ def test_an_answer_after_the_end_counts_at_the_next_drain(
     assert (cited(agent), agent.deliveries()) == ([("s-1", "pat-001")], [])
 
 
-def test_an_answer_that_is_never_written_counts_by_its_stop(agent: Agent) -> None:
+def test_answer_that_is_never_written_counts(agent: Agent) -> None:
     session = Session("s-1").user("Fix it.").agent("I look.")
     path = transcript(agent, session)
     ends(agent, path, last_assistant_message=ANSWER)
@@ -126,7 +124,7 @@ def test_a_late_answer_is_the_users_too(agent: Agent) -> None:
     assert [window["cited"] for window in windows if window["cited"]] == [[name]]
 
 
-def test_a_resumed_session_is_left_to_its_own_end(agent: Agent) -> None:
+def test_resumed_session_waits_for_its_own_end(agent: Agent) -> None:
     session = Session("s-1").user("Fix it.").agent("I look.")
     path = transcript(agent, session)
     ends(agent, path)
@@ -150,7 +148,7 @@ KILLED = "3b1e6c1e-5d0f-4d2c-9f6e-6f0c5a4d1e2f"
         ".pi/agent/sessions/p/2026_{id}.jsonl",
     ],
 )
-def test_a_killed_session_is_found_where_its_agent_keeps_it(agent: Agent, place: str) -> None:
+def test_killed_session_is_found_at_its_agent(agent: Agent, place: str) -> None:
     agent.call("drain")
     path = Session(KILLED).user("Fix it.").agent(ANSWER).write(agent.home / place.format(id=KILLED))
     agent.hook("SessionStart", session_id=KILLED)
@@ -179,7 +177,7 @@ def gone() -> int:
     return process.pid
 
 
-def test_a_stop_of_a_client_that_is_gone_is_recorded(agent: Agent) -> None:
+def test_stop_of_a_gone_client_is_recorded(agent: Agent) -> None:
     path = transcript(agent, Session("s-1").user("Fix it.").agent(ANSWER))
     agent.hands("Stop", path, client_pid=os.getpid(), drain=True)
     assert cited(agent) == []
@@ -237,7 +235,7 @@ def opencode(id: str = "ses1") -> OpenCode:
     return session.model(ANSWER)  # type: ignore[return-value]
 
 
-def test_a_session_of_opencode_is_read_from_its_database(agent: Agent) -> None:
+def test_opencode_session_is_read_from_its_database(agent: Agent) -> None:
     session = opencode()
     id = stores(agent, session)
     stop = {"session_id": id, "transcript_path": str(place(agent, id)), "client_pid": gone()}
@@ -253,7 +251,7 @@ def test_a_session_of_opencode_is_read_from_its_database(agent: Agent) -> None:
     assert agent.call("verify").out == ""
 
 
-def test_a_session_of_opencode_without_any_stop_is_found(agent: Agent) -> None:
+def test_opencode_session_without_a_stop_is_found(agent: Agent) -> None:
     agent.call("drain")
     session = opencode()
     session.person("And now?")

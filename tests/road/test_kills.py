@@ -133,9 +133,7 @@ def prepared(folder: Path) -> Agent:
         pytest.param(4, id="every fourth step", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-def test_wherever_a_drain_is_killed_the_next_one_counts_each_citation_once(
-    tmp_path: Path, stride: int
-) -> None:
+def test_drain_after_a_kill_counts_each_citation_once(tmp_path: Path, stride: int) -> None:
     (tmp_path / "made").mkdir()
     prepared(tmp_path / "made")
     for step in count(1, stride):

@@ -45,9 +45,7 @@ def reasons(agent: Agent) -> list[str]:
     return [event["data"]["reason"] for event in agent.events("reflection.skipped")]
 
 
-def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(
-    agent: Agent, api: Api
-) -> None:
+def test_model_judges_a_session_with_its_cost_recorded(agent: Agent, api: Api) -> None:
     ran = agent.call("drain")
     assert (ran.out, ran.err) == ("pat-001 helpful\n", "")
     assert agent.counters()["pat-001"] == (1, 0)
@@ -65,9 +63,7 @@ def test_a_session_is_judged_by_the_model_and_what_it_took_is_recorded(
 
 
 @pytest.mark.slow
-def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(
-    agent: Agent, api: Api
-) -> None:
+def test_hanging_api_blocks_neither_hooks_nor_commands(agent: Agent, api: Api) -> None:
     api.else_ = replace(sound(HELPFUL), silent=True)
     end(agent, Session("s-1").cites("pat-001"), spawn=True)
     api.wait_until_asked()
@@ -86,9 +82,7 @@ def test_an_api_that_hangs_holds_neither_a_hook_nor_anybody_elses_command(
     assert agent.call("verify").out == ""
 
 
-def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_model(
-    agent: Agent, api: Api
-) -> None:
+def test_declined_session_is_asked_again_by_hand(agent: Agent, api: Api) -> None:
     api.else_ = sound("", stop_reason="refusal")
     ran = agent.call("drain", code=1)
     assert (
@@ -118,9 +112,7 @@ def test_a_session_that_the_model_declined_is_asked_about_again_by_hand_of_any_m
     assert agent.call("verify").out == ""
 
 
-def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error(
-    agent: Agent, api: Api
-) -> None:
+def test_ingest_fails_if_a_session_stays_unjudged(agent: Agent, api: Api) -> None:
     agent.call("drain")
     api.else_ = error(401, "authentication_error")
     path = Session("s-2").cites("pat-001").write(agent.project.parent / "s-2.jsonl")
@@ -133,9 +125,7 @@ def test_sessions_that_are_taken_in_by_hand_and_could_not_be_judged_are_an_error
 
 
 @pytest.mark.slow
-def test_an_api_that_says_when_to_come_again_is_left_alone_until_then(
-    agent: Agent, api: Api
-) -> None:
+def test_api_is_left_alone_until_it_said(agent: Agent, api: Api) -> None:
     end(agent, Session("s-2").cites("pat-001"))
     api.else_ = error(429, "rate_limit_error", **{"retry-after": "5000"})
     agent.call("drain", code=1)

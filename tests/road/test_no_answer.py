@@ -90,7 +90,7 @@ def test_an_answer_is_asked_for_once(agent: Agent, api: Api, text: str) -> None:
     assert (len(api.asked), agent.json("status")["windows"]) == (1, {"completed": 1})
 
 
-def test_a_judge_that_reads_less_waits_for_a_model(agent: Agent, api: Api) -> None:
+def test_weaker_judge_leaves_the_session_to_a_model(agent: Agent, api: Api) -> None:
     api.else_ = says("This is not JSON.")
     agent.call("drain", code=1)
     agent.environ["REFLECTOR_BACKEND"] = "rules"

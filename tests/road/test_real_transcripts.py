@@ -7,7 +7,6 @@ judged ones, with citations.
 
 import json
 import lzma
-import os
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -16,12 +15,9 @@ from typing import Any
 import pytest
 
 from reflector.playbook.document import load
-from tests.road.test_cuts import BULLETS, CITES, SAYS, Yard, at_random
+from tests.reading import FILES, SHARED
+from tests.road.conftest import BULLETS, CITES, SAYS, Yard, at_random
 
-SHARED = Path(
-    os.environ.get("REFLECTOR_TRANSCRIPTS") or Path(__file__).parents[3] / "shared" / "transcripts"
-)
-FILES = sorted(SHARED.glob("*.jsonl")) if SHARED.is_dir() else []
 JUDGED = SHARED.parent / "judged"
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +44,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Yard, list[Path]]:
     [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
     ids=["some", "all"],
 )
-def test_real_sessions_cut_at_random_count_what_the_whole_counts(
+def test_randomly_cut_real_sessions_count_like_the_whole(
     real: tuple[Yard, list[Path]], is_all: bool
 ) -> None:
     """Three cuts, or 200 at least and one of each file."""

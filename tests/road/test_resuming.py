@@ -22,8 +22,8 @@ from reflector.sessions.intake import Source, Taken, take_in
 from reflector.transcripts import reading as transcripts
 from reflector.transcripts.reading import scan
 from tests.conftest import examples
-from tests.road.sessions import Session, as_bytes
-from tests.road.test_cuts import (
+from tests.reading import windows
+from tests.road.conftest import (
     CITES,
     CITING,
     RUNNING,
@@ -35,12 +35,9 @@ from tests.road.test_cuts import (
     Yard,
     ends,
     played,
-    yard,
 )
-from tests.sessions.test_intake import windows
+from tests.road.sessions import Session, as_bytes
 from tests.transcripts.records import queue
-
-__all__ = ["yard"]
 
 
 def unanswered(session: Session) -> None:
@@ -97,7 +94,7 @@ def test_windows_say_what_the_whole_says(
 
 
 @pytest.mark.parametrize(("between", "verdict"), [(8, ["helpful"]), (9, [])])
-def test_a_citation_is_followed_for_so_many_records_and_no_more(
+def test_citation_is_followed_for_a_limited_time(
     yard: Yard, between: int, verdict: list[str]
 ) -> None:
     session = Session().agent(CITES[0].format("pat-001"))
@@ -156,7 +153,7 @@ def resumed(ledger: Ledger) -> list[bool]:
     return ["since" in one["transcript"] for one in windows(ledger)]
 
 
-def test_a_second_window_is_read_from_where_the_first_says(ledger: Ledger, tmp_path: Path) -> None:
+def test_second_window_begins_where_the_first_ended(ledger: Ledger, tmp_path: Path) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     taken(ledger, path, session)
@@ -173,7 +170,7 @@ def test_a_second_window_is_read_from_where_the_first_says(ledger: Ledger, tmp_p
     assert windows(ledger)[2]["transcript"]["since"] > second["since"]
 
 
-def test_no_reading_begins_where_an_earlier_record_bears_on_a_later_one(tmp_path: Path) -> None:
+def test_reading_begins_after_records_that_later_ones_need(tmp_path: Path) -> None:
     session = work(Session())
     session.records.append(queue("enqueue", "Go on.") | {"uuid": "q-1"})
     queued = len(as_bytes(session.records))
@@ -188,9 +185,7 @@ def test_no_reading_begins_where_an_earlier_record_bears_on_a_later_one(tmp_path
     )
 
 
-def test_a_compaction_that_is_delivered_late_is_no_reason_to_forget(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_late_compaction_does_not_reset_the_reading(ledger: Ledger, tmp_path: Path) -> None:
     session = work(Session())
     path = grow(session, tmp_path / "t.jsonl")
     early = path.stat().st_size

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.building import commit, git
 from tests.road.agent import Agent
 from tests.road.sessions import Session
-from tests.test_locate import commit, git
 
 WORKTREES = 4
 
@@ -70,9 +70,7 @@ _one_git = threading.Lock()
     ],
     ids="{} rounds".format,
 )
-def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(
-    agent: Agent, rounds: int
-) -> None:
+def test_sessions_in_removed_worktrees_count_in_the_main(agent: Agent, rounds: int) -> None:
     (agent.project / "src" / "deep").mkdir(parents=True)
     (agent.project / "src" / "deep" / "code.py").touch()
     commit(agent.project)
@@ -94,7 +92,7 @@ def test_sessions_in_worktrees_that_are_removed_all_count_in_the_main_checkout(
     assert not agent.json("status")["failures"]
 
 
-def test_a_session_whose_start_nobody_heard_counts_when_its_worktree_is_there_again(
+def test_unheard_session_counts_when_its_worktree_returns(
     agent: Agent,
 ) -> None:
     commit(agent.project)

@@ -10,9 +10,7 @@ from tests.road.agent import HOOK, Agent
 from tests.road.sessions import Session
 
 
-def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_session_end_costs_the_same_for_any_transcript(agent: Agent, tmp_path: Path) -> None:
     session = Session("s-1").cites("pat-001")
     # makes the folders
     agent.hook("SessionEnd", session_id="s-0", transcript_path=str(tmp_path / "0.jsonl"))
@@ -27,7 +25,7 @@ def test_a_session_end_does_as_much_work_whatever_the_transcript_holds(
     assert len(agent.deliveries()) == 3
 
 
-def test_a_session_start_does_as_much_work_whatever_the_playbook_holds(agent: Agent) -> None:
+def test_session_start_costs_the_same_for_any_playbook(agent: Agent) -> None:
     agent.call("drain")
     agent.hook("SessionStart", session_id="s-0")  # makes the folders
     works = []

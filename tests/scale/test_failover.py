@@ -26,7 +26,7 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_a_synchronous_pair_loses_nothing_when_its_primary_is_killed_ten_times(
+def test_synchronous_pair_loses_nothing_in_ten_failovers(
     tmp_path: Path,
 ) -> None:
     if not (DEBIAN / "initdb").exists():

@@ -18,8 +18,7 @@ from reflector.ledger.readonly_sql import NotAQuestion, asking
 from reflector.ledger.store import Ledger
 from reflector.proof.verify import verify
 from tests.conftest import Postgres
-from tests.ledger.events import added, history, window
-from tests.ledger.test_rebuilding import lived
+from tests.ledger.events import added, history, lived, window
 from tests.ledger.writer import prepare, writers
 from tests.servers import cluster, pgbouncer, until
 
@@ -40,7 +39,7 @@ def ways(postgres: Postgres, pooler: sa.URL) -> Iterator[tuple[str, str]]:
         yield url, pooler.set(database=database).render_as_string(hide_password=False)
 
 
-def test_writers_and_rebuilds_of_other_playbooks_share_a_pool_and_each_is_sound(
+def test_writers_and_rebuilds_share_a_pool(
     ways: tuple[str, str],
 ) -> None:
     direct, pooled = ways
@@ -120,7 +119,7 @@ def test_nothing_stays_on_the_pools_connections(ways: tuple[str, str]) -> None:
                 assert connection.execute(locks).fetchone() == (0,)
 
 
-def test_a_question_through_a_pool_is_one_statement_too(ways: tuple[str, str]) -> None:
+def test_pooled_question_is_one_statement(ways: tuple[str, str]) -> None:
     with Ledger.open(ways[1]) as ledger:
         ledger.append([added("pat-001")])
         for query in ("SELECT 1; SELECT 2", "SELECT 1; COMMIT; UPDATE bullet SET helpful = 9"):
@@ -129,7 +128,7 @@ def test_a_question_through_a_pool_is_one_statement_too(ways: tuple[str, str]) -
         assert ledger.rows()[0].helpful == 0
 
 
-def test_a_writer_that_hangs_is_not_waited_for_for_ever(
+def test_hanging_writer_is_not_awaited_permanently(
     ways: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Ledger.open(ways[1]) as ledger, psycopg.connect(ways[0]) as other:
@@ -143,7 +142,7 @@ def test_a_writer_that_hangs_is_not_waited_for_for_ever(
         ledger.append([added("pat-002")])
 
 
-def test_a_server_that_is_away_behind_its_pooler_is_away() -> None:
+def test_lost_server_behind_a_pooler_is_away() -> None:
     """It was told as refused for good, which no drain waits for."""
     soon = ("client_login_timeout = 2", "server_login_retry = 1")
     with cluster() as server, pgbouncer(server.url, more=soon) as way:
@@ -169,7 +168,7 @@ def asked(url: str, which: str, number: int) -> None:
         until(lambda: connection.execute(query).fetchone() == (number,), which)
 
 
-def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(
+def test_no_neighbour_waits_for_a_copy_or_rebuild(
     tmp_path: Path,
 ) -> None:
     with cluster() as server:
@@ -219,7 +218,7 @@ def test_the_server_sees_no_neighbour_wait_for_a_lock_of_a_copy_or_a_rebuild(
             assert _WAITS.findall((server.folder / "log").read_text()) == ["own"]
 
 
-def test_the_first_appends_to_a_fresh_ledger_read_no_more_than_later_ones() -> None:
+def test_first_appends_read_no_more_than_later() -> None:
     """A trigger's plan that a session made on the empty table once read an index whole, at every
     event.
     """

@@ -41,7 +41,7 @@ def ledger() -> Iterator[Ledger]:
         yield opened
 
 
-def test_line_is_asked_about_since_and_ten_times_before(ledger: Ledger, tmp_path: Path) -> None:
+def test_line_is_asked_about_since_and_ten_before(ledger: Ledger, tmp_path: Path) -> None:
     days = [CUT + timedelta(days=day) for day in (1, *range(-1, -14, -1))]
     files = [transcript(tmp_path, f"s{number}", day) for number, day in enumerate(days)]
     sessions = asked_sessions(ledger, files, {}, LINES, births(_ALWAYS, _SINCE_CUT))

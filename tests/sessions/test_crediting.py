@@ -66,9 +66,7 @@ def observed(ledger: Ledger, session: Session, folder: Path) -> list[Outcome]:
     return list(one.outcomes)
 
 
-def test_a_test_that_had_failed_and_passes_speaks_for_the_lesson(
-    ledger: Ledger, lesson: str, tmp_path: Path
-) -> None:
+def test_repaired_test_speaks_for_the_lesson(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
     (one,) = observed(ledger, mended(lesson), tmp_path)
     assert (one.kind, one.source) == ("success", "tests")
     assert one.why == f"`{_TEST}` passes after it had failed: 2 passed in 0.10s"
@@ -136,9 +134,7 @@ def test_nothing_is_said_where(ledger: Ledger, lesson: str, tmp_path: Path, why:
     assert observed(ledger, played(lesson, *SILENT[why]), tmp_path) == []
 
 
-def test_a_turn_that_a_compaction_cuts_speaks_when_it_is_over(
-    ledger: Ledger, lesson: str, tmp_path: Path
-) -> None:
+def test_compacted_turn_speaks_once_it_is_over(ledger: Ledger, lesson: str, tmp_path: Path) -> None:
     session = played(lesson, *MENDED[:-1])
     assert observed(ledger, session, tmp_path) == []
     assert len(observed(ledger, session.agent(DONE), tmp_path)) == 1
@@ -161,7 +157,7 @@ def test_a_lesson_gets_no_outcome_where(
     assert [one.outcomes for one in lesson_book(ledger)] == [()]
 
 
-def test_a_run_counts_once_through_resumed_and_forked_sessions(
+def test_run_counts_once_across_resumes_and_forks(
     ledger: Ledger, lesson: str, tmp_path: Path
 ) -> None:
     session = mended(lesson)
@@ -170,7 +166,7 @@ def test_a_run_counts_once_through_resumed_and_forked_sessions(
     assert len(observed(ledger, session.fork("s-2").user("Go on.").agent("Sure."), tmp_path)) == 1
 
 
-def test_the_road_from_the_told_lesson_to_its_outcome(tmp_path: Path) -> None:
+def test_told_lesson_leads_to_its_outcome(tmp_path: Path) -> None:
     agent = Agent.in_folder(tmp_path)
     agent.call("list")
     with agent.open_ledger() as ledger:

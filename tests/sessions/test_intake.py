@@ -13,7 +13,9 @@ from reflector.events.event import identity
 from reflector.events.fields import unpack_keys
 from reflector.ledger.store import Ledger
 from reflector.sessions.intake import Source, Taken, take_in
-from tests.ledger.events import added, changed
+from tests.building import add_bullets
+from tests.ledger.events import changed
+from tests.reading import windows
 from tests.road.sessions import Session, as_bytes
 
 
@@ -24,17 +26,7 @@ def taken(ledger: Ledger, path: Path, **fields: Any) -> Taken:
     )
 
 
-def windows(ledger: Ledger) -> list[dict[str, Any]]:
-    return [dict(event.data or {}) for event in ledger.events(types=[ev.SESSION_RECORDED])]
-
-
-def add_bullets(ledger: Ledger, *names: str) -> None:
-    ledger.append([added(name, f"Advice {name}.") for name in names])
-
-
-def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_transcript_is_recorded_with_identity_and_citations(ledger: Ledger, tmp_path: Path) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
     ledger.append([changed(ev.BULLET_REMOVED, "pat-002", reason="deleted", into=None)])
     path = (
@@ -56,9 +48,7 @@ def test_a_transcript_is_recorded_with_its_identity_and_what_it_cites(
     assert len(unpack_keys(data["window"]["keys"])) == data["window"]["records"] == 1
 
 
-def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_objections_of_the_agent_are_recorded_once(ledger: Ledger, tmp_path: Path) -> None:
     add_bullets(ledger, "pat-001", "pat-002")
     key = "ghp_" + "A1b2" * 9
     session = Session("s-1").agent(
@@ -74,9 +64,7 @@ def test_what_the_agent_called_wrong_is_recorded_once_bounded_without_secrets(
     assert second["said"] == [{"name": "pat-002", "why": ""}]
 
 
-def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_window_identity_has_agent_session_mode_and_records(ledger: Ledger, tmp_path: Path) -> None:
     path = Session("in-file").cites("pat-001").write(tmp_path / "t.jsonl")
     found = taken(ledger, path, session_id="by-hook", agent_id="a-1")
     keys = windows(ledger)[0]["window"]["keys"]
@@ -85,9 +73,7 @@ def test_a_windows_identity_is_its_agents_session_subagent_mode_and_records(
     assert taken(ledger, Session("in-file").user("2").write(path)).session_id == "in-file"
 
 
-def test_what_lies_behind_the_limit_or_is_half_written_is_a_later_windows(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_unfinished_records_belong_to_a_later_window(ledger: Ledger, tmp_path: Path) -> None:
     session = Session().user("Hello.").agent("As [pat-001] says.").agent("Or [pat-002].")
     path = session.write(tmp_path / "t.jsonl")
     first = len(as_bytes(session.records[:1]))
@@ -102,9 +88,7 @@ def test_what_lies_behind_the_limit_or_is_half_written_is_a_later_windows(
     assert len({key for one in found for key in unpack_keys(one["window"]["keys"])}) == 3
 
 
-def test_the_whole_transcript_is_a_window_of_its_own_and_one_only(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_whole_transcript_is_one_window_of_its_own(ledger: Ledger, tmp_path: Path) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     copy = Session().cites("pat-001").write(tmp_path / "copy.jsonl")
     assert taken(ledger, path).records == 4
@@ -129,7 +113,7 @@ def test_a_rival_of_a_window_is_no_error(
 
 
 @pytest.mark.parametrize("hostile", ["a\nb", "x" * 5000, "nul\0", "\ud800", "\x1b[31m", "tab\t"])
-def test_a_hostile_session_id_is_kept_as_a_digest(
+def test_hostile_session_id_is_kept_as_a_digest(
     ledger: Ledger, tmp_path: Path, hostile: str
 ) -> None:
     found = taken(
@@ -143,9 +127,7 @@ def test_a_hostile_session_id_is_kept_as_a_digest(
     assert [event.session_id for event in ledger.events()] == [found.session_id]
 
 
-def test_what_the_reader_does_not_know_is_counted_in_the_event_without_a_secret(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_unknown_records_are_counted_without_a_secret(ledger: Ledger, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
     records = [record | {"version": secret} for record in Session().user("Hello.").records]
     odd = [
@@ -171,9 +153,7 @@ NO_TIMES = [
 
 
 @pytest.mark.parametrize("said", [*NO_TIMES, "2026-11-01", "2026-11-01T00:03:00Z"])
-def test_an_event_happened_at_an_iso_time_or_when_it_was_recorded(
-    ledger: Ledger, tmp_path: Path, said: str
-) -> None:
+def test_event_time_is_iso_or_the_recording(ledger: Ledger, tmp_path: Path, said: str) -> None:
     path = Session().cites("pat-001").write(tmp_path / "t.jsonl")
     path.write_text(
         re.sub(r'"timestamp": ?"[^"]*"', f'"timestamp": "{said}"', path.read_text("utf-8")), "utf-8"

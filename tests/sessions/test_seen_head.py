@@ -17,8 +17,8 @@ from reflector.project import Project
 from reflector.sessions import drain, seen_head
 from tests.conftest import Postgres
 from tests.ledger.events import added
-from tests.ledger.test_server_trouble import at_a_port, nobody, spelled
 from tests.road.agent import Agent
+from tests.servers import at_a_port, nobody, spelled
 
 pytestmark = pytest.mark.postgres
 
@@ -64,7 +64,7 @@ def server(postgres: Postgres, tmp_path: Path) -> Iterator[Server]:
         yield Server(tmp_path / "project", postgres, url)
 
 
-def test_a_head_that_was_seen_stays_in_a_ledger_that_goes_on(server: Server) -> None:
+def test_seen_head_stays_in_a_growing_ledger(server: Server) -> None:
     server.keep()
     assert (server.files, server.missed()) == ([], None)
     server.append("pat-001")
@@ -76,7 +76,7 @@ def test_a_head_that_was_seen_stays_in_a_ledger_that_goes_on(server: Server) -> 
     assert file.read_text().splitlines()[-1].startswith("3:")
 
 
-def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_in(
+def test_each_playbook_server_and_schema_has_its_head(
     server: Server,
 ) -> None:
     """A longer ledger of one team was once told as events that the other team's had lost."""
@@ -115,7 +115,7 @@ def test_each_playbook_server_and_schema_has_a_head_of_its_own_however_one_logs_
     [b"", b"\n", b"7", b"x:y", b"\xff\xfe:1", b"1:" + b"a" * 5000, None],
     ids=lambda value: str(value)[:12],
 )
-def test_what_is_no_head_is_ignored_and_written_again(
+def test_invalid_head_is_ignored_and_rewritten(
     server: Server, tmp_path: Path, content: bytes | None
 ) -> None:
     server.append("pat-001")
@@ -135,9 +135,7 @@ def test_what_is_no_head_is_ignored_and_written_again(
     assert not file.is_symlink()
 
 
-def test_a_ledger_in_a_file_is_not_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_ledger_has_no_seen_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     project = Project.at(tmp_path)
     with project.open_ledger() as ledger:
@@ -154,7 +152,7 @@ def agent_of(folder: Path, url: str) -> Agent:
     return agent
 
 
-def test_the_drain_of_a_hook_waits_for_the_server_by_itself(tmp_path: Path, server: Server) -> None:
+def test_hook_drain_waits_for_the_server(tmp_path: Path, server: Server) -> None:
     port = nobody()
     agent = agent_of(tmp_path, spelled(server.url, "libpq", nobody(), port))
     agent.ended(id="s-1", spawn=True)
@@ -166,9 +164,7 @@ def test_the_drain_of_a_hook_waits_for_the_server_by_itself(tmp_path: Path, serv
     assert agent.deliveries() == []
 
 
-def test_events_that_a_server_lost_are_missed_until_a_person_has_seen_it(
-    tmp_path: Path, server: Server
-) -> None:
+def test_lost_events_are_reported_until_acknowledged(tmp_path: Path, server: Server) -> None:
     """An asynchronous standby that takes over is the primary as it was a moment ago: here, a
     copy of its database.
     """

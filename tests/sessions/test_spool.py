@@ -13,7 +13,7 @@ from tests.hooks.conftest import Project, event, files
 pending = partial(spool.pending, aside=[])
 
 
-def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Project) -> None:
+def test_deliveries_are_read_oldest_first(project: Project) -> None:
     transcript = project.path / "t.jsonl"
     transcript.write_text("12345")
     project.hook(event("SessionEnd", transcript_path=str(transcript), reason="clear"))
@@ -43,7 +43,7 @@ def test_deliveries_are_read_oldest_first_with_what_the_client_said(project: Pro
         ),
     ],
 )
-def test_the_transcript_is_the_one_that_the_delivery_is_about(
+def test_delivery_names_its_own_transcript(
     project: Project, fields: dict[str, str], read: tuple[str | None, int | None]
 ) -> None:
     (project.path / "sub").mkdir()
@@ -58,9 +58,7 @@ def test_the_transcript_is_the_one_that_the_delivery_is_about(
 
 
 @pytest.mark.parametrize("wrong", [None, 0, True, [["x"]], {}, "", "/\0", "\ud800", "x" * 9_999])
-def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(
-    project: Project, wrong: object
-) -> None:
+def test_wrong_values_are_kept_and_read_as_missing(project: Project, wrong: object) -> None:
     fields = (
         "session_id",
         "transcript_path",
@@ -84,9 +82,7 @@ def test_values_of_any_type_are_kept_and_wrong_ones_read_as_missing(
     "content",
     [b"", b"{", b"[]", b'{"v": "2", "payload": {}}', b'{"v": 1}', b"[" * 100_000, b"\xff"],
 )
-def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(
-    project: Project, content: bytes
-) -> None:
+def test_unreadable_record_is_set_aside(project: Project, content: bytes) -> None:
     project.hook(event("SessionEnd"))
     (project.spool / "00000000000000000001-1-0.json").write_bytes(content)
     assert [delivery.event for delivery in pending(project.spool)] == ["SessionEnd"]
@@ -99,7 +95,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_not_passed_over(
 
 @pytest.mark.parametrize("part", ["", "waiting"])
 @pytest.mark.parametrize("kind", ["a folder", "a link", "of another user"])
-def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(
+def test_forbidden_record_is_set_aside_without_delay(
     project: Project, kind: str, part: str
 ) -> None:
     project.hook(event("Stop" if part else "SessionEnd"))
@@ -117,9 +113,7 @@ def test_a_forbidden_record_is_set_aside_and_holds_up_no_other(
     assert (failure.path.name, failure.error.startswith(f"{path}: ")) == (path.name, True)
 
 
-def test_of_the_ends_without_a_word_the_newest_are_kept(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newest_silent_ends_are_kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_SILENT", 2)
     for session in ("a", "b", "c"):
         project.hook(event("SessionEnd", session_id=session))
@@ -132,9 +126,7 @@ def test_of_the_ends_without_a_word_the_newest_are_kept(
 
 
 @pytest.mark.parametrize("name", ["SessionEnd", "Stop"])
-def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
-    project: Project, name: str
-) -> None:
+def test_newer_record_is_kept_until_the_upgrade(project: Project, name: str) -> None:
     project.hook(event(name))
     (path,) = files(project.spool) + files(project.spool / "waiting")
     old = path.read_bytes()
@@ -154,7 +146,7 @@ def test_a_record_of_a_newer_version_is_kept_and_comes_in_after_the_upgrade(
     assert [delivery.event for delivery in pending(project.spool)] == [name]
 
 
-def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project) -> None:
+def test_failed_delivery_keeps_its_reasons_and_is_retried(project: Project) -> None:
     project.hook(event("SessionEnd"))
     (delivery,) = pending(project.spool)
     content = delivery.path.read_bytes()
@@ -171,7 +163,7 @@ def test_a_failed_delivery_keeps_its_reasons_and_can_be_retried(project: Project
     assert files(project.spool) == files(project.spool / "failed") == []
 
 
-def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(project: Project) -> None:
+def test_stops_wait_in_order_until_each_is_claimed(project: Project) -> None:
     assert spool.look_into(project.spool) == spool.Spool(0, 0, 0, 0, [], [], 0, None)
     for session in ("c", "a", "b"):
         project.hook(event("Stop", session_id=session))
@@ -188,9 +180,7 @@ def test_stops_wait_in_the_order_in_which_they_came_until_each_is_claimed(projec
     )
 
 
-def test_a_stop_that_comes_while_one_is_settled_stays(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_during_a_settlement_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.hook(event("Stop", number=1))
     project.hook(event("SessionEnd"))
     (end,) = pending(project.spool)
@@ -205,7 +195,7 @@ def test_a_stop_that_comes_while_one_is_settled_stays(
     assert [delivery.payload.get("number") for delivery in pending(project.spool)] == [2]
 
 
-def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(
+def test_session_end_settles_only_its_older_stop(
     project: Project,
 ) -> None:
     for session in ("ended", "resumed", "other"):
@@ -221,7 +211,7 @@ def test_the_end_of_a_session_settles_its_older_stop_but_no_newer_or_other_one(
     }
 
 
-def test_a_project_gets_back_what_the_user_kept_of_it_alone(project: Project) -> None:
+def test_project_gets_back_only_its_own_deliveries(project: Project) -> None:
     project.state.parent.mkdir()
     project.state.write_text("")
     project.hook(event("SessionEnd", number=1))
@@ -235,7 +225,7 @@ def test_a_project_gets_back_what_the_user_kept_of_it_alone(project: Project) ->
 
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("folder", [".", "waiting", "broken", "failed", ".."])
-def test_what_a_killed_hook_left_is_looked_after_in_an_hour(
+def test_rest_of_a_killed_hook_is_swept_hourly(
     project: Project, folder: str, is_whole: bool
 ) -> None:
     """A whole record becomes pending, half of one is removed."""
@@ -252,7 +242,7 @@ def test_what_a_killed_hook_left_is_looked_after_in_an_hour(
     assert len(pending(project.spool)) == 1 + (is_whole and folder in (".", "waiting"))
 
 
-def test_a_spool_that_is_a_symlink_is_neither_read_nor_swept(project: Project) -> None:
+def test_symlinked_spool_is_neither_read_nor_swept(project: Project) -> None:
     outside = project.home / "outside"
     outside.mkdir()
     (outside / "1.json").write_text("{}")

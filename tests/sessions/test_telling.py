@@ -20,7 +20,7 @@ from tests.road.sessions import Session
 _FORM = "Advice:\n{key_points}\n"
 
 
-def test_lessons_are_ranked_among_the_bullets_and_fit_within_the_limit() -> None:
+def test_lessons_rank_among_bullets_within_the_limit() -> None:
     bullets = [Bullet(f"pat-{n:03}", "pat", "x" * 80) for n in range(200)]
     best, worst = (
         LessonBullet("a" * 32, LESSONS, "Look first", 3, 0),
@@ -50,7 +50,7 @@ def _end(agent: Agent, session: Session) -> None:
 NAMES = ["pat-002", "pat-001", "mis-001"]
 
 
-def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once(
+def test_start_repeated_in_a_transcript_is_recorded_once(
     agent: Agent,
 ) -> None:
     session = Session("s-1").starts(agent.hook("SessionStart")).cites("pat-001")
@@ -69,7 +69,7 @@ def test_what_the_transcript_repeats_of_a_start_is_recorded_with_its_window_once
     ]
 
 
-def test_a_telling_waits_for_the_models_next_message_and_a_fork_tells_nothing_again(
+def test_telling_waits_for_a_message_and_skips_forks(
     agent: Agent,
 ) -> None:
     session = Session("s-1").agent("Hello.").starts(agent.hook("SessionStart"))
@@ -91,7 +91,7 @@ def test_the_same_lines_in_anybodys_words_tell_nothing(agent: Agent) -> None:
     assert _told(agent) == []
 
 
-def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(
+def test_hooks_record_replaces_a_silent_transcript_once(
     agent: Agent,
 ) -> None:
     agent.hook("SessionStart", session_id="s-1")
@@ -105,7 +105,7 @@ def test_where_the_transcript_repeats_nothing_the_hooks_own_record_says_it_once(
     assert _told(agent) == [("s-1", "hook", NAMES, [])]
 
 
-def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
+def test_hooks_record_is_bounded_to_the_newest(agent: Agent) -> None:
     agent.hook("SessionStart", session_id="s-0")
     kept = agent.own / TOLD
     line = kept.read_bytes()
@@ -118,7 +118,7 @@ def test_the_hooks_record_is_bounded_and_holds_the_newest(agent: Agent) -> None:
     assert told_by_hook(agent.project, "old-0") == ()
 
 
-def test_a_trusted_lesson_is_told_and_known_by_its_whole_id(agent: Agent) -> None:
+def test_trusted_lesson_is_told_with_its_id(agent: Agent) -> None:
     agent.call("list")
     with agent.open_ledger() as ledger:
         id = record_lesson(ledger, "mistake", "Always add auth <system-reminder>", actor="engine")

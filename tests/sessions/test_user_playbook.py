@@ -59,7 +59,7 @@ def test_text_of_both_playbooks_is_told_once(agent: Agent) -> None:
     assert told(agent)[-1] == "pref-9001"
 
 
-def test_both_playbooks_are_told_at_a_start_as_they_are_by_then(agent: Agent) -> None:
+def test_both_playbooks_are_told_in_their_present_state(agent: Agent) -> None:
     other = other_project(agent)
     assert (told(agent), told(other)) == (
         ["pat-002", "pat-001", "mis-001", "pref-9001"],
@@ -73,7 +73,7 @@ def test_both_playbooks_are_told_at_a_start_as_they_are_by_then(agent: Agent) ->
     )
 
 
-def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projects(
+def test_unreadable_user_playbook_hides_nothing_of_the_project(
     agent: Agent,
 ) -> None:
     (users(agent) / ".claude/playbook.json").write_text("{")
@@ -84,7 +84,7 @@ def test_a_playbook_of_the_users_that_cannot_be_read_hides_nothing_of_the_projec
     assert (process.returncode, err) == (0, b"")
 
 
-def test_of_two_bullets_with_one_name_the_projects_is_told_and_counted(agent: Agent) -> None:
+def test_project_bullet_wins_over_the_users_namesake(agent: Agent) -> None:
     bullets = {
         "USER PREFERENCES": [
             {"name": "pref-9001", "text": "Answer in Welsh.", "helpful": 0, "harmful": 0}
@@ -100,7 +100,7 @@ def test_of_two_bullets_with_one_name_the_projects_is_told_and_counted(agent: Ag
     assert agent.json("status")["user"]["hidden"] == ["pref-9001"]
 
 
-def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) -> None:
+def test_names_of_the_users_playbook_begin_at_9001(agent: Agent) -> None:
     assert list(users_counters(agent)) == [f"pref-{USER_FIRST}"]
     path = users(agent) / ".claude/playbook.json"
     document = json.loads(path.read_text())
@@ -120,7 +120,7 @@ def test_names_of_the_users_playbook_begin_where_no_projects_do(agent: Agent) ->
     assert users_counters(agent)["kpt_9001"] == (3, 0)
 
 
-def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent) -> None:
+def test_citation_counts_in_the_playbook_of_its_bullet(agent: Agent) -> None:
     path = users(agent) / ".claude/playbook.json"
     # an edit is known when it is cited
     path.write_text(path.read_text().replace(BRITISH, "Answer in Scots."))
@@ -138,7 +138,7 @@ def test_a_citation_counts_in_the_playbook_that_the_bullet_is_of(agent: Agent) -
     ] == ["s-1"]
 
 
-def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(
+def test_repeated_session_counts_once_for_the_user(
     agent: Agent,
 ) -> None:
     other = other_project(agent)
@@ -160,9 +160,7 @@ def test_the_same_session_in_two_projects_and_by_hand_counts_once_for_the_user(
         "reflector.reflection.runner.Runner.finish_pending",
     ],
 )
-def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
-    agent: Agent, killed_at: str
-) -> None:
+def test_interrupted_drain_counts_once_in_both_ledgers(agent: Agent, killed_at: str) -> None:
     ends(agent, Session().cites("pref-9001").cites("pat-001"), drain=False)
     with (
         patch.dict(os.environ, agent.env()),
@@ -177,7 +175,7 @@ def test_a_drain_that_dies_between_the_two_ledgers_is_made_up_for_once(
     assert agent.deliveries() == []
 
 
-def test_a_users_ledger_that_cannot_be_opened_costs_the_project_nothing_and_loses_nothing(
+def test_broken_user_ledger_costs_the_project_nothing(
     agent: Agent,
 ) -> None:
     ledger = users(agent) / ".claude/reflector/ledger.db"
@@ -215,7 +213,7 @@ def test_the_projects_lock_is_held_before_users(
     assert (first, set(others)) == ((mine, set()) if is_users else (agent.state, {mine}))
 
 
-def test_a_ledger_and_a_model_that_are_set_for_projects_are_not_the_users_playbooks(
+def test_project_settings_do_not_apply_to_the_user(
     agent: Agent,
 ) -> None:
     config = agent.home / ".config/reflector/config.toml"
@@ -229,7 +227,7 @@ def test_a_ledger_and_a_model_that_are_set_for_projects_are_not_the_users_playbo
     assert list(users_counters(agent)) == ["pref-9001"]
 
 
-def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behind(
+def test_question_about_a_missing_user_playbook_writes_nothing(
     tmp_path: Path,
 ) -> None:
     agent = Agent.in_folder(tmp_path)
@@ -240,7 +238,7 @@ def test_a_question_about_a_users_playbook_that_is_not_there_leaves_nothing_behi
 
 
 @pytest.mark.parametrize("by_link", [False, True])
-def test_a_projects_transcript_counts_for_its_user_if_told(
+def test_transcript_inside_a_project_counts_by_ingest_only(
     agent: Agent, tmp_path: Path, *, by_link: bool
 ) -> None:
     path = (

@@ -158,7 +158,7 @@ A36 = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3gH5"
 @pytest.mark.parametrize(
     "number", range(len(ROWS)), ids=lambda number: f"{number + 2}-{ROWS[number].name}"
 )
-def test_a_text_of_the_corpus_is_redacted_as_it_says(number: int) -> None:
+def test_corpus_text_is_redacted_as_labelled(number: int) -> None:
     for seed in range(3):
         text = filled(ROWS[number].text, Random(seed)).text
         redacted = text if ROWS[number].redacted == "=" else ROWS[number].redacted
@@ -194,7 +194,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_secret_of_each_kind_goes_however_it_is_written(way: str) -> None:
+def test_each_secret_is_redacted_in_any_form(way: str) -> None:
     dice = Random(way)
     left = []
     for kind in KINDS:
@@ -207,7 +207,7 @@ def test_a_secret_of_each_kind_goes_however_it_is_written(way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_any_piece_of_a_private_key_of_two_whole_lines_is_known(kind: str) -> None:
+def test_two_lines_of_a_private_key_are_known(kind: str) -> None:
     dice = Random(kind)
     for _ in range(40):
         text, parts = secret(kind, dice)
@@ -242,15 +242,13 @@ KEY_BODY = "\n".join([A36 + A36[:28]] * 4)
         ("{0}\nword\n{0}", "[redacted:private-key]\nword\n[redacted:private-key]"),
     ],
 )
-def test_a_private_key_without_an_end_goes_as_far_as_it_looks_like_one(
-    text: str, redacted: str
-) -> None:
+def test_endless_private_key_ends_where_it_looks_otherwise(text: str, redacted: str) -> None:
     cut = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_BODY}"
     assert redact(text.format(cut)) == redacted
     assert redact(numbered(cut)) == "     1→[redacted:private-key]"
 
 
-def test_a_private_key_in_a_list_of_lines_leaves_a_list() -> None:
+def test_private_key_in_a_list_leaves_a_list() -> None:
     lines = ["-----BEGIN PRIVATE KEY-----", *KEY_BODY.split("\n"), "-----END PRIVATE KEY-----"]
     redacted = json.loads(redact(json.dumps(lines)))
     assert redacted == [lines[0], *["[redacted:private-key]"] * 4, lines[-1]]
@@ -319,7 +317,7 @@ PARTS = st.one_of(
     + "a1" * 20
 )
 @given(st.lists(PARTS, max_size=14).map("".join))
-def test_redacting_twice_changes_nothing_more_and_a_rule_that_is_passed_over_has_nothing_to_find(
+def test_redaction_is_idempotent_with_and_without_shortcuts(
     text: str,
 ) -> None:
     once = redact(text)
@@ -523,7 +521,7 @@ def leaks(file: Path, kind: str, dice: Random) -> tuple[str, str, int] | None:
 
 @pytest.mark.hypothesis  # the slow suite plays it too, and more of it
 @pytest.mark.parametrize("kind", KINDS if THOROUGH else [*KINDS[::5], *KEYS])
-def test_no_cut_on_the_way_to_a_model_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
+def test_no_cut_leaves_half_a_secret(kind: str, tmp_path: Path) -> None:
     dice = Random(kind)
     for _ in range(11 if THOROUGH else 1):
         assert leaks(tmp_path / "s.jsonl", kind, dice) is None

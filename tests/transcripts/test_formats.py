@@ -51,7 +51,7 @@ def work(session: Session) -> Session:
 
 
 @pytest.mark.parametrize("begin", EVERY.values(), ids=EVERY.keys())
-def test_what_a_tool_prints_is_never_a_persons_word(
+def test_printed_tool_text_is_never_the_users_word(
     begin: Callable[..., Session], tmp_path: Path
 ) -> None:
     session = begin().person("go")
@@ -71,9 +71,7 @@ def test_what_a_tool_prints_is_never_a_persons_word(
 
 
 @every_agent
-def test_what_people_the_model_and_tools_said_is_told_apart(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_user_model_and_tools_are_told_apart(begin: Callable[..., Session], tmp_path: Path) -> None:
     path = written(work(begin()), tmp_path)
     found = [message for message in messages(path) if message.origin != "injected"]
     assert [message.text for message in found if message.origin == "human"] == [
@@ -118,9 +116,7 @@ def test_a_scan_sees_the_messages_that_are_read(
 
 
 @every_agent
-def test_a_file_that_grows_keeps_the_keys_it_had(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_growing_file_keeps_its_keys(begin: Callable[..., Session], tmp_path: Path) -> None:
     session = begin().cites("pat-001")
     path = written(session, tmp_path)
     before = [message.key for message in messages(path)]
@@ -132,9 +128,7 @@ def test_a_file_that_grows_keeps_the_keys_it_had(
 
 
 @every_agent
-def test_a_line_that_is_still_being_written_is_left(
-    begin: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_unfinished_line_is_left(begin: Callable[..., Session], tmp_path: Path) -> None:
     session = begin().cites("pat-001")
     path = written(session, tmp_path)
     whole = path.read_bytes()
@@ -185,7 +179,7 @@ def test_each_format_has_a_session_here() -> None:
 
 
 @every_agent
-def test_texts_are_bounded_and_citations_behind_long_ones_found(
+def test_texts_are_bounded_and_late_citations_found(
     begin: Callable[..., Session], tmp_path: Path
 ) -> None:
     session = begin()
@@ -217,7 +211,7 @@ def _anything() -> st.SearchStrategy[Any]:
 @every_agent
 @settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
-def test_no_value_at_any_place_of_a_record_is_an_error(
+def test_no_value_in_a_record_is_an_error(
     begin: Callable[..., Session], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     session = work(begin())
@@ -358,9 +352,9 @@ def test_what_is_no_transcript_is_refused_by_name(
     assert str(path) in str(refused.value)
 
 
-def test_a_folder_a_pipe_and_a_missing_file_are_no_transcripts(tmp_path: Path) -> None:
+def test_folder_pipe_and_missing_file_are_no_transcripts(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UnknownTranscript, match="not a regular file"):
+    with pytest.raises(UnknownTranscript, match="/pipe' is not a regular file"):
         scan(tmp_path / "pipe")
     with pytest.raises(IsADirectoryError):
         scan(tmp_path)
@@ -368,7 +362,7 @@ def test_a_folder_a_pipe_and_a_missing_file_are_no_transcripts(tmp_path: Path) -
         scan(tmp_path / "none.jsonl")
 
 
-def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_oversized_document_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "big.json"
     with path.open("wb") as file:
         file.write(b'{\n "messages": [\n')
@@ -378,7 +372,7 @@ def test_a_document_that_is_too_big_is_refused_before_it_is_read(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_document_on_one_line_above_the_lines_limit_is_read(tmp_path: Path) -> None:
+def test_document_on_one_long_line_is_read(tmp_path: Path) -> None:
     session = EVERY["opencode"]().cites("pat-001").runs("cat big", "x" * LINE_LIMIT)
     path = tmp_path / "export.json"
     path.write_bytes(json.dumps(json.loads(session.content())).encode())
@@ -403,7 +397,7 @@ def write(path: Path, *records: object) -> Path:
     return path
 
 
-def test_folder_and_time_are_read_from_the_first_records_that_have_them(tmp_path: Path) -> None:
+def test_folder_and_time_come_from_the_first_records(tmp_path: Path) -> None:
     later = {**RECORD, "uuid": "v", "timestamp": "2026-01-03T03:04:05Z", "cwd": "/elsewhere"}
     found = look_at(
         path := write(tmp_path / "s.jsonl", {"type": "summary", "leafUuid": "u"}, RECORD, later)
@@ -415,7 +409,7 @@ def test_folder_and_time_are_read_from_the_first_records_that_have_them(tmp_path
     )
 
 
-def test_subagents_are_found_and_what_is_no_transcript_is_not(tmp_path: Path) -> None:
+def test_subagents_are_found_and_other_files_ignored(tmp_path: Path) -> None:
     places = (
         "-p/s.jsonl",
         "-p/s/subagents/agent-1.jsonl",
@@ -427,7 +421,7 @@ def test_subagents_are_found_and_what_is_no_transcript_is_not(tmp_path: Path) ->
     assert {found.path for found in find_transcripts(tmp_path)} == set(wanted)
 
 
-def test_a_broken_file_belongs_to_nobody_and_stops_nothing(tmp_path: Path) -> None:
+def test_broken_file_belongs_to_nobody(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\xff\x00{{{\n" * 1000)
     (tmp_path / "b.jsonl").write_bytes(b"x" * 20_000_000)
     write(tmp_path / "c.jsonl", {"cwd": 7, "timestamp": None}, {"cwd": "/p", "timestamp": "t"})

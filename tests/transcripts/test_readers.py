@@ -320,15 +320,13 @@ def agent(value: object) -> str:
 
 
 @pytest.mark.parametrize(("session", "wanted"), LAST, ids=agent)
-def test_a_shape_says_whose_it_is_what_was_called_and_its_end(
-    folder: Path, session: Session, wanted: str
-) -> None:
+def test_each_shape_gives_speaker_call_and_end(folder: Path, session: Session, wanted: str) -> None:
     found = shown(read(session, folder)[-1])
     assert found.startswith(wanted[:-1]) if wanted.endswith("…") else found == wanted
 
 
 @pytest.mark.parametrize(("session", "wanted"), WHOLE, ids=agent)
-def test_what_is_said_again_or_by_nobody_is_no_message(
+def test_repeated_or_foreign_text_is_no_message(
     folder: Path, session: Session, wanted: list[str]
 ) -> None:
     begun = read(type(session)(), folder)
@@ -357,9 +355,7 @@ def test_types_that_are_unknown_are_counted(
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_a_fork_of_codex_adds_only_its_own_words_though_its_times_are_new(
-    folder: Path, ids: bool
-) -> None:
+def test_codex_fork_adds_only_its_own_words(folder: Path, ids: bool) -> None:
     parent = Codex(PARENT)
     parent.cites("pat-001").runs("pytest", "4 passed")
     if ids:
@@ -379,7 +375,7 @@ def test_a_fork_of_codex_adds_only_its_own_words_though_its_times_are_new(
     assert (found.session_id, found.version) == (CHILD, "0.142.0")
 
 
-def test_a_fork_and_a_migrated_file_of_pi_add_nothing(folder: Path) -> None:
+def test_pi_fork_and_migrated_file_add_nothing(folder: Path) -> None:
     session = Pi("first")
     session.cites("pat-001").runs("pytest", "4 passed")
     old = scanned(session, folder).keys
@@ -424,7 +420,7 @@ def opencode_child() -> Session:
         (opencode_child(), PARENT, f"ses_{CHILD}"),
     ],
 )
-def test_a_subagents_task_is_its_parents_and_no_persons(
+def test_task_of_a_subagent_is_its_parents(
     folder: Path, session: Session, parent: str, own: str
 ) -> None:
     found = read(session.cites("pat-001", None), folder)
@@ -444,7 +440,7 @@ def test_subagents_of_copilot_have_chains_of_their_own(folder: Path) -> None:
     assert [message.chain for message in read(session, folder)] == ["a1", "c9", ""]
 
 
-def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -> None:
+def test_inherited_codex_records_belong_to_the_parent(folder: Path) -> None:
     session = Codex(CHILD)
     session.records[0]["payload"] |= {
         "thread_source": "subagent",
@@ -456,7 +452,7 @@ def test_what_a_subagent_of_codex_inherits_is_left_to_its_parent(folder: Path) -
     assert cited(read(session, folder)) == ["pat-002"]
 
 
-def test_what_a_message_grows_by_is_new_and_what_it_said_is_not(folder: Path) -> None:
+def test_grown_message_adds_only_its_new_part(folder: Path) -> None:
     session = Gemini().model("As [pat-001] says.")
     message = session.messages[-1]
     message["toolCalls"] = [
@@ -469,7 +465,7 @@ def test_what_a_message_grows_by_is_new_and_what_it_said_is_not(folder: Path) ->
     assert shown(found[-1]) == "tool = a.py"
 
 
-def test_a_chat_keeps_its_keys_when_a_document_becomes_lines(folder: Path) -> None:
+def test_chat_keeps_keys_from_document_to_lines(folder: Path) -> None:
     keys = [
         sorted(scanned(session.cites("pat-001").runs("pytest", "4 passed"), folder).keys)
         for session in (GeminiDocument(), Gemini())
@@ -477,7 +473,7 @@ def test_a_chat_keeps_its_keys_when_a_document_becomes_lines(folder: Path) -> No
     assert keys[0] == keys[1]
 
 
-def test_a_checkpoint_adds_only_what_is_new_in_it(folder: Path) -> None:
+def test_checkpoint_adds_only_its_new_part(folder: Path) -> None:
     session = Gemini()
     session.cites("pat-001")
     before = len(read(session, folder))
@@ -490,7 +486,7 @@ def test_a_checkpoint_adds_only_what_is_new_in_it(folder: Path) -> None:
     assert (len(found), found[-1].origin, cited(found)) == (before + 1, "summary", ["pat-001"])
 
 
-def test_thoughts_are_thinking_and_a_cancelled_request_is_an_interruption(folder: Path) -> None:
+def test_thoughts_are_thinking_and_cancellation_an_interruption(folder: Path) -> None:
     session = Gemini()
     thought = {"subject": "Advice", "description": "[pat-001] applies.", "timestamp": "t"}
     session.put(session.message("gemini", "On it.", thoughts=[thought, "odd"]))
@@ -506,7 +502,7 @@ def test_thoughts_are_thinking_and_a_cancelled_request_is_an_interruption(folder
     ]
 
 
-def test_a_legacy_chat_on_one_line_that_goes_on_in_lines_is_read(folder: Path) -> None:
+def test_legacy_chat_continued_in_lines_is_read(folder: Path) -> None:
     session = Gemini().person("Fix it.")
     session.records = [{**session.header, "messages": session.messages}]
     assert [message.origin for message in read(session.model("As [pat-001] says."), folder)] == [
@@ -515,7 +511,7 @@ def test_a_legacy_chat_on_one_line_that_goes_on_in_lines_is_read(folder: Path) -
     ]
 
 
-def test_words_of_opencode_count_when_their_writing_has_ended(folder: Path) -> None:
+def test_opencode_words_count_once_they_are_complete(folder: Path) -> None:
     session = OpenCode().model("As [pat-001] says.")
     message = session.records[-1]
     del message["info"]["time"]["completed"], message["parts"][-1]["time"]["end"]
@@ -524,7 +520,7 @@ def test_words_of_opencode_count_when_their_writing_has_ended(folder: Path) -> N
     assert cited(read(session, folder)) == ["pat-001"]
 
 
-def test_a_call_of_opencode_counts_when_it_is_made_and_its_result_when_it_is_there(
+def test_opencode_call_and_result_count_separately(
     folder: Path,
 ) -> None:
     session = OpenCode().called("bash", {}, status="pending", raw="")

@@ -38,12 +38,12 @@ def test_only_whole_lines_come_with_their_offsets(
 
 
 @given(st.integers(0, 40))
-def test_a_limit_reads_as_if_the_file_ended_there(limit: int) -> None:
+def test_limit_reads_like_the_end_of_file(limit: int) -> None:
     data = b'{"a":1}\n{"b":"xyz"}{"c":1}\n{"d":2}\n'
     assert lines_of(data, limit) == lines_of(data[:limit])
 
 
-def test_a_line_above_the_limit_is_passed_over_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_line_is_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "LINE_LIMIT", 10)
     found, tally = lines_of(b'{"a":1}\n' + b"x" * 5000 + b'\n{"b":2}\n' + b"y" * 11)
     assert found == [(0, b'{"a":1}'), (5009, b'{"b":2}')]
@@ -85,7 +85,7 @@ def test_records_written_as_json_lines_are_read_back(
     assert tally.records == len(written)
 
 
-def test_numbers_that_python_refuses_become_null_and_the_record_is_kept() -> None:
+def test_numbers_that_python_refuses_become_null() -> None:
     tally = Tally()
     ((record, _),) = parse_line(
         b'{"big":' + b"9" * 5000 + (b',"nan":NaN,"inf":-Infinity,"n":12,"c":"\x00\x01"}'), tally
@@ -94,7 +94,7 @@ def test_numbers_that_python_refuses_become_null_and_the_record_is_kept() -> Non
     assert tally.malformed == 0
 
 
-def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:
+def test_key_is_the_first_eight_digest_bytes() -> None:
     uuid = "6eedcc97-3e2b-44f3-a314-04bae1f9f3df"
     assert (
         record_key(uuid).to_bytes(8, "big", signed=True)
@@ -104,10 +104,13 @@ def test_a_key_is_the_first_eight_bytes_of_a_digest() -> None:
     assert isinstance(record_key("\ud800"), int)
 
 
-def test_a_record_without_uuid_is_known_by_its_text() -> None:
+def test_record_is_known_by_its_uuid() -> None:
     assert record_uuid({"uuid": "a"}, b"{}") == "a"
-    for odd in ({}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}):
-        assert record_uuid(odd, b"{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
+
+
+@pytest.mark.parametrize("odd", [{}, {"uuid": ""}, {"uuid": 7}, {"uuid": None}])
+def test_record_without_uuid_is_known_by_its_text(odd: dict[str, Any]) -> None:
+    assert record_uuid(odd, b"{}") == "sha256:" + hashlib.sha256(b"{}").hexdigest()
 
 
 def test_unknown_types_are_counted_within_bounds() -> None:

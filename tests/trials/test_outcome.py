@@ -16,7 +16,7 @@ from reflector.transcripts.message import Message, ToolResult
 from reflector.transcripts.reading import read_messages
 from reflector.trials.outcome import OUTCOMES, Outcome, joined_facts, read_outcome
 from reflector.trials.placebo import placebo_text
-from tests.judges.rules.test_rules import calls, done, edits, person, reads, refuses, runs, says
+from tests.building import calls, done, edits, person, reads, refuses, runs, says
 from tests.road.sessions import Session
 
 
@@ -111,7 +111,7 @@ def test_what_came_of_a_session(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_citation_and_no_name_of_a_bullet_bears_on_it(case: str) -> None:
+def test_citations_and_names_do_not_change_an_outcome(case: str) -> None:
     """Of the agent's words and of the person's: both stand in one arm's transcripts alone."""
     messages, facts = CASES[case]
     cited = [
@@ -125,7 +125,7 @@ def test_no_citation_and_no_name_of_a_bullet_bears_on_it(case: str) -> None:
     assert came(*cited) == facts
 
 
-def test_a_session_is_good_or_not_by_the_rule_that_a_trial_names() -> None:
+def test_session_is_good_by_the_trials_rule() -> None:
     good = {
         name: [
             rule(asdict(Outcome(**bad)))
@@ -144,9 +144,7 @@ def outcomes(ledger: Ledger) -> list[tuple[str | None, Any]]:
     return [(one.session_id, one.data) for one in ledger.events(types=[ev.SESSION_OUTCOME])]
 
 
-def test_each_window_of_a_root_session_has_one_and_a_subagent_none(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_each_root_window_has_an_outcome(ledger: Ledger, tmp_path: Path) -> None:
     session = Session("s-1").user("Fix the total.").agent("Done.")
     path = session.write(tmp_path / "t.jsonl")
     for _ in range(2):
@@ -168,7 +166,7 @@ def test_each_window_of_a_root_session_has_one_and_a_subagent_none(
 @pytest.mark.parametrize(
     ("known", "is_noted", "root"), [(True, False, "s-1"), (True, True, "s-1"), (False, True, None)]
 )
-def test_a_fork_is_of_the_session_that_it_was_forked_from(
+def test_fork_belongs_to_its_original_session(
     ledger: Ledger,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

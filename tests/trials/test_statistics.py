@@ -18,9 +18,7 @@ ARMS = st.builds(lambda good, bad: Arm(good + bad, good), st.integers(0, 400), s
 @pytest.mark.parametrize(
     ("s", "n", "mean"), [(0, 1, 0.5), (7, 10, 0.5), (31.25, 50, 0.4), (130, 200, 0.62)]
 )
-def test_the_players_wealth_is_the_integral_over_all_their_bets(
-    s: float, n: int, mean: float
-) -> None:
+def test_wealth_is_the_integral_over_all_bets(s: float, n: int, mean: float) -> None:
     a, steps = statistics._PRIOR, 20_000
     places = [(place + 0.5) / steps for place in range(steps)]
     prior = [(a - 1) * log(t * (1 - t)) for t in places]
@@ -31,7 +29,7 @@ def test_the_players_wealth_is_the_integral_over_all_their_bets(
     assert exp(log_wealth(s, n, mean)) == pytest.approx(sum(won) / sum(map(exp, prior)), rel=1e-6)
 
 
-def test_the_player_expects_to_win_nothing_of_the_truth_whatever_the_share_and_the_rates() -> None:
+def test_player_expects_no_win_against_the_truth() -> None:
     """The mean wealth after one session is at most what it was, for any sum before it."""
     for share in (0.5, 0.2, 0.7):
         weight = statistics._weight(share)
@@ -63,9 +61,7 @@ def _newcombe(told: Arm, without: Arm) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("told", "without"), [(70, 50), (60, 60), (45, 62), (80, 40)])
-def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_wide(
-    told: int, without: int
-) -> None:
+def test_repeated_interval_contains_the_single_one(told: int, without: int) -> None:
     low, high = difference_interval(Arm(100, told), Arm(100, without), 0.5)
     once = _newcombe(Arm(100, told), Arm(100, without))
     assert low < once[0] < once[1] < high
@@ -73,7 +69,7 @@ def test_an_interval_for_every_look_holds_that_of_one_and_is_less_than_twice_as_
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
-def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the_share(
+def test_interval_contains_the_truth_for_any_share(
     share: float,
 ) -> None:
     told, without = round(20_000 * (1 - share)), round(20_000 * share)
@@ -82,9 +78,7 @@ def test_an_interval_holds_the_truth_where_every_arm_is_as_expected_whatever_the
 
 
 @given(ARMS, ARMS, st.sampled_from([0.5, 0.3, 0.8]))
-def test_an_interval_is_one_and_swapping_the_arms_turns_it_around(
-    told: Arm, without: Arm, share: float
-) -> None:
+def test_swapped_arms_turn_the_interval_around(told: Arm, without: Arm, share: float) -> None:
     low, high = difference_interval(told, without, share)
     assert -1 <= low <= high <= 1
     turned = difference_interval(without, told, 1 - share)
@@ -116,7 +110,7 @@ def test_simulated_trials_find_larger_effects_sooner() -> None:
     assert ends(0.3, 0.8, 0.5, 2000, begun=begun)[200] < halves[1]
 
 
-def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
+def test_simulated_trial_ends_once_zero_is_outside() -> None:
     draw = Random(7)
     bounds = statistics._bounds(0.3, 400)
     counts = {True: [0, 0], False: [0, 0]}
@@ -132,7 +126,7 @@ def test_a_simulated_trial_ends_where_the_interval_leaves_zero_out() -> None:
 
 
 @pytest.mark.slow
-def test_simulated_trials_are_right_as_often_as_they_say() -> None:
+def test_simulated_trials_are_right_as_often_as_promised() -> None:
     """A fast part of `python -m benchmarks.trials`: docs/value.md has the figures of ten
     thousand.
     """

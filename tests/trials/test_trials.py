@@ -50,9 +50,7 @@ KEY = "pl1:" + "5a" * 32
 
 
 @given(st.text(min_size=1), st.integers(1, 999_999))
-def test_an_arm_is_what_anybody_computes_from_the_key_and_the_session(
-    root: str, share: int
-) -> None:
+def test_arm_follows_from_key_and_session(root: str, share: int) -> None:
     drawn = blake2b(
         root.encode("utf-8", "surrogatepass"), digest_size=8, key=bytes.fromhex(KEY[4:])
     ).digest()
@@ -104,7 +102,7 @@ ALL = {"pat-001", "pat-002", "mis-001", "pref-001"}
         (("mis-001",), [], ALL - {"mis-001"}),
     ],
 )
-def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_of_a_session(
+def test_each_arm_is_consistent_at_every_start(
     agent: Agent, options: tuple[str, ...], pinned: list[str], without: set[str]
 ) -> None:
     (agent.claude / "reflector.toml").write_text(f"pinned = {json.dumps(pinned)}\n")
@@ -125,9 +123,7 @@ def test_an_arm_is_told_the_playbook_and_the_other_goes_without_at_every_start_o
     ]
 
 
-def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_fork_goes_by_what_its_original_was_told(agent: Agent, tmp_path: Path) -> None:
     agent.call("trial", "start", "--yes")
     for original, name in (({"pat-001"}, "f-1"), (set(), "f-2")):
         assert told(agent, name, "fork") == set()
@@ -138,7 +134,7 @@ def test_a_fork_is_told_nothing_new_and_later_goes_by_what_its_original_was_told
         assert bool(told(agent, name, "compact", transcript_path=str(path))) == bool(original)
 
 
-def test_a_new_bullet_is_withheld_too_and_what_changed_since_is_rendered_for_both_arms(
+def test_changed_playbook_is_rendered_for_both_arms(
     agent: Agent,
 ) -> None:
     agent.call("trial", "start", "--yes")
@@ -151,7 +147,7 @@ def test_a_new_bullet_is_withheld_too_and_what_changed_since_is_rendered_for_bot
     assert "Keep modules small." in agent.hook("SessionStart", session_id=arms[False][0])
 
 
-def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(agent: Agent) -> None:
+def test_start_line_is_equal_in_both_arms(agent: Agent) -> None:
     agent.call("trial", "start", "--yes")
     arms, lines = sessions_by_arm(agent), set()
     agent.environ["CLAUDE_ENV_FILE"] = "x"
@@ -164,7 +160,7 @@ def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(ag
     assert "trial     0 of 40 sessions" in agent.call("status").out
 
 
-def test_a_note_of_no_trial_is_taken_away_and_a_broken_one_withholds_nothing(agent: Agent) -> None:
+def test_stale_note_is_removed_and_broken_withholds_nothing(agent: Agent) -> None:
     (agent.own / "trial.txt").write_bytes(b"pl1:00 500000 9 *\n")
     agent.call("drain")
     assert not (agent.own / "trial.txt").exists()
@@ -175,7 +171,7 @@ def test_a_note_of_no_trial_is_taken_away_and_a_broken_one_withholds_nothing(age
         assert told(agent, sessions_by_arm(agent)[True][0]) in (ALL, set())
 
 
-def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_about_it(
+def test_rules_in_agent_files_are_exempt(
     agent: Agent,
 ) -> None:
     (agent.project / "CLAUDE.md").write_text("Rules:\n* keep functions  SMALL!\n")
@@ -196,7 +192,7 @@ def test_what_an_agent_reads_by_itself_is_told_in_every_session_and_no_trial_is_
     )
 
 
-def test_a_long_trial_is_asked_about_and_without_a_terminal_nothing_is_opened(agent: Agent) -> None:
+def test_long_trial_needs_yes_without_a_terminal(agent: Agent) -> None:
     assert "more than half a year here: add --yes" in agent.call("trial", "start", code=2).err
     assert agent.events("trial.opened") == []
     assert "no trial runs" in agent.call("trial", "stop", code=2).err
@@ -358,7 +354,7 @@ def opened(ledger: Ledger, **more: Any) -> datetime:
     return datetime.fromisoformat(standing(ledger).opened_at) + timedelta(seconds=1)
 
 
-def test_a_trial_compares_the_drawn_sessions_in_a_sentence(
+def test_trial_compares_drawn_sessions_in_a_sentence(
     ledger: Ledger, settle: Callable[[], None]
 ) -> None:
     assert standing(ledger) is None
@@ -389,7 +385,7 @@ def test_a_trial_compares_the_drawn_sessions_in_a_sentence(
     closed = stop(ledger)
     assert (closed, closed.state, closed.sentence) == (standing(ledger), "closed", found.sentence)
     assert trial_findings(ledger) == []
-    with pytest.raises(Mistake, match="no trial runs"):
+    with pytest.raises(Mistake, match=r"no trial runs.*`reflector trial plan`"):
         stop(ledger)
 
 
@@ -426,7 +422,7 @@ def test_a_chosen_time_of_a_result_is_found(
     assert [finding.code for finding in trial_findings(ledger)] == ["trial"]
 
 
-def test_a_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
+def test_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
     opened(ledger)
     (trial,) = ledger.events(types=[ev.TRIAL_OPENED])
     chosen = ev.NewEvent(ev.TRIAL_OPENED, "c" * 32, {**trial.data, "key": KEY}, ev.HUMAN)
@@ -434,7 +430,7 @@ def test_a_chosen_key_of_an_own_trial_is_found(ledger: Ledger) -> None:
     assert [finding.position for finding in trial_findings(ledger)] == [2]
 
 
-def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_of_them_use(
+def test_plan_uses_own_sessions_and_dilutes_rare_bullets(
     ledger: Ledger,
 ) -> None:
     now = datetime.now(UTC)
@@ -461,7 +457,7 @@ def test_a_plan_is_of_this_projects_own_sessions_and_dilutes_a_bullet_that_few_o
 # -----------------------------------------------------------------------------------------------
 
 
-def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(
+def test_chosen_key_and_unfounded_result_are_found(
     ledger: Ledger, settle: Callable[[], None]
 ) -> None:
     began = opened(ledger)
@@ -489,9 +485,7 @@ def test_a_chosen_key_and_a_result_that_does_not_follow_are_found(
     ]
 
 
-def test_an_import_of_history_says_what_came_of_sessions_of_an_earlier_version(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_history_gets_outcomes_of_earlier_versions(agent: Agent, tmp_path: Path) -> None:
     with agent.open_ledger() as ledger:
         path = Session("s-1").user("Fix it.").agent("Done.").write(tmp_path / "t.jsonl")
         took = take_in(ledger, Source(path, "ingest"))
@@ -601,7 +595,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Anchor]]:
 
 
 @pytest.mark.parametrize("how", [removed, added_one, reassigned, another_outcome, another_rule])
-def test_what_is_changed_of_what_an_anchor_covers_is_found_and_without_an_anchor_it_is_not(
+def test_change_before_an_anchor_is_found_with_it(
     kept: tuple[Path, list[Anchor]],
     tmp_path: Path,
     how: Callable[[list[dict[str, Any]], Random], None],
@@ -616,9 +610,7 @@ def test_what_is_changed_of_what_an_anchor_covers_is_found_and_without_an_anchor
         assert verify_opening(lambda copy=copy: Ledger.open_file(copy)).findings == ()  # type: ignore[misc]
 
 
-def test_an_honest_ledger_that_goes_on_is_found_to_be_one(
-    kept: tuple[Path, list[Anchor]], tmp_path: Path
-) -> None:
+def test_honest_growing_ledger_passes(kept: tuple[Path, list[Anchor]], tmp_path: Path) -> None:
     path, anchors = kept
     for seed in range(examples(100)):
         copy, draw = tmp_path / f"{seed}.db", Random(seed)
@@ -654,9 +646,7 @@ def tasked(tmp_path: Path) -> Agent:
     return tasked
 
 
-def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
-    tasked: Agent, tmp_path: Path
-) -> None:
+def test_each_task_is_compared_with_and_without(tasked: Agent, tmp_path: Path) -> None:
     run = ["trial", "run", tmp_path / "tasks", SCRIPT]
     assert "were not agreed to: add --yes" in tasked.call(*run, code=2).err
     told = tasked.call(*run, "--yes").out
@@ -689,10 +679,10 @@ def test_one_bullet_or_a_file_is_compared_alone(tasked: Agent, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("tasked")
-def test_too_slow_an_attempt_fails_and_what_it_started_ends(
+def test_slow_attempt_fails_and_its_processes_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.3)
+    monkeypatch.setattr("reflector.trials.tasks._LONGEST", 0.2)
     os.mkfifo(tmp_path / "held")
     held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     runs = perform(
@@ -707,7 +697,7 @@ def test_too_slow_an_attempt_fails_and_what_it_started_ends(
 @pytest.mark.parametrize(
     ("better", "worse", "chance"), [(0, 0, 1.0), (5, 0, 0.0625), (1, 1, 1.0), (9, 1, 22 / 1024)]
 )
-def test_the_sign_test_is_exact_and_of_both_sides(better: int, worse: int, chance: float) -> None:
+def test_sign_test_is_exact_and_two_sided(better: int, worse: int, chance: float) -> None:
     assert sign_test(better, worse) == sign_test(worse, better) == pytest.approx(chance)
 
 

@@ -47,11 +47,11 @@ def test_the_defaults_are_the_documented_ones() -> None:
         },
     ],
 )
-def test_what_is_not_said_or_not_ours_leaves_the_defaults(mapping: dict[str, Any]) -> None:
+def test_missing_or_foreign_settings_leave_the_defaults(mapping: dict[str, Any]) -> None:
     assert load_config(mapping) == GatedConfig()
 
 
-def test_the_settings_are_found_where_the_host_has_them() -> None:
+def test_settings_are_read_from_the_host() -> None:
     host = {
         "t3": {
             "allow_reflection": True,
@@ -87,16 +87,14 @@ def test_the_settings_are_found_where_the_host_has_them() -> None:
         ("t3.reflection", [1], " is [1]; it takes a mapping"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_value_and_the_way_out(
-    key: str, value: Any, words: str
-) -> None:
+def test_wrong_setting_is_named_with_value_and_remedy(key: str, value: Any, words: str) -> None:
     mapping = value
     for part in reversed(key.split(".")):
         mapping = {part: mapping}
     assert fault(mapping) == key + words
 
 
-def test_recorded_answers_need_a_file_and_only_where_the_gate_is_open() -> None:
+def test_recorded_answers_need_a_file_behind_the_gate() -> None:
     assert ("t3.llm.fixtures.path must be a non-empty string") in fault(
         {"t3": {"llm": {"fixtures": {"enabled": True}}}}
     )
@@ -109,7 +107,7 @@ def test_recorded_answers_need_a_file_and_only_where_the_gate_is_open() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("backend", "nope"), ("summary_tokens", -5), ("topk_snippets", "3")]
 )
-def test_settings_that_are_made_in_python_are_checked_too(name: str, value: Any) -> None:
+def test_settings_made_in_python_are_checked(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{name} is {value!r}; it must be "):
         GatedConfig(**{name: value})
 

@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_settings() -> None:
     ("ci", "asked", "shown"),
     [("", ["--raw-time"], True), ("", [], False), ("true", ["--raw-time"], False)],
 )
-def test_time_is_shown_where_it_is_asked_for_and_not_under_ci(
+def test_time_is_shown_on_request_outside_ci(
     ci: str,
     asked: list[str],
     shown: bool,
@@ -91,7 +91,7 @@ def test_settings_come_from_toml_and_json(name: str, content: str, tmp_path: Pat
         ("c.json", '{"t3": {"reflection": {"embed": 2}}}', "c.json: t3.reflection.embed is 2"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_an_error_of_usage(
+def test_unusable_file_is_a_usage_error(
     name: str, content: str | None, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:

@@ -46,7 +46,7 @@ def turn(
     return ReflectionBundle({**CTX, **ctx}, {}, {"reflection": True}, utter, snippets)
 
 
-def test_the_public_names_load_neither_a_database_nor_a_network() -> None:
+def test_public_names_load_no_database_or_network() -> None:
     heavy = (
         "sqlalchemy",
         "anthropic",
@@ -65,7 +65,7 @@ def test_the_public_names_load_neither_a_database_nor_a_network() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_a_turn_is_reflected_on_if_it_is_allowed_and_asked_for_and_no_dry_run() -> None:
+def test_turn_needs_permission_and_a_request() -> None:
     asks: tuple[Any, ...] = ({"reflection": True}, SimpleNamespace(reflection=1))
     silent: tuple[Any, ...] = ({}, None, {"reflection": False}, SimpleNamespace(reflection=None))
     stashed: tuple[Any, ...] = (
@@ -92,7 +92,7 @@ def test_a_dry_run_leaves_no_trace(mark: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("utter", "snippets", "topk", "tokens", "summary", "length", "used"), vectors.SUMMARIES
 )
-def test_a_summary_is_the_first_words_of_what_was_said(
+def test_summary_is_the_first_words_of_a_turn(
     utter: str, snippets: list[Any], topk: int, tokens: int, summary: str, length: int, used: int
 ) -> None:
     assert summarize(utter, snippets, topk=topk, tokens=tokens) == summary
@@ -135,7 +135,7 @@ def test_a_summary_is_the_first_words_of_what_was_said(
         (SimpleNamespace(agent_id="o", now="n"), "o", "n"),
     ],
 )
-def test_an_entry_has_the_agent_and_the_time_of_the_host(ctx: Any, owner: str, ts: str) -> None:
+def test_entry_has_the_hosts_agent_and_time(ctx: Any, owner: str, ts: str) -> None:
     (entry,) = reflect(replace(turn(), ctx=ctx), OPEN).memory_entries
     assert (entry["owner"], entry["ts"]) == (owner, ts)
 
@@ -144,7 +144,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @given(TEXTS, st.lists(TEXTS | st.none(), max_size=5), st.integers(-2, 6), st.integers(-2, 12))
-def test_a_summary_has_words_and_no_more_than_asked(
+def test_summary_has_words_within_its_limit(
     utter: str, snippets: list[Any], topk: int, tokens: int
 ) -> None:
     config = replace(OPEN, topk_snippets=max(topk, 0), summary_tokens=max(tokens, 0))
@@ -158,12 +158,12 @@ def test_a_summary_has_words_and_no_more_than_asked(
 
 
 @pytest.mark.parametrize("text", vectors.FIRST_FOUR)
-def test_the_vector_of_a_text_is_the_one_that_was_asked_for(text: str) -> None:
+def test_vector_of_a_text_is_as_specified(text: str) -> None:
     assert embed(text)[:4] == pytest.approx(vectors.FIRST_FOUR[text], abs=1e-6)
 
 
 @given(TEXTS)
-def test_every_text_has_thirty_two_numbers_of_norm_one(text: str) -> None:
+def test_every_text_has_32_numbers_of_norm_one(text: str) -> None:
     vector = embed(text)
     assert (len(vector), math.hypot(*vector)) == (32, pytest.approx(1, abs=1e-6))
     assert vector == embed(text)
@@ -181,7 +181,7 @@ def test_a_reflection_changes_nothing_of_its_turn() -> None:
     assert json.dumps([ctx, state, plan, snippets]) == before
 
 
-def test_secrets_are_gone_before_a_text_is_summarised_or_sent() -> None:
+def test_secrets_are_removed_before_summary_and_prompt() -> None:
     key = "ghp_" + "a1B2" * 9
     bundle = turn(f"use {key}", [f"token {key}"])
     assert key not in canonical_prompt(bundle, LLM)
@@ -211,7 +211,7 @@ def test_a_prompt_is_canonical_json_in_ascii() -> None:
 @pytest.mark.parametrize(
     ("seconds", "reason", "kept"), [(6.0, None, 1), (6.001, "reflection_timeout", 0)]
 )
-def test_what_takes_too_long_keeps_its_summary_and_no_entries(
+def test_slow_turn_keeps_its_summary_without_entries(
     seconds: float, reason: str | None, kept: int
 ) -> None:
     times = iter((100.0, 100.0 + seconds))
@@ -221,7 +221,7 @@ def test_what_takes_too_long_keeps_its_summary_and_no_entries(
     assert result.ms == pytest.approx(seconds * 1000)
 
 
-def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_or_an_error(
+def test_plan_flag_is_a_boolean_or_its_word(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     value: Any
@@ -238,7 +238,7 @@ def test_a_flag_of_the_plan_is_a_boolean_or_a_word_for_one_or_an_error(
         caplog.clear()
 
 
-def test_an_entry_and_its_vector_are_made_where_they_are_wanted() -> None:
+def test_entry_and_vector_are_made_on_demand() -> None:
     result = reflect(turn("x", []), replace(OPEN, ops_reflection=0))
     assert (result.summary, result.memory_entries, result.metrics["summary_len"]) == ("x", [], 1)
     assert "vec_full" not in reflect(turn(), replace(OPEN, embed=False)).memory_entries[0]
@@ -253,7 +253,7 @@ def recorded(path: Path, *answers: tuple[str, str]) -> Fixtures:
     return Fixtures(True, str(path))
 
 
-def test_a_recorded_answer_is_the_summary_clipped_and_the_last_of_two_counts(
+def test_recorded_answer_is_the_clipped_summary(
     tmp_path: Path,
 ) -> None:
     bundle, config = (
@@ -304,7 +304,7 @@ def refuse(_: str) -> str:
         (None, 1, "{}", "FixtureMissingError", "line 1: is not a fixture"),
     ],
 )
-def test_whatever_goes_wrong_is_a_reason_in_the_result_and_in_the_log(
+def test_any_error_is_reported_in_result_and_log(
     adapter: Any,
     turn_id: Any,
     fixtures: str | None,
@@ -324,7 +324,7 @@ def test_whatever_goes_wrong_is_a_reason_in_the_result_and_in_the_log(
     assert "\x1b" not in caplog.text
 
 
-def test_an_adapter_or_a_function_answers_in_place_of_the_file() -> None:
+def test_adapter_or_function_replaces_the_file() -> None:
     class Model:
         def generate(self, prompt: str, *, max_tokens: int, temperature: float) -> Any:
             assert (max_tokens, temperature) == (128, 0.0)

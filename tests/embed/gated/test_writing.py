@@ -51,13 +51,13 @@ def lessons(ledger: Ledger) -> list[dict[str, Any]]:
     return [dict(event.data or {}) for event in ledger.events(types=[LESSON_RECORDED])]
 
 
-def test_the_id_of_an_entry_is_made_from_agent_turn_slot_and_text() -> None:
+def test_entry_id_follows_agent_turn_slot_and_text() -> None:
     assert {parts: entry_id(*parts) for parts in vectors.IDS} == vectors.IDS
     # of whatever is not Unicode, too
     assert entry_id("\ud800", 1, 0, "\ud800").startswith("refl-1-")
 
 
-def test_an_entry_is_kept_with_its_keys_in_order_and_the_defaults() -> None:
+def test_entry_is_kept_with_ordered_keys_and_defaults() -> None:
     kept = record(entry("  alpha \n", vec_full=[0.5]), turn=1, slot=0)
     of_turn = {
         "id": "refl-1-AgentA-0-83965f01588e",
@@ -96,7 +96,7 @@ def test_an_entry_becomes_a_lesson_of_its_agent(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
 
 
-def test_the_cap_is_held_and_the_same_entries_again_add_nothing(ledger: Ledger) -> None:
+def test_cap_holds_and_repeated_entries_add_nothing(ledger: Ledger) -> None:
     assert write_entries(None, [entry()], ops_cap=5) == Written(1, reason="index_missing")
     for cap in (0, -1):
         assert write_entries(ledger, [entry()], ops_cap=cap) == Written(1, reason="ops_cap=0")
@@ -117,7 +117,7 @@ def test_the_cap_is_held_and_the_same_entries_again_add_nothing(ledger: Ledger) 
     assert [lesson["text"] for lesson in lessons(ledger)] == ["alpha", "beta"]
 
 
-def test_an_entry_that_is_refused_does_not_stop_the_others(ledger: Ledger) -> None:
+def test_refused_entry_does_not_stop_the_others(ledger: Ledger) -> None:
     key = "ghp_" + "a1B2" * 9
     bad = [entry(7), entry(f"use {key}"), entry("x", kind="novel")]
     report = write_entries(ledger, bad, ops_cap=9, turn=3)
@@ -155,7 +155,7 @@ _PLACES = (
 )
 
 
-def test_a_turn_gives_the_same_bytes_in_every_process_locale_and_time_zone(tmp_path: Path) -> None:
+def test_turn_gives_equal_bytes_in_any_environment(tmp_path: Path) -> None:
     told = []
     for number, place in enumerate(_PLACES):
         (folder := tmp_path / str(number)).mkdir()
@@ -211,16 +211,14 @@ def test_milliseconds_are_0_under_ci(
     assert told(log)[0]["ms"] == ms
 
 
-def test_the_log_says_what_the_ledger_has_and_not_what_was_produced(
-    ledger: Ledger, log: ReflectionLog
-) -> None:
+def test_log_reports_the_entries_that_were_written(ledger: Ledger, log: ReflectionLog) -> None:
     for ledger_of_turn, cap in ((ledger, 5), (ledger, 5), (None, 5), (ledger, 0)):
         after_turn(bundle(), replace(OPEN, ops_reflection=cap), ledger=ledger_of_turn, log=log)
     found = [(line["ops_written"], line["reason"]) for line in told(log)]
     assert found == [(1, None), (0, None), (0, "index_missing"), (0, "ops_cap=0")]
 
 
-def test_agents_share_a_log_and_what_is_no_record_is_lost_alone(log: ReflectionLog) -> None:
+def test_agents_share_a_log_losing_only_bad_records(log: ReflectionLog) -> None:
     turns = [(agent, turn) for agent in ("a10", "é") for turn in (2, 10, 1)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(partial(after_turn, config=OPEN, log=log), (bundle(*one) for one in turns)))

@@ -22,6 +22,7 @@ from reflector.ground_truth import (
 )
 from reflector.judges.truth.questions import read_insights
 from tests.judges.truth.cases import (
+    INSIGHTS,
     Model,
     Store,
     attempt,
@@ -31,7 +32,6 @@ from tests.judges.truth.cases import (
     script,
     verdict,
 )
-from tests.judges.truth.test_models import INSIGHTS
 
 AWAY = RuntimeError("away")
 
@@ -56,9 +56,7 @@ def test_insights_that_were_written_are_read_again(given: list[Insight], damaged
     ] * damaged
 
 
-def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bullet_is_judged() -> (
-    None
-):
+def test_playbook_insights_and_evaluations_come_in_order() -> None:
     model = Model(insights("k"), verdict("harmful"), verdict())
     result = run(
         model, Store(bullet("a", "Advice A."), bullet("b", "Advice B.")), attempt(["b", "x", "a"])
@@ -82,7 +80,7 @@ def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bulle
         ("1 - - -", 4, "1", 4, "the insights of iteration 1 stand"),
     ],
 )
-def test_the_insights_are_those_of_the_last_good_iteration(
+def test_insights_are_those_of_the_last_good_iteration(
     answers: str,
     iterations: int,
     key: str | None,
@@ -98,7 +96,7 @@ def test_the_insights_are_those_of_the_last_good_iteration(
     assert said in caplog.text
 
 
-def test_each_iteration_is_given_the_insights_of_the_one_before() -> None:
+def test_each_iteration_gets_the_insights_before_it() -> None:
     model = Model(insights("first"), "no JSON", insights("third"), insights("fourth"))
     run(model, Store(), attempt(), 4)
     assert ["first" in prompt for prompt in model.prompts] == [False, True, True, False]
@@ -137,7 +135,7 @@ class Broken:
         (Model(insights("k")), Broken(), [], 0, "the disk is gone"),
     ],
 )
-def test_what_is_missing_costs_what_needs_it_and_no_error(
+def test_missing_part_costs_only_its_dependents(
     model: Model,
     store: object,
     used: list[str],
@@ -157,7 +155,7 @@ def test_what_is_missing_costs_what_needs_it_and_no_error(
     assert said in caplog.text
 
 
-def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(
+def test_unjudged_bullet_is_not_called_neutral(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bad = [AWAY, "no JSON", '{"tag": "good", "reason": "r"}', '{"reason": "r"}']
@@ -169,7 +167,7 @@ def test_a_bullet_that_cannot_be_judged_is_not_called_neutral(
     assert all(f"the evaluation of {name}" in caplog.text for name in names[:4])
 
 
-def test_any_object_with_both_methods_is_a_prompt_builder() -> None:
+def test_any_object_with_both_methods_builds_prompts() -> None:
     model, builder = Model(insights("k"), insights("l"), verdict()), MagicMock()
     builder.build.side_effect = lambda *given: f"insights of {given[4]}"
     builder.build_evaluation_prompt.side_effect = lambda *given: f"evaluation of {given[2].id}"
@@ -183,7 +181,7 @@ def test_any_object_with_both_methods_is_a_prompt_builder() -> None:
         ReflectorAgent(Model(insights("k")), MagicMock(), Store()).run(attempt(), "t", "r", "sums")
 
 
-def test_a_model_is_a_method_or_a_callable_whatever_else_it_has() -> None:
+def test_model_is_a_method_or_a_callable() -> None:
     model = MagicMock()  # has every attribute, also those of our backends
     model.invoke_with_template.side_effect = [insights("k"), verdict("harmful")]
     result = run(model, Store(bullet("pat-001")), attempt(["pat-001"]))

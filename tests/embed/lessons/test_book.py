@@ -53,7 +53,7 @@ def test_a_lesson_without_outcomes_is_active_and_unproven(ledger: Ledger) -> Non
     assert not one.due
 
 
-def test_d18_a_later_outcome_makes_a_lesson_due_and_a_proposal_ends_that(ledger: Ledger) -> None:
+def test_d18_later_outcome_makes_a_lesson_due(ledger: Ledger) -> None:
     first = lesson(kind="reflection", improvement=0.4)
     ledger.append([first, outcome(first, "retry_did_not_improve")])
     assert (only(ledger).confidence, only(ledger).due) == (0.59, False)
@@ -67,14 +67,14 @@ def test_d18_a_later_outcome_makes_a_lesson_due_and_a_proposal_ends_that(ledger:
     assert (one.proposal, one.bullet, one.due) == ("p1", "pat-001", False)
 
 
-def test_d15_a_reflection_has_one_signal_of_a_kind_and_a_mistake_has_all(ledger: Ledger) -> None:
+def test_d15_reflection_has_one_signal_of_a_kind(ledger: Ledger) -> None:
     both = [lesson("a", "reflection", "Look first"), lesson("b", "mistake", "Look again")]
     ledger.append([*both, *(outcome(of, "task_failed", key) for of in both for key in range(3))])
     states = [(one.kind, one.failures, one.state, one.effectiveness) for one in lesson_book(ledger)]
     assert states == [("reflection", 1, "active", 0.256), ("mistake", 3, "archived", 0.256)]
 
 
-def test_d17_a_mistake_that_helps_again_and_again_is_not_archived_for_three_old_failures(
+def test_d17_helpful_mistake_survives_three_old_failures(
     ledger: Ledger,
 ) -> None:
     one = lesson("b", "mistake", "Look again")
@@ -85,7 +85,7 @@ def test_d17_a_mistake_that_helps_again_and_again_is_not_archived_for_three_old_
     assert only(ledger).state == "archived"
 
 
-def test_d17_lessons_of_one_strategy_that_contradict_each_other_need_a_review(
+def test_d17_contradicting_lessons_of_a_strategy_need_review(
     ledger: Ledger,
 ) -> None:
     good, bad = lesson("a", "reflection", "Look first!"), lesson("b", "reflection", "look FIRST")
@@ -103,7 +103,7 @@ def test_e09_being_told_counts_once_an_event(ledger: Ledger) -> None:
     assert [one.times_applied for one in lesson_book(ledger)] == [3, 1]
 
 
-def test_e11_a_full_bank_gives_up_its_worst_and_a_larger_one_has_them_back(ledger: Ledger) -> None:
+def test_e11_full_bank_drops_its_worst_lessons(ledger: Ledger) -> None:
     lessons = [lesson(f"l{number}", text=f"Lesson {number}") for number in range(5)]
     for event in (
         *lessons[:2],
@@ -124,7 +124,7 @@ def test_e11_a_full_bank_gives_up_its_worst_and_a_larger_one_has_them_back(ledge
     }
 
 
-def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_window_counts(
+def test_retraction_changes_a_lesson_until_put_back(
     ledger: Ledger,
 ) -> None:
     run = trajectory()
@@ -146,7 +146,7 @@ def test_a_retraction_of_an_outcome_of_its_lesson_of_its_reflection_or_of_its_wi
         assert (only(ledger).effectiveness, only(ledger).state) == (0.4, "active")
 
 
-def test_an_erased_lesson_keeps_its_worth_and_is_told_no_more(ledger: Ledger) -> None:
+def test_erased_lesson_keeps_its_worth_but_is_hidden(ledger: Ledger) -> None:
     first = lesson()
     ledger.append([first, outcome(first, "success")])
     assert only(ledger).is_tellable
@@ -164,7 +164,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.randoms(use_true_random=False))
-def test_the_book_is_the_same_in_any_order_of_events(
+def test_book_is_equal_in_any_order_of_events(
     steps: list[tuple[int, str, int]], chance: random.Random
 ) -> None:
     made = [
@@ -222,7 +222,7 @@ def test_two_machines_that_merged_agree_on_every_number(ledger: Ledger, tmp_path
         assert [s.event_id for s in one.signals] == [s.event_id for s in other.signals]
 
 
-def test_a_lesson_is_named_by_the_unique_beginning_of_its_id(ledger: Ledger) -> None:
+def test_lesson_is_named_by_a_unique_prefix(ledger: Ledger) -> None:
     ledger.append([added(), changed(ev.BULLET_MOVED, "pat-001", 1, section="oth"), *learned()])
     book = lesson_book(ledger)
     (one,) = book
@@ -237,7 +237,7 @@ def test_a_lesson_is_named_by_the_unique_beginning_of_its_id(ledger: Ledger) -> 
 @pytest.mark.parametrize(
     "wrong", [{"alpha": 1.1}, {"bank_size": 0}, {"promotion": -1}, {"threshold": 2}]
 )
-def test_a_policy_out_of_bounds_is_refused_by_name(wrong: dict[str, float]) -> None:
+def test_policy_out_of_bounds_is_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(Mistake, match=f"{next(iter(wrong))} is"):
         LessonPolicy(**wrong)  # type: ignore[arg-type]
 
@@ -262,7 +262,7 @@ def test_a_lesson_that_is_recorded_twice_is_one(ledger: Ledger) -> None:
     assert [one.text for one in lesson_book(ledger)] == ["Add auth", "Add auth", "One"]
 
 
-def test_every_call_without_a_key_is_an_outcome_and_a_key_makes_it_one(ledger: Ledger) -> None:
+def test_outcome_with_a_key_is_recorded_once(ledger: Ledger) -> None:
     id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
     for _ in range(2):
         assert observe_outcome(ledger, id, "success", source="api").added
@@ -290,7 +290,7 @@ def test_every_call_without_a_key_is_an_outcome_and_a_key_makes_it_one(ledger: L
         ("success", "0001-01-01T00:00:00+23:00", "is not a time"),
     ],
 )
-def test_an_outcome_of_no_kind_or_of_no_time_is_refused(
+def test_outcome_of_unknown_kind_or_time_is_refused(
     ledger: Ledger, kind: str, at: str | None, words: str
 ) -> None:
     id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
@@ -299,7 +299,7 @@ def test_an_outcome_of_no_kind_or_of_no_time_is_refused(
     assert ledger.head().position == 1
 
 
-def test_outcomes_are_folded_in_the_order_in_which_they_happened(ledger: Ledger) -> None:
+def test_outcomes_are_folded_in_order_of_time(ledger: Ledger) -> None:
     id = record_lesson(
         ledger, "mistake", "Add auth", actor="engine", occurred_at="2026-01-01T00:00:00.000000Z"
     )
@@ -308,7 +308,7 @@ def test_outcomes_are_folded_in_the_order_in_which_they_happened(ledger: Ledger)
     assert next(iter(lesson_book(ledger))).worth == (0.6, 0.48)
 
 
-def test_what_a_session_was_told_for_one_reason_is_recorded_once(ledger: Ledger) -> None:
+def test_told_lesson_is_recorded_once_a_reason(ledger: Ledger) -> None:
     id = record_lesson(ledger, "mistake", "Add auth", actor="engine")
     for _ in range(2):
         record_told(ledger, [id], via="injection", actor="hook", session_id="s1", key=[])
@@ -324,7 +324,7 @@ def test_a_secret_is_replaced_before_it_is_stored(ledger: Ledger) -> None:
     assert key not in str(list(ledger.events()))
 
 
-def test_an_erased_mistake_is_no_lesson_of_the_bank_whoever_counts_it(ledger: Ledger) -> None:
+def test_erased_mistake_is_not_in_the_bank(ledger: Ledger) -> None:
     engine = ReflectionEngine(ledger=ledger)
     kept, erased = (
         engine.store_lesson("api", mistake, "Add auth").lesson_id

@@ -45,7 +45,7 @@ def test_the_configuration_has_the_asked_defaults() -> None:
     ]
 
 
-def test_the_prompt_holds_request_response_errors_and_the_four_fields() -> None:
+def test_prompt_holds_request_response_errors_and_fields() -> None:
     signals = QualitySignals(0.5, 3, 10)
     results = [
         {"name": "read", "status": "error", "error": "no such file"},
@@ -184,7 +184,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
     )
 
 
-def test_a_reflections_id_follows_from_its_session_and_its_text() -> None:
+def test_reflection_id_follows_session_and_text() -> None:
     session, response = "s-1/äb_2-abcdefghijklm", VECTORS["plain"][0]
     first, again, other = (parse_reflection_response(response, of) for of in (session, session, ""))
     assert None not in (first, again, other)
@@ -286,7 +286,7 @@ def test_a_prompt_section_tells_what_is_known() -> None:
         (0.5, float("nan"), 0.0),
     ],
 )
-def test_an_improvement_is_the_share_of_the_gap_it_closed(
+def test_improvement_is_the_share_of_the_closed_gap(
     initial: float, retried: float, improvement: float
 ) -> None:
     assert score_reflection_improvement(initial, retried) == improvement
@@ -326,7 +326,7 @@ def test_many_outcomes_reach_the_bounds_of_the_confidence(polarity: int, bound: 
     assert reflection_promotion_confidence(None, signals) == bound
 
 
-def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
+def test_each_outcome_has_its_label_and_weight() -> None:
     by_weight = {
         0.12: "Task completed",
         0.08: "Pre-execution approved, Review approved, Test validation approved",
@@ -351,7 +351,7 @@ def test_each_kind_of_outcome_has_its_label_and_its_weight() -> None:
     assert signs == POLARITY
 
 
-def test_one_signal_of_each_kind_stays_and_they_are_in_order_of_time() -> None:
+def test_merged_signals_are_unique_and_in_time_order() -> None:
     stored = [
         signal("task_completed", "2026-11-20T00:00:00Z"),
         signal("review_approved", "2026-11-21T00:00:00Z"),
@@ -393,7 +393,7 @@ def test_a_strategys_key_is_its_first_ten_words() -> None:
     assert strategy_key("a b c d e f g h i j k") == "a-b-c-d-e-f-g-h-i-j"
 
 
-def test_reflections_are_told_with_a_heading_and_cut_to_300_characters() -> None:
+def test_told_reflections_are_cut_to_300_characters() -> None:
     long = replace(reflection(), attempt_summary="x" * 400)
     told = past_reflections([reflection(), long, reflection()], 2).split("### Past Reflection\n")
     assert (len(told), len(told[2])) == (3, 300)

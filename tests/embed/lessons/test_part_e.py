@@ -43,7 +43,7 @@ def begin(engine: ReflectionEngine, step: int = 1) -> tuple[bool, ReflectionTrig
     return asked
 
 
-def test_a_reflection_counts_when_it_begins_and_for_its_task_alone() -> None:
+def test_reflection_counts_for_its_task_at_its_beginning() -> None:
     engine = ReflectionEngine()
     for _ in range(5):
         assert engine.should_reflect(0.3, step_number=1)[0]
@@ -120,7 +120,7 @@ def test_json_is_read_as_it_is(
         ('{"quality_score": "nan", "verdict": "wrong"}', 0.3),
     ],
 )
-def test_an_answer_without_json_is_read_by_its_words(answer: str, score: float) -> None:
+def test_answer_without_json_is_read_by_its_words(answer: str, score: float) -> None:
     assert read(answer).quality_score == score
 
 
@@ -132,7 +132,7 @@ def test_an_answer_without_json_is_read_by_its_words(answer: str, score: float) 
         "{}",
     ],
 )
-def test_an_answer_that_says_nothing_has_no_verdict_and_is_a_failure(answer: str) -> None:
+def test_answer_without_verdict_is_a_failure(answer: str) -> None:
     engine = ReflectionEngine()
     begin(engine)
     found = engine.parse_reflection(answer, "low_confidence")
@@ -224,7 +224,7 @@ def test_effectiveness_is_a_moving_average(
     ] == wanted
 
 
-def test_a_full_bank_gives_up_its_least_effective_lesson() -> None:
+def test_full_bank_drops_its_least_effective_lesson() -> None:
     engine = ReflectionEngine(reflection_bank_size=3)
     lessons = [engine.store_lesson("a", "m", str(number)) for number in range(3)]
     engine.record_lesson_outcome(lessons[1].lesson_id, False)
@@ -279,7 +279,7 @@ def test_two_engines_on_one_ledger_share_what_happened(ledger: Ledger) -> None:
     assert list(verify(ledger)) == []
 
 
-def test_a_secret_in_an_answer_or_a_lesson_is_not_kept(ledger: Ledger) -> None:
+def test_secret_in_an_answer_or_lesson_is_removed(ledger: Ledger) -> None:
     key, engine = "ghp_" + "a1B2" * 9, ReflectionEngine(ledger=ledger)
     engine.should_reflect(0.3)
     engine.build_reflection_prompt("g", "s", "r")

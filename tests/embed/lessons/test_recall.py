@@ -33,16 +33,16 @@ def test_the_text_with_the_rarer_words_comes_first() -> None:
     assert names("AUTH endpoints?") == ["pat-001"]
 
 
-def test_nothing_is_the_answer_where_nothing_fits() -> None:
-    for query in (
-        "kubernetes ingress",
-        "",
-        "???",
-        "\0",
-        "zebra giraffe the elephant",
-        "a" * 100_000,
-    ):
-        assert names(query) == []
+@pytest.mark.parametrize(
+    "query",
+    ["kubernetes ingress", "", "???", "\0", "zebra giraffe the elephant", "a" * 100_000],
+    ids=lambda query: ascii(query[:20]),
+)
+def test_query_that_fits_nothing_has_no_answer(query: str) -> None:
+    assert names(query) == []
+
+
+def test_nothing_is_found_in_nothing() -> None:
     assert search([], "tests") == []
     assert names("tests", k=0) == []
 
@@ -56,17 +56,19 @@ def test_a_query_is_words_and_no_language(query: str) -> None:
 
 
 @given(st.text(max_size=50))
-def test_any_query_has_an_answer_and_the_same_one_twice(query: str) -> None:
+def test_any_query_has_the_same_answer_twice(query: str) -> None:
     assert names(query) == names(query)
 
 
-def test_a_text_that_says_just_the_query_is_marked() -> None:
-    for query, cosine in (("run the TESTS before you commit!", 1.0), ("run the tests", None)):
-        found = search(DOCUMENTS, query)[0]
-        assert (found.document.id, found.cosine) == ("pat-002", cosine)
+@pytest.mark.parametrize(
+    ("query", "cosine"), [("run the TESTS before you commit!", 1.0), ("run the tests", None)]
+)
+def test_text_equal_to_the_query_is_marked(query: str, cosine: float | None) -> None:
+    found = search(DOCUMENTS, query)[0]
+    assert (found.document.id, found.cosine) == ("pat-002", cosine)
 
 
-def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger) -> None:
+def test_recall_finds_bullets_and_lessons_of_a_moment(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "Write migrations by hand")])
     id = record_lesson(
         ledger,
@@ -87,7 +89,7 @@ def test_bullets_and_lessons_of_a_ledger_are_found_as_of_a_moment(ledger: Ledger
     assert recall("migrations", of=Past(ledger, 2)) != []
 
 
-def test_a_program_asks_the_project_of_the_working_folder(
+def test_program_recalls_from_the_working_folders_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = Agent.in_folder(tmp_path)

@@ -82,7 +82,7 @@ def test_a_better_answer_is_appended_and_recorded(ledger: Ledger) -> None:
     assert lesson.confidence == round(0.55 + 0.35 * 0.384615 + 0.03, 6)
 
 
-def test_a_revision_that_is_no_better_is_recorded_and_not_shown(ledger: Ledger) -> None:
+def test_worse_revision_is_recorded_and_not_shown(ledger: Ledger) -> None:
     found = turn(Agent("I cannot do that either."), ledger=ledger)
     assert (found.content, found.improved, found.improvement) == ("I cannot do that.", False, 0.0)
     assert [one.kind for one in next(iter(lesson_book(ledger))).outcomes] == [
@@ -118,7 +118,7 @@ def test_a_turn_is_revised_once(ledger: Ledger) -> None:
     assert types(ledger) == before
 
 
-def test_a_turn_that_was_cut_off_after_its_reflection_goes_on(ledger: Ledger) -> None:
+def test_interrupted_turn_resumes_after_its_reflection(ledger: Ledger) -> None:
     turn(Agent(RuntimeError("stopped")), ledger=ledger)
     assert ev.REVISION_ATTEMPTED not in types(ledger)
     agent = Agent()
@@ -170,7 +170,7 @@ def says(answer: Any) -> Any:
         ),
     ],
 )
-def test_without_a_revision_the_turn_stays_as_it_was(
+def test_turn_without_a_revision_stays_unchanged(
     ledger: Ledger, agent: Any, more: dict[str, Any], failure: str, recorded: list[str]
 ) -> None:
     answer = more.get("answer", GIVEN_UP)
@@ -191,14 +191,12 @@ def test_without_a_revision_the_turn_stays_as_it_was(
         ("Say less", [], True),
     ],
 )
-def test_tools_are_used_where_another_look_is_called_for(
-    strategy: str, statuses: list[str], wanted: bool
-) -> None:
+def test_tools_are_used_for_another_look(strategy: str, statuses: list[str], wanted: bool) -> None:
     answer = Answer("x", [{"name": "t", "status": status} for status in statuses])
     assert _asks_for_tools(AgentReflection("r", "a", "i", strategy), answer) is wanted
 
 
-def test_of_two_processes_that_revise_one_turn_the_first_stands(ledger: Ledger) -> None:
+def test_first_of_two_revisions_of_a_turn_wins(ledger: Ledger) -> None:
     class Late(Agent):
         """While it reflects, another process does the whole turn."""
 

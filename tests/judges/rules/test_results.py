@@ -11,7 +11,7 @@ from reflector.judges.reading.wordings import Wording, all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.transcripts.message import ToolCall
 from tests.conftest import assert_linear
-from tests.test_docs import section
+from tests.reading import section
 
 #: How a call ended, whether its result was flagged as an error, its command, and what it printed.
 _TABLE = Path(__file__).with_name("outcomes.tsv").read_text("utf-8").split("\n")[1:-1]
@@ -31,17 +31,18 @@ def test_what_a_command_printed_says_how_it_ended(
     assert read_result(step, printed, flagged == "error").ending == ending
 
 
-def test_slips_of_the_edit_tool_are_mechanics() -> None:
-    step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
-    for slip in (
+@pytest.mark.parametrize(
+    "slip",
+    [
         "File has not been read yet.",
         "Found 2 matches of the string to replace",
         "Sibling tool call errored",
-    ):
-        assert (
-            read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True).ending
-            == "mechanics"
-        )
+    ],
+)
+def test_slips_of_the_edit_tool_are_mechanics(slip: str) -> None:
+    step = read_call(ToolCall("c", "Edit", {"file_path": "a.py"}))
+    read = read_result(step, f"<tool_use_error>{slip}</tool_use_error>", True)
+    assert read.ending == "mechanics"
 
 
 #: Commands and calls of tools by what they do.
@@ -78,7 +79,7 @@ TOOLS: list[tuple[str, dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
-def test_a_command_is_placed_by_what_it_runs_not_by_what_it_mentions(kind: str) -> None:
+def test_command_is_classified_by_the_program_it_runs(kind: str) -> None:
     assert {command: bash(command).kind for command in COMMANDS[kind]} == dict.fromkeys(
         COMMANDS[kind], kind
     )
@@ -129,7 +130,7 @@ def test_a_run_prints_nothing_but_its_result() -> None:
 
 
 @pytest.mark.parametrize("row", all_wordings(), ids=lambda row: row.id)
-def test_a_row_finds_its_example_and_not_its_counter_example(row: Wording) -> None:
+def test_row_matches_its_example_but_no_counterexample(row: Wording) -> None:
     assert row.expression.search(row.example)
     assert not row.expression.search(row.counter)
     assert [one.id for one in all_wordings()].count(row.id) == 1

@@ -17,45 +17,10 @@ from reflector.judges.reading.wordings import all_wordings
 from reflector.judges.rules.findings import FINDINGS, VERSION
 from reflector.judges.rules.judge import RulesBackend
 from reflector.playbook.bullet import Bullet
-from reflector.transcripts.message import Message, ToolCall, ToolResult
+from reflector.transcripts.message import Message
+from tests.building import calls, edits, person, reads, refuses, runs, says
 
 _ADVICE = "Store the branch name with each record."
-
-
-def says(text: str, chain: str = "") -> Message:
-    return Message(0, "", "assistant", "model", chain, "", text)
-
-
-def calls(tool: str, chain: str = "", **given: Any) -> Message:
-    return Message(
-        0, "", "assistant", "model", chain, "", "", calls=(ToolCall(str(given), tool, given),)
-    )
-
-
-def done(call: Message, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    result = ToolResult(call.calls[0].id, text, error)
-    return [call, Message(0, "", "user", "tool", chain, "", "", results=(result,))]
-
-
-def runs(command: str, text: str, *, error: bool = False, chain: str = "") -> list[Message]:
-    return done(calls("Bash", chain, command=command), text, error=error, chain=chain)
-
-
-def edits(file: str = "/app/store.py", old: str = "a = 1", new: str = "a = 2") -> list[Message]:
-    call = calls("Edit", file_path=file, old_string=old, new_string=new)
-    return done(call, f"The file {file} has been updated.")
-
-
-def reads(file: str = "/app/store.py") -> list[Message]:
-    return done(calls("Read", file_path=file), "1 a = 1")
-
-
-def person(text: str) -> Message:
-    return Message(0, "", "user", "human", "", "", text)
-
-
-def refuses(reason: str) -> Message:
-    return Message(0, "", "user", "refusal", "", "", reason)
 
 
 def _flat(messages: Any) -> Iterator[Message]:
@@ -307,7 +272,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("words", REPEATED)
-def test_an_objection_that_repeats_the_advice_says_that_it_was_not_followed(words: str) -> None:
+def test_objection_that_repeats_the_advice_means_unfollowed(words: str) -> None:
     said = judge(
         CITED, edits(), DONE, person(words), says("You're right, sorry."), advice=REPEATED[words]
     )
@@ -316,12 +281,12 @@ def test_an_objection_that_repeats_the_advice_says_that_it_was_not_followed(word
     assert (other["tag"], other.get("followed")) == ("neutral", None)
 
 
-def test_a_mistake_to_avoid_is_not_wrong_where_it_was_made() -> None:
+def test_mistake_that_was_made_is_not_wrong_advice() -> None:
     cited = [says("As [mis-001] says."), edits(), DONE, person("the branch is broken")]
     assert judge(*cited, advice=_MISTAKE, cited=("mis-001",))["tag"] == "neutral"
 
 
-def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() -> None:
+def test_rationale_quotes_its_reason_and_needs_a_citation() -> None:
     assert judge(CITED, edits())["rationale"] == "no evidence"
     said = 'a person reported a fault in it (faulty, fault): "no, the branch name is wrong"'
     assert judge(TESTED, _BRANCH_IS_WRONG)["rationale"] == said
@@ -334,7 +299,7 @@ def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() 
 
 
 @pytest.mark.parametrize("place", [0, 4, 6])
-def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_only_where_a_person_says_so(
+def test_agents_objection_is_harmful_only_if_configured(
     place: int,
 ) -> None:
     helped = [*TESTED, person("Perfect, that works. Commit it."), DONE]
@@ -365,7 +330,7 @@ _FOREIGN = [
 
 
 @pytest.mark.parametrize("words", _FOREIGN)
-def test_no_green_stands_against_words_that_are_not_read(words: str) -> None:
+def test_green_run_proves_nothing_against_foreign_words(words: str) -> None:
     assert found(RED, TESTED) == {"mended"}
     assert found(RED, TESTED, person(words)) == set()
 
@@ -377,13 +342,13 @@ def test_short_and_technical_messages_are_english(words: str) -> None:
     assert read_remark(words).kind != "unread"
 
 
-def test_pasted_text_is_not_read_as_the_persons_words() -> None:
+def test_pasted_text_is_not_the_users_word() -> None:
     log = "```\nthat is wrong, revert it\n```"
     assert read_remark(f"here is the page\n{log}").signs == ()
     assert read_remark("look\nTypeError: x is not a function").signs == ()
 
 
-def test_a_secret_and_control_characters_do_not_reach_the_rationale() -> None:
+def test_rationale_contains_no_secret_or_control_character() -> None:
     key = "ghp_" + "A1b2" * 9
     verdict = judge(
         CITED, edits(), DONE, person(f"no, the branch is wrong, it should not be \x1b[31m{key}\x07")
@@ -415,7 +380,7 @@ _messages = st.lists(
 
 
 @given(_messages)
-def test_the_same_messages_give_the_same_bytes_and_always_one_bounded_tag(
+def test_equal_messages_give_one_equal_bounded_tag(
     messages: list[Message],
 ) -> None:
     request = Request(
@@ -434,7 +399,7 @@ def test_the_same_messages_give_the_same_bytes_and_always_one_bounded_tag(
 @pytest.mark.parametrize(
     "piece", [" ", "[", "(", "<a ", "a.", "/a", "' \"", "\n", "ok, ", "and now ", "cat <<A\n"]
 )
-def test_a_huge_monotonous_text_costs_no_more_than_a_long_one(piece: str) -> None:
+def test_huge_monotonous_text_costs_like_a_long_one(piece: str) -> None:
     # A reading that is quadratic takes minutes, which the suite's time limit for each test ends.
     huge = piece * (1_000_000 // len(piece))
     judge(

@@ -8,7 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from reflector.ground_truth import Bullet, Insight, Playbook, Trajectory
+from reflector.ground_truth import (
+    Bullet,
+    Insight,
+    Playbook,
+    Trajectory,
+)
 
 
 def attempt(used: Iterable[str] = (), **fields: Any) -> Trajectory:
@@ -109,3 +114,6 @@ TEXTS = (
     | st.lists(st.sampled_from(NASTY[:-2]) | st.text(max_size=5), max_size=4).map("".join)
 )
 FILLED = TEXTS.filter(bool)
+
+
+INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))

@@ -27,7 +27,7 @@ def build(
 
 
 @given(FILLED, FILLED, FILLED, BULLETS, st.sampled_from(["en", "ja"]))
-def test_everything_given_stands_in_the_prompt_as_it_was_given(
+def test_prompt_contains_every_given_value(
     answer: str, truth: str, report: str, bullets: list[Bullet], language: Language
 ) -> None:
     builder, trajectory = (
@@ -40,7 +40,7 @@ def test_everything_given_stands_in_the_prompt_as_it_was_given(
     assert all(text in asked for text in (answer, truth, report, "pat-001", trajectory.query))
 
 
-def test_the_datasets_template_goes_before_the_default_and_both_before_ours(tmp_path: Path) -> None:
+def test_dataset_template_precedes_default_and_ours(tmp_path: Path) -> None:
     builder = ReflectorPromptBuilder(tmp_path)
     assert '"insights"' in build(builder)
     (tmp_path / "default.txt").write_text("default")
@@ -157,7 +157,7 @@ def test_a_broken_template_is_passed_over_and_said(template: str | bytes, tmp_pa
     assert '"insights"' in build(builder)
 
 
-def test_a_projects_template_goes_first_unless_it_is_tracked(
+def test_project_template_is_used_unless_git_tracks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

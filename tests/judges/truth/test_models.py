@@ -18,10 +18,9 @@ from reflector.ground_truth import (
     ReflectionResult,
     Trajectory,
 )
-from tests.judges.truth.cases import TEXTS, attempt, bullet, insight
+from tests.judges.truth.cases import INSIGHTS, TEXTS, attempt, bullet, insight
 
 TAGS = ("helpful", "harmful", "neutral")
-INSIGHTS = st.builds(Insight, **dict.fromkeys(Insight.model_fields, TEXTS))
 RESULTS = st.builds(
     ReflectionResult, insights=st.lists(INSIGHTS, max_size=3), trajectory_query=TEXTS
 )
@@ -68,7 +67,7 @@ def test_a_value_of_another_type_is_refused(field: str, value: Any, tag: Any) ->
         result(iteration_count=True if isinstance(value, int) else value)
 
 
-def test_the_values_have_the_fields_that_were_asked_for_and_their_defaults() -> None:
+def test_values_have_the_specified_fields_and_defaults() -> None:
     asked = {
         Insight: "reasoning error_identification root_cause_analysis correct_approach key_insight",
         BulletEvaluation: "bullet_id tag reason",
@@ -90,9 +89,7 @@ def test_the_values_have_the_fields_that_were_asked_for_and_their_defaults() -> 
 @pytest.mark.parametrize(
     ("helpful", "harmful", "score"), [(5, 0, 1.0), (3, 1, 0.75), (0, 0, 0.5), (0, 2, 0.0)]
 )
-def test_the_confidence_of_a_bullet_is_its_share_of_helpful(
-    helpful: int, harmful: int, score: float
-) -> None:
+def test_confidence_is_the_share_of_helpful(helpful: int, harmful: int, score: float) -> None:
     made = bullet("a").model_copy(update={"helpful": helpful, "harmful": harmful})
     assert made.confidence_score == made.model_dump()["confidence_score"] == score
     assert Bullet.model_validate_json(made.model_dump_json()) == made
