@@ -97,6 +97,7 @@ UNDO = (
 )
 RULES = ("tests/judges/rules/test_rules.py", "tests/judges/rules/test_results.py")
 EVIDENCE = ("tests/judges/test_evidence.py",)
+MEASURED_TESTS = ("tests/judges/test_measured.py",)
 SHOWN = ("tests/judges/test_excerpt.py",)
 HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
@@ -196,7 +197,7 @@ GIT = "reflector/git.py"
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
-GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
+GROUNDS, PARSED, EXCERPT, MEASURED = of("judges", "evidence answers excerpt measured")
 CHECKING = "reflector/reflection/checking.py"
 MOVING = "reflector/playbook_files/moving.py"
 OUTLINE = "reflector/playbook/outline.py"
@@ -807,6 +808,9 @@ MUTATIONS = [
     ),
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
+    Mutation(MEASURED, "if not is_ours:", "if False:", MEASURED_TESTS),
+    Mutation(MEASURED, "pattern.fullmatch(name)", "pattern.match(name)", MEASURED_TESTS),
+    Mutation(MEASURED, "_measured_right(answer) or _UNMEASURED", "_UNMEASURED", MEASURED_TESTS),
     Mutation(
         GROUNDS,
         "return any(quote in other or other in quote for other in of_others)",

@@ -213,9 +213,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
         readings = [
             reading
             for id in chosen or [None]
-            for reading in read_again(
-                ledger, session_id=id, dry_run=dry_run, trusted=config.trusted
-            )
+            for reading in read_again(ledger, session_id=id, dry_run=dry_run, config=config)
         ]
         recounted = 0
         if not dry_run:

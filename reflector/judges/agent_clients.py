@@ -254,7 +254,10 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
     error = "" if result.get("is_error") is False else failed
-    model = next(iter(result.get("modelUsage") or ()), ours.model)
+    # It also asks other models, for a title or where the first one is busy: `modelUsage` has all.
+    authors = [name for line in lines if (name := _text(line, "message", "model"))]
+    models = [*(result.get("modelUsage") or ())]
+    model = authors[-1] if authors else models[0] if len(models) == 1 else ours.model
     is_usual = stop in ("end_turn", "stop_sequence")
     cost = _cost(result.get("total_cost_usd"))
     return Said(
