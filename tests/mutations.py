@@ -188,6 +188,9 @@ JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
 RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
+OVERRULED, WORKED = of("audit", "overruled worked")
+MODELS = "reflector/ledger/models.py"
+WORKED_TESTS = ("tests/audit/test_worked.py",)
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 KINDS, BLOCKS = of("instructions", "kinds blocks")
@@ -295,7 +298,13 @@ MUTATIONS = [
     Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
-    Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
+    Mutation(OVERRULED, "return present != step.tag", "return True", PAGE),
+    Mutation(WORKED, "if entry.status in _RULES", "", WORKED_TESTS),
+    Mutation(WORKED, "if first == 0 or", "if", WORKED_TESTS),
+    Mutation(WORKED, "session.agent == last.agent", "True", WORKED_TESTS),
+    Mutation(MODELS, "or every", "", WORKED_TESTS),
+    Mutation(MODELS, "if not window.of_subagent", "", WORKED_TESTS),
+    Mutation(MODELS, "(counts[name], name)", "counts[name]", WORKED_TESTS),
     Mutation(RULES_SHOWN, "self.votes.total < FEWEST", "False", PAGE),
     Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
     Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),

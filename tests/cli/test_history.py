@@ -167,7 +167,7 @@ def test_sessions_of_long_ago_have_their_own_dates_wherever_a_person_reads_when(
     assert "3 Jan" in agent.call("list").out
     day = "2026-01-02"
     assert len(agent.json("log", day, "--type", "bullet.tagged")) == 2
-    recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "last-cited"))
+    recent, *_, never = (one["name"] for one in agent.json("list", "--by", "last-cited"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (
         ((), {"pat-001", "pat-002", "mis-001"}),
