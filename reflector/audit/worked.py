@@ -96,10 +96,13 @@ class WorkedModels:
         return sorted(rules, key=lambda rule: (rule.name, rule.model is None, rule.model))
 
     def models(self, sessions: int) -> list[Worked]:
-        """Return the models in order of their names; an unknown one is last.
+        """Return the models in order of their names; an unknown one is last. None if no session
+        has a known one.
 
         sessions  the number of all sessions
         """
+        if not self.sessions:
+            return []
         votes: dict[str | None, list[RuleOfModel]] = defaultdict(list)
         for rule in self.rules:
             votes[rule.model].append(rule)

@@ -112,7 +112,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     if asked.answers(shaped(StatsJson, found, **_figures(found.whole), **groups, **parts)):
         return
     _print_stats(found, overruled)
-    if any(of_model.model for of_model in worked):
+    if worked:
         click.echo()
         of_models = [
             (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")

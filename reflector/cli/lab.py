@@ -204,8 +204,8 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser; no model is asked.
 
-    If the parser reads other verdicts than those that count, the old reading is retracted and the
-    new one counts. After a change of `checked_counts`, the answers to `check` are counted again.
+    If the parser reads other verdicts, or others count for the judge's model and your settings, the
+    old reading is retracted and the new one counts. --dry-run shows them first. After a change of `checked_counts`, the answers to `check` are counted again.
     """
     config = place.project().config
     with place.changing() as ledger:

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
 from reflector.events.event import MODEL, as_written
-from reflector.ledger.reader import between
+from reflector.ledger.reader import between, events_where, of_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from reflector.ledger.statements import Statements
 
-_TYPES = (ev.SESSION_RECORDED, ev.LEDGER_MERGED)
+#: Windows whose record names a model, or of which a merge brought one.
+_WITH_MODEL = (
+    f"{of_types((ev.SESSION_RECORDED,))} AND position <= ? AND (meta LIKE ? OR event_id IN ?)"
+)
 _MOST_CHARACTERS = 100
 
 
@@ -51,22 +54,21 @@ class WorkedSession:
 
 def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
     """Return the windows with a known model, by their ids."""
-    windows: dict[str, WorkedWindow] = {}
     models: dict[str, set[str]] = defaultdict(set)
-    for event in between(sql, _TYPES, 0, upto):
-        if event.type == ev.LEDGER_MERGED:
-            brought: Mapping[str, str] = event.facts.get("models") or {}
-            for window_id, name in brought.items():
-                models[window_id].add(str(name)[:_MOST_CHARACTERS])
-            continue
-        if own := event.meta.get(MODEL):
-            models[event.event_id].add(str(own)[:_MOST_CHARACTERS])
-        windows[event.event_id] = WorkedWindow(
-            event.session_id or "",
-            str(event.facts.get("agent") or ""),
-            as_written(event.occurred_at),
-            of_subagent=bool(event.facts.get("agent_id")),
-            models=models[event.event_id],
+    for merge in between(sql, (ev.LEDGER_MERGED,), 0, upto):
+        brought: Mapping[str, str] = merge.facts.get("models") or {}
+        for window_id, name in brought.items():
+            models[window_id].add(str(name)[:_MOST_CHARACTERS])
+    windows: dict[str, WorkedWindow] = {}
+    for window in events_where(sql, _WITH_MODEL, upto, f'%"{MODEL}":%', [*models]):
+        if own := window.meta.get(MODEL):
+            models[window.event_id].add(str(own)[:_MOST_CHARACTERS])
+        windows[window.event_id] = WorkedWindow(
+            window.session_id or "",
+            str(window.facts.get("agent") or ""),
+            as_written(window.occurred_at),
+            of_subagent=bool(window.facts.get("agent_id")),
+            models=models[window.event_id],
         )
     return {window_id: window for window_id, window in windows.items() if window.models}
 

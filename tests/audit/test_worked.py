@@ -48,6 +48,11 @@ def test_votes_are_grouped_by_model(ledger: Ledger) -> None:
     ]
 
 
+def test_histories_without_models_have_none(ledger: Ledger) -> None:
+    ledger.append([added(), *voted(1, "s1", None, "helpful")])
+    assert WorkedModels(ledger).models(1) == []
+
+
 def test_verdicts_of_a_session_share_its_vote(ledger: Ledger) -> None:
     ledger.append([added(), *voted(1, "s1", "claude-x", "helpful")])
     ledger.append(voted(2, "s1", "claude-x", "harmful"))
