@@ -112,13 +112,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     if asked.answers(shaped(StatsJson, found, **_figures(found.whole), **groups, **parts)):
         return
     _print_stats(found, overruled)
-    if worked:
-        click.echo()
-        of_models = [
-            (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")
-            for each in worked
-        ]
-        table(("worked", "sessions", "helped", "harmed"), of_models)
+    _print_worked(worked)
     if learned is not None:
         click.echo()
         rows = [(name.replace("_", " "), value) for name, value in asdict(learned).items()]
@@ -206,6 +200,17 @@ def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
         columns += ["overruled"] if kind == "model" else []
         click.echo()
         table(columns, rows, extra=("helpful %", "neither", "USD"))
+
+
+def _print_worked(worked: Sequence[Worked]) -> None:
+    if not worked:
+        return
+    click.echo()
+    rows = [
+        (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")
+        for each in worked
+    ]
+    table(("worked", "sessions", "helped", "harmed"), rows)
 
 
 def _rate(group: Group) -> str:

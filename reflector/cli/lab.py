@@ -205,7 +205,8 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
     """Read recorded answers with today's parser; no model is asked.
 
     If the parser reads other verdicts, or others count for the judge's model and your settings, the
-    old reading is retracted and the new one counts. --dry-run shows them first. After a change of `checked_counts`, the answers to `check` are counted again.
+    old reading is retracted and the new one counts. --dry-run shows them first. After a change of
+    `checked_counts`, the answers to `check` are counted again.
     """
     config = place.project().config
     with place.changing() as ledger:

@@ -558,16 +558,21 @@ def _reparse(
         said = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
         is_same = old is not None and said == [*_usable_tags(parsed, {})]
         return replace(unreadable, reading="same") if is_same else unreadable
-    # A bullet that did not count then is no change of today.
-    uncounted = [tag.get("index") for tag in old_tags if tag.get("disposition") in _WITHOUT_BULLET]
-    tag_grounds = {i: each for i, each in ground.grounds.items() if i not in uncounted}
-    after = _usable_tags(parsed, tag_grounds)
+    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
     if old is not None and before == after:
         return replace(unreadable, reading="same")
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
         ledger.append([*events, *retractions_by_person(ledger, session, events)])
     return replace(unreadable, reading="read" if old is None else "changed", after=after)
+
+
+def _grounds_of_counting(
+    tag_grounds: Mapping[int, Ground], old_tags: Sequence[Mapping[str, Any]]
+) -> Mapping[int, Ground]:
+    """Return the grounds without those of tags whose bullet did not count when they were read."""
+    without = [tag.get("index") for tag in old_tags if tag.get("disposition") in _WITHOUT_BULLET]
+    return {index: ground for index, ground in tag_grounds.items() if index not in without}
 
 
 def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
