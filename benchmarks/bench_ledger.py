@@ -206,7 +206,7 @@ def _blame(ledger: Ledger) -> Side:
 #: Questions about all of a ledger.
 _COUNTED_ON: tuple[tuple[str, ...], ...] = (
     ("stats", "--json"),
-    ("list", "--sort", "cited", "--json"),
+    ("list", "--by", "cited", "--json"),
     ("list", "--json"),
     ("status",),
     ("review", "find", "--dry-run"),

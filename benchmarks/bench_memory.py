@@ -15,7 +15,7 @@ _GOAL = 1.3
 _COMMANDS = (
     f"list --json|show {made.MARKED}|list parser|statusline|status|log|blame "
     f"{made.MARKED}|stats --json|"
-    f"list --sort cited --json|stats --doubles --json|stats --doubles {made.MARKED}|review find "
+    f"list --by cited --json|stats --doubles --json|stats --doubles {made.MARKED}|review find "
     "--dry-run|review|"
     "lessons|undo --dry-run|head|diff 9000..9900|list --as-of 9000|list --counting "
     "once_per_session|export|"

@@ -134,9 +134,10 @@ class Config:
     #: count; `rules` do not read it
     judgement_precision: int = 85
     #: how many of 100 verdicts of your model are right, by [how
-    #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: only
-    #: `sure` counts. Also how many of 100 helpful and harmful cases it finds,
-    #: `"helpful=36 harmful=73"`, which [corrects shares](counting.md#what-a-judge-misses)
+    #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: `sure`
+    #: counts, and `likely` of [a measured model](judging.md#which-words-count). Also how many of
+    #: 100 helpful and harmful cases it finds, `"helpful=36 harmful=73"`, which [corrects
+    #: shares](counting.md#what-a-judge-misses)
     judge_measured: str = ""
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
     #: else it only keeps one from being helpful
@@ -215,16 +216,15 @@ class Config:
         ]
         return any(real.is_relative_to(folder) for folder in folders)
 
-    @property
-    def trusted(self) -> frozenset[str]:
-        """The words for how sure a model is with which a verdict counts: those that were measured
-        to be right often enough, "sure" where none was measured.
+    def counting_words(self, right: Mapping[str, int]) -> frozenset[str]:
+        """Return the words for how sure a model is with which its verdicts count.
+
+        right  how many of 100 verdicts are right, by word, unless you measured your model
         """
         measured = _measured(self.judge_measured)
-        precisions = {word: measured[word] for word in _SURENESS if word in measured}
-        precisions = precisions or {"sure": 100}
+        yours = {word: measured[word] for word in _SURENESS if word in measured}
         return frozenset(
-            word for word, right in precisions.items() if right >= self.judgement_precision
+            word for word, share in (yours or right).items() if share >= self.judgement_precision
         )
 
     @property

@@ -97,6 +97,7 @@ UNDO = (
 )
 RULES = ("tests/judges/rules/test_rules.py", "tests/judges/rules/test_results.py")
 EVIDENCE = ("tests/judges/test_evidence.py",)
+MEASURED_TESTS = ("tests/judges/test_measured.py",)
 SHOWN = ("tests/judges/test_excerpt.py",)
 HOSTILE = ("tests/reflection/test_hostile.py::test_no_transcript_moves_a_counter_by_the_api",)
 WINDOWS = ("tests/reflection/test_window.py", "tests/road/test_cuts.py")
@@ -187,6 +188,9 @@ JUDGING = "reflector/sessions/judging.py"
 AFTERMATH = "reflector/reflection/aftermath.py"
 HTML = "reflector/report/html.py"
 RULES_SHOWN, SECTIONS_SHOWN = of("report", "rules page")
+OVERRULED, WORKED = of("audit", "overruled worked")
+MODELS = "reflector/ledger/models.py"
+WORKED_TESTS = ("tests/audit/test_worked.py",)
 UNDOING, PROPOSALS, PRUNING = of("changes", "undo propose pruning")
 PLAYBOOK_FILE, LINES, MIRRORS = of("playbook_files", "playbook_json watching mirrors")
 KINDS, BLOCKS = of("instructions", "kinds blocks")
@@ -196,7 +200,7 @@ GIT = "reflector/git.py"
 CITATION, FINDINGS, FOLLOW = of("judges/rules", "citation findings follow")
 PEOPLE, STEPS = of("judges/reading", "people steps")
 WINDOW, STANDING, RUN, RECORDING, CONSENT = of("reflection", "window standing runner recorder gate")
-GROUNDS, PARSED, EXCERPT = of("judges", "evidence answers excerpt")
+GROUNDS, PARSED, EXCERPT, MEASURED = of("judges", "evidence answers excerpt measured")
 CHECKING = "reflector/reflection/checking.py"
 MOVING = "reflector/playbook_files/moving.py"
 OUTLINE = "reflector/playbook/outline.py"
@@ -294,7 +298,13 @@ MUTATIONS = [
     Mutation(HTML, 'quoted = _ID.sub("[id]", _PATH.sub("[path]", quoted))', "pass", PAGE),
     Mutation(HTML, "default-src 'none'; style", "default-src 'self'; style", PAGE),
     Mutation(RULES_SHOWN, "self.steps[-MOST_STEPS:][::-1]", "self.steps[:MOST_STEPS]", PAGE),
-    Mutation(RULES_SHOWN, "return present != step.tag", "return True", PAGE),
+    Mutation(OVERRULED, "return present != step.tag", "return True", PAGE),
+    Mutation(WORKED, "if entry.status in _RULES", "", WORKED_TESTS),
+    Mutation(WORKED, "if first == 0 or", "if", WORKED_TESTS),
+    Mutation(WORKED, "session.agent == last.agent", "True", WORKED_TESTS),
+    Mutation(MODELS, "or every", "", WORKED_TESTS),
+    Mutation(MODELS, "if not window.of_subagent", "", WORKED_TESTS),
+    Mutation(MODELS, "(counts[name], name)", "counts[name]", WORKED_TESTS),
     Mutation(RULES_SHOWN, "self.votes.total < FEWEST", "False", PAGE),
     Mutation(SECTIONS_SHOWN, " and not rule.is_ban", "", PAGE),
     Mutation(SECTIONS_SHOWN, "0 < after <= rule.row.told_sessions", "True", PAGE),
@@ -807,6 +817,9 @@ MUTATIONS = [
     ),
     Mutation(GROUNDS, "if asked and tag.name not in asked", "if False", EVIDENCE),
     Mutation(GROUNDS, "tag.sure not in trusted", "tag.sure is None", EVIDENCE),
+    Mutation(MEASURED, "if not is_ours:", "if False:", MEASURED_TESTS),
+    Mutation(MEASURED, "pattern.fullmatch(name)", "pattern.match(name)", MEASURED_TESTS),
+    Mutation(MEASURED, "_measured_right(answer) or _UNMEASURED", "_UNMEASURED", MEASURED_TESTS),
     Mutation(
         GROUNDS,
         "return any(quote in other or other in quote for other in of_others)",

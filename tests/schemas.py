@@ -37,6 +37,7 @@ _DIALECTS = ("sqlite", "postgresql")
 #: The type of each document, in reflector/cli, by the command that prints it with --json.
 ANSWERS = {
     "list": "list[playbook.ListedJson]",
+    "list --by model": "list[worked.RuleOfModel]",
     "show NAME": "questions.ShownJson",
     "show SESSION": "session.SessionStory",
     "show LESSON": "lessons.ToldJson",
@@ -175,7 +176,7 @@ def _modules() -> dict[str, Any]:
     elsewhere = {
         **{
             name: f"reflector.audit.{name}"
-            for name in ("blame", "difference", "doubles", "session")
+            for name in ("blame", "difference", "doubles", "session", "worked")
         },
         "book": "reflector.embed.lessons.book",
         "check": "reflector.check.answer",

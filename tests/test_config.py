@@ -148,4 +148,4 @@ def test_a_measurement_has_two_parts(
     value: str, trusted: set[str], rates: tuple[int, int] | None
 ) -> None:
     config = Config(judge_measured=value)
-    assert (config.trusted, config.finding_rates) == (trusted, rates)
+    assert (config.counting_words({"sure": 100}), config.finding_rates) == (trusted, rates)

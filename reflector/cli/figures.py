@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from itertools import chain, count, islice
@@ -16,7 +16,9 @@ import click
 from reflector.audit.difference import Changed, Difference, difference
 from reflector.audit.doubles import find_double_counts
 from reflector.audit.moments import span_of
+from reflector.audit.overruled import overruled_judges
 from reflector.audit.stats import Stats, ledger_stats as stats_of
+from reflector.audit.worked import UNKNOWN, Worked, WorkedModels
 from reflector.cli.app import Place
 from reflector.cli.lessons import print_changed
 from reflector.cli.options import NAME, Question, find_bullet, json_option, question
@@ -25,6 +27,7 @@ from reflector.cli.status import month_words
 from reflector.embed.lessons.book import Figures, figures
 from reflector.embed.lessons.history import changed_lessons
 from reflector.ledger.answers import Group
+from reflector.ledger.as_of import Past
 from reflector.ledger.migration import VIEWS
 from reflector.ledger.readonly_sql import Answer, Asker, NotAQuestion, asking
 from reflector.playbook.bullet import COUNTINGS
@@ -49,6 +52,8 @@ class StatsJson:
 
     month    what models took this month; null for a moment
     states   windows by state
+    worked   sessions by the model that worked; those of `by_model` are the models of judges, each
+             with the number of its verdicts that you `overruled`
     lessons  null where no lesson was recorded and no gate asked
     """
 
@@ -69,6 +74,7 @@ class StatsJson:
     by_model: list[dict[str, Any]]
     by_template: list[dict[str, Any]]
     by_day: list[dict[str, Any]]
+    worked: list[Worked]
     lessons: Figures | None
 
 
@@ -77,7 +83,10 @@ class StatsJson:
 @click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
-    """Show tokens, cost and verdicts: by model, by prompt, by day (UTC).
+    """Show tokens, cost and verdicts: by judge, by prompt, by day (UTC).
+
+    OVERRULED: verdicts that you replaced. WORKED: the model that worked in most of a session, with
+    the votes of its sessions on your rules.
 
     --json has all days. --doubles lists verdicts that a counting policy may count more than once,
     and each rule's totals under each policy; NAME selects one rule.
@@ -90,15 +99,20 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
+    then = asked.then or Past(asked.ledger)
+    overruled = overruled_judges(asked.ledger, then)
+    worked = WorkedModels(asked.ledger, then).models(found.sessions)
     groups: dict[str, Any] = {
         f"by_{kind}": [{kind: group.key, **_figures(group)} for group in of_kind]
         for kind, of_kind in found.groups.items()
     }
-    if asked.answers(
-        shaped(StatsJson, found, month=month, **_figures(found.whole), **groups, lessons=learned)
-    ):
+    for of_judge in groups["by_model"]:
+        of_judge["overruled"] = overruled[of_judge["model"]]
+    parts = {"month": month, "worked": worked, "lessons": learned}
+    if asked.answers(shaped(StatsJson, found, **_figures(found.whole), **groups, **parts)):
         return
-    _print_stats(found)
+    _print_stats(found, overruled)
+    _print_worked(worked)
     if learned is not None:
         click.echo()
         rows = [(name.replace("_", " "), value) for name, value in asdict(learned).items()]
@@ -158,7 +172,7 @@ def _figures(group: Group) -> dict[str, Any]:
     return figures_of | {"helpful_rate": None if rate is None else round(rate, 6)}
 
 
-def _print_stats(found: Stats) -> None:
+def _print_stats(found: Stats, overruled: Mapping[str, int]) -> None:
     states = ", ".join(f"{number} {state}" for state, number in sorted(found.states.items()))
     sums = (
         f"{counted(found.events, 'event')}, {counted(found.sessions, 'session')}, "
@@ -168,7 +182,7 @@ def _print_stats(found: Stats) -> None:
     for kind, groups in found.groups.items():
         if not groups:
             continue
-        columns = (kind, "answers", "tokens", "USD", "helpful", "harmful", "neither", "helpful %")
+        columns = [kind, "answers", "tokens", "USD", "helpful", "harmful", "neither", "helpful %"]
         rows = [
             (
                 group.key,
@@ -179,11 +193,24 @@ def _print_stats(found: Stats) -> None:
                 group.harmful,
                 group.neither,
                 _rate(group),
+                *([overruled.get(group.key, 0)] if kind == "model" else []),
             )
             for group in (groups[-_DAYS:] if kind == "day" else groups)
         ]
+        columns += ["overruled"] if kind == "model" else []
         click.echo()
         table(columns, rows, extra=("helpful %", "neither", "USD"))
+
+
+def _print_worked(worked: Sequence[Worked]) -> None:
+    if not worked:
+        return
+    click.echo()
+    rows = [
+        (each.model or UNKNOWN, each.sessions, f"{each.helped:.3g}", f"{each.harmed:.3g}")
+        for each in worked
+    ]
+    table(("worked", "sessions", "helped", "harmed"), rows)
 
 
 def _rate(group: Group) -> str:

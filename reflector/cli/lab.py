@@ -204,8 +204,9 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Read recorded answers with today's parser; no model is asked.
 
-    If the parser reads other verdicts than those that count, the old reading is retracted and the
-    new one counts. After a change of `checked_counts`, the answers to `check` are counted again.
+    If the parser reads other verdicts, or others count for the judge's model and your settings, the
+    old reading is retracted and the new one counts. --dry-run shows them first. After a change of
+    `checked_counts`, the answers to `check` are counted again.
     """
     config = place.project().config
     with place.changing() as ledger:
@@ -213,9 +214,7 @@ def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: boo
         readings = [
             reading
             for id in chosen or [None]
-            for reading in read_again(
-                ledger, session_id=id, dry_run=dry_run, trusted=config.trusted
-            )
+            for reading in read_again(ledger, session_id=id, dry_run=dry_run, config=config)
         ]
         recounted = 0
         if not dry_run:

@@ -6,7 +6,7 @@ Invariant: a bullet is described the same wherever it is shown, now or at a mome
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -193,7 +193,11 @@ ORDERS: dict[str, Callable[[ListedJson], Any]] = {
 @click.option(
     "--stale", type=click.IntRange(1), metavar="DAYS", help="Only rules not cited for DAYS days."
 )
-@click.option("--sort", type=click.Choice(list(ORDERS)), help="Sort order (default: best).")
+@click.option(
+    "--by",
+    type=click.Choice([*ORDERS, "model"]),
+    help="Sort order (default: best), or `model`: votes by the model that worked.",
+)
 @click.option("-n", "most", type=click.IntRange(1), help="List at most N rules.")
 @click.option("--removed", is_flag=True, help="Include removed rules.")
 @click.option(
@@ -205,7 +209,7 @@ def list_(
     words: tuple[str, ...],
     section: str | None,
     stale: int | None,
-    sort: str | None,
+    by: str | None,
     most: int | None,
     removed: bool,
     counting: Counting | None,
@@ -221,6 +225,7 @@ def list_(
     """
     uses = Uses.of(asked)
     query = " ".join(words)
+    sort = by if by in ORDERS else None
     order = sort or ("best" if not query and not asked.as_json else None)
     every = uses.rows if counting is None else _recounted(asked, uses.rows, counting)
     listed = every if removed else [row for row in every if row.is_rule]
@@ -231,12 +236,31 @@ def list_(
     if order is not None:
         rows.sort(key=ORDERS[order])
     rows = rows[:most]
+    if by == "model":
+        _list_by_model(asked, [row.name for row in rows])
+        return
     if asked.answers(rows):
         return
     if rows:
         _print_list(asked, rows, uses, recounts=counting is not None)
     else:
         note(_why_empty(asked, known))
+
+
+def _list_by_model(asked: Question, names: Collection[str]) -> None:
+    """Show the votes on these rules by the model that worked."""
+    from reflector.audit.worked import UNKNOWN, WorkedModels
+
+    rules = WorkedModels(asked.ledger, asked.then).rules
+    chosen = [rule for rule in rules if rule.name in names]
+    if asked.answers(chosen):
+        return
+    rows = [
+        (rule.name, rule.model or UNKNOWN, f"{rule.helped:.3g}", f"{rule.harmed:.3g}", rule.text)
+        for rule in chosen
+    ]
+    empty = "No rule here has a vote yet."
+    table(("NAME", "MODEL", "HELPED", "HARMED", "RULE"), rows, empty=empty, whole=True)
 
 
 def _why_empty(asked: Question, known: Sequence[ListedJson]) -> str:

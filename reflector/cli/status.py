@@ -17,6 +17,7 @@ from reflector.cli.app import Place
 from reflector.cli.options import json_option
 from reflector.cli.output import (
     counted,
+    day_words,
     note,
     print_facts,
     print_json,
@@ -146,6 +147,12 @@ class _Rows(NamedTuple):
         windows = (f"{count} {name}" for name, count in sorted(state.windows.items()))
         yield "windows", ", ".join(windows) or "none"
         yield from self._dropped()
+        if change := state.model:
+            agent = change.agent or "your agent"
+            since = day_words(change.since)
+            votes = f"{change.earlier:.3g} of {change.votes:.3g} votes are from before"
+            words = f"{agent} changed from {change.before} to {change.model} ({since}); {votes}"
+            yield "model", f"{words}: {self.place.command('list --by model')}"
         if state.waiting_for_budget:
             again = self.place.command("reflect")
             yield "", f"{state.waiting_for_budget} of the skipped wait for a budget: {again}"

@@ -56,7 +56,7 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
             "playbook",
             "list_",
             "List rules and their counts",
-            ("", "flaky tests", "--removed --sort last-cited"),
+            ("", "flaky tests", "--removed --by last-cited", "--by model"),
         ),
         "show": Entry(
             "questions", "show", "Show a rule or a session", ("pat-001", "5f2a91c0", "41")
@@ -287,6 +287,7 @@ FORMER: Final[dict[str, str]] = {
     "list --all": "list --removed",
     "list --limit": "list -n",
     "list --search": "list WORDS",
+    "list --sort": "list --by",
     "log --bullet": "log NAME",
     "log --session": "log SESSION",
     "log --until": "log A..B",

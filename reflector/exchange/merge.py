@@ -230,8 +230,12 @@ class _Merging:
         return self.sql.run(_ANY_RECOUNT).fetchone() is not None
 
     def _brings_models(self) -> bool:
-        """Return whether the file names the model of a window here that names none."""
-        return not self.models.keys() <= self.known_models.keys()
+        """Return whether the file names another model of a window here than those known."""
+        known = self.known_models
+        return any(
+            window_id not in known or model not in known[window_id].models
+            for window_id, model in self.models.items()
+        )
 
     def _take_page(self, page: list[CheckedLine]) -> None:
         """Append what is new of a page, and the record of it."""

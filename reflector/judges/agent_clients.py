@@ -254,18 +254,28 @@ def _claude_said(out: bytes, _: str, ours: Ours) -> Said:
     # `subtype` is "success" for a failed request, too.
     failed = f"{text or result.get('subtype') or 'no result'} ({result.get('api_error_status')})"
     error = "" if result.get("is_error") is False else failed
-    model = next(iter(result.get("modelUsage") or ()), ours.model)
     is_usual = stop in ("end_turn", "stop_sequence")
     cost = _cost(result.get("total_cost_usd"))
     return Said(
         text,
         error,
-        str(model),
+        _claude_model(lines, result, ours),
         "" if is_usual else stop,
         usage,
         cost,
         ", ".join(map(str, kept))[:200],
     )
+
+
+def _claude_model(lines: Sequence[_Object], result: _Object, ours: Ours) -> str:
+    """Return the model that wrote the answer. The client also asks others, for a title or where
+    the first one is busy: `modelUsage` has all.
+    """
+    authors = [name for line in lines if (name := _text(line, "message", "model"))]
+    models = [*(result.get("modelUsage") or ())]
+    if authors:
+        return authors[-1]
+    return str(models[0]) if len(models) == 1 else ours.model
 
 
 #: What is left of a person's configuration of Codex CLI: who is asked, and where the login is.

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reflector.events import event as ev
 from reflector.events.registry import RARE_TYPES, fold
 from reflector.events.state import BulletRow, Entry, Playbook
-from reflector.ledger.counters import tallied, votes_of_sessions
+from reflector.ledger.counters import (
+    SessionVote,
+    session_votes,
+    tallied,
+    votes_of_sessions,
+)
 from reflector.ledger.errors import LedgerCorrupt
 from reflector.playbook.bullet import MAX_TAGS
 
@@ -172,6 +177,13 @@ class Past:
         covered = self.covered()
         with self.ledger.asking() as sql:
             return votes_of_sessions(sql, tags_after, _STANDING, self.position, covered)
+
+    def votes_by_session(self, names: Collection[str]) -> list[SessionVote]:
+        """Return the vote of each session on each of these bullets."""
+        tags_after = self._tags_after({name: self.family(name) for name in names})
+        covered = self.covered()
+        with self.ledger.asking() as sql:
+            return session_votes(sql, tags_after, _STANDING, self.position, covered)
 
     def _tags_after(self, families: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
         """Return the position of each member of each family after which its tags count."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.events.state import Entry, Playbook
 from reflector.ledger.statements import TABLES
@@ -60,16 +60,20 @@ _TALLY = (
     "sign",
 )
 
-#: The votes of sessions for and against each heir. The verdicts of a session share one vote; a
-#: window without a session's id is a session of its own.
-_VOTES = (
-    "SELECT heir, sum(CAST(helpful AS double precision) / (helpful + harmful)),"
-    " sum(CAST(harmful AS double precision) / (helpful + harmful))"
-    " FROM (SELECT {heir} AS heir, coalesce(session_id, reflection_id, {position}) AS session,"
+#: The verdicts of each session on each heir. A window without a session's id is a session of its
+#: own.
+_VERDICTS = (
+    "SELECT {heir} AS heir, coalesce(session_id, reflection_id, {position}) AS session,"
     " count(*) FILTER (WHERE tag.tag = 1) AS helpful,"
     " count(*) FILTER (WHERE tag.tag = -1) AS harmful"
     " FROM {families} CROSS JOIN tag WHERE playbook_id = ? AND name = {member} AND tag.tag <> 0"
-    " AND position > {after}{more} GROUP BY 1, 2) AS votes GROUP BY heir"
+    " AND position > {after}{more} GROUP BY 1, 2"
+)
+#: The votes of sessions for and against each heir. The verdicts of a session share one vote.
+_VOTES = (
+    "SELECT heir, sum(CAST(helpful AS double precision) / (helpful + harmful)),"  # noqa: S608
+    " sum(CAST(harmful AS double precision) / (helpful + harmful))"
+    f" FROM ({_VERDICTS}) AS votes GROUP BY heir"
 )
 #: How SQLite and PostgreSQL read the families, [[heir, [[member, after], …]], …].
 _FAMILIES = (
@@ -204,9 +208,40 @@ def votes_of_sessions(
     """Return how many sessions vote (for, against) each heir of these families; `more` is a
     condition of the tags.
     """
-    if not families:
-        return {}
-    query = _VOTES.format(more=more, **_FAMILIES[sql.postgres])
-    rows = json.dumps([(heir, [*family.items()]) for heir, family in families.items()])
-    votes: list[tuple[str, float, float]] = sql.execute(query, rows, sql.id, *values).fetchall()
+    votes = _of_families(sql, _VOTES, families, more, *values)
     return {heir: (round(yes, 6), round(no, 6)) for heir, yes, no in votes}
+
+
+class SessionVote(NamedTuple):
+    """The vote of a session on a bullet, which its verdicts share."""
+
+    name: str
+    session: str
+    helped: float
+    harmed: float
+
+
+def session_votes(
+    sql: Statements, families: Mapping[str, Mapping[str, int]], more: str, *values: object
+) -> list[SessionVote]:
+    """Return the vote of each session on each heir of these families; `more` as above."""
+    verdicts = _of_families(sql, _VERDICTS, families, more, *values)
+    return [
+        SessionVote(heir, session, helpful / (helpful + harmful), harmful / (helpful + harmful))
+        for heir, session, helpful, harmful in verdicts
+    ]
+
+
+def _of_families(
+    sql: Statements,
+    query: str,
+    families: Mapping[str, Mapping[str, int]],
+    more: str,
+    *values: object,
+) -> list[Any]:
+    """Return the rows of a query about families."""
+    if not families:
+        return []
+    rows = json.dumps([(heir, [*family.items()]) for heir, family in families.items()])
+    filled = query.format(more=more, **_FAMILIES[sql.postgres])
+    return list(sql.execute(filled, rows, sql.id, *values).fetchall())

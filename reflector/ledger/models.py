@@ -1,50 +1,94 @@
 """Which model worked in which session.
 
-Invariant: a window has the model that its own record names, else the one that another copy of it
-named when that was merged. So two machines that merged each other answer alike, whichever of them
-recorded the window with a version that knew no models.
+Invariant: a window has the models that its own record and merged copies of it name, and of several
+the last one in order of their letters. So two machines that merged each other answer alike,
+whichever of them recorded the window with a version that knew no models. A session has the model of
+most of its windows, without those of subagents if it has others, and of several the same way.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflector.events import event as ev
-from reflector.events.event import MODEL
-from reflector.ledger.reader import between
+from reflector.events.event import MODEL, as_written
+from reflector.ledger.reader import between, events_where, of_types
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from reflector.ledger.statements import Statements
 
-_TYPES = (ev.SESSION_RECORDED, ev.LEDGER_MERGED)
+#: Windows whose record names a model, or of which a merge brought one.
+_WITH_MODEL = (
+    f"{of_types((ev.SESSION_RECORDED,))} AND position <= ? AND (meta LIKE ? OR event_id IN ?)"
+)
+_MOST_CHARACTERS = 100
 
 
-def window_models(sql: Statements, upto: int) -> dict[str, tuple[str, str]]:
-    """Return the session and the model of each window with a known model, by the window's id."""
-    brought: dict[str, str] = {}
-    session_of: dict[str, str] = {}
-    named: dict[str, str] = {}
-    for event in between(sql, _TYPES, 0, upto):
-        if event.type == ev.LEDGER_MERGED:
-            brought |= event.facts.get("models") or {}
-            continue
-        session_of[event.event_id] = event.session_id or ""
-        if model := event.meta.get(MODEL):
-            named[event.event_id] = str(model)
-    models = brought | named
-    return {
-        window_id: (session_of[window_id], model)
-        for window_id, model in models.items()
-        if window_id in session_of
-    }
+@dataclass(slots=True)
+class WorkedWindow:
+    """A window with the models that its copies name.
+
+    session  its session's id, "" without one
+    agent    the agent that worked, "" for an unknown one
+    """
+
+    session: str
+    agent: str
+    occurred_at: str
+    of_subagent: bool
+    models: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedSession:
+    """A session: its agent, the model that worked in most of it, and when its first window was."""
+
+    agent: str
+    model: str
+    begun: str
+
+
+def window_models(sql: Statements, upto: int) -> dict[str, WorkedWindow]:
+    """Return the windows with a known model, by their ids."""
+    models: dict[str, set[str]] = defaultdict(set)
+    for merge in between(sql, (ev.LEDGER_MERGED,), 0, upto):
+        brought: Mapping[str, str] = merge.facts.get("models") or {}
+        for window_id, name in brought.items():
+            models[window_id].add(str(name)[:_MOST_CHARACTERS])
+    windows: dict[str, WorkedWindow] = {}
+    for window in events_where(sql, _WITH_MODEL, upto, f'%"{MODEL}":%', [*models]):
+        if own := window.meta.get(MODEL):
+            models[window.event_id].add(str(own)[:_MOST_CHARACTERS])
+        windows[window.event_id] = WorkedWindow(
+            window.session_id or "",
+            str(window.facts.get("agent") or ""),
+            as_written(window.occurred_at),
+            of_subagent=bool(window.facts.get("agent_id")),
+            models=models[window.event_id],
+        )
+    return {window_id: window for window_id, window in windows.items() if window.models}
+
+
+def worked_sessions(sql: Statements, upto: int) -> dict[str, WorkedSession]:
+    """Return the sessions with a known model, by their ids."""
+    by_session: dict[str, list[WorkedWindow]] = defaultdict(list)
+    for window in window_models(sql, upto).values():
+        by_session[window.session].append(window)
+    return {session: _session(windows) for session, windows in by_session.items()}
 
 
 def session_models(sql: Statements, upto: int) -> dict[str, str]:
-    """Return the model of most windows of each session, by the session's id; sessions without a
-    known model are not in it.
-    """
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for session_id, model in window_models(sql, upto).values():
-        counts[session_id][model] += 1
-    return {session_id: models.most_common(1)[0][0] for session_id, models in counts.items()}
+    """Return the model of each session with a known one, by the session's id."""
+    return {id: session.model for id, session in worked_sessions(sql, upto).items()}
+
+
+def _session(windows: Iterable[WorkedWindow]) -> WorkedSession:
+    every = sorted(windows, key=lambda window: (window.of_subagent, window.occurred_at))
+    own = [window for window in every if not window.of_subagent] or every
+    counts = Counter(max(window.models) for window in own)
+    model = max(counts, key=lambda name: (counts[name], name))
+    return WorkedSession(own[0].agent, model, own[0].occurred_at)

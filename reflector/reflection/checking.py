@@ -41,6 +41,7 @@ from reflector.judges.answers import (
 )
 from reflector.judges.evidence import LEAST_QUOTE, Ground, grounds
 from reflector.judges.excerpt import estimate_tokens
+from reflector.judges.measured import counting_words
 from reflector.judges.protocol import (
     MOST_QUESTIONS,
     NO_ANSWER,
@@ -393,7 +394,7 @@ class Checker(Recorder):
         """Append in one transaction what an answer comes to."""
         rows = {row.name: row for row in self.ledger.rows()}
         advice = [row.text for row in rows.values() if row.status != "removed"]
-        trusted = self.gate.config.trusted
+        trusted = counting_words(self.gate.config, answer.facts)
         tag_grounds = grounds(parsed.tags, messages, (), advice, trusted)
         extra = {"mode": MODE} | learned_in(answer.facts, messages, advice)
         (completed,) = events_of.completion_events(

@@ -260,9 +260,9 @@ class Runner(Recorder):
         if fault := fault_in(self.ledger, answer, parsed):
             return self.fail(window, _no_answer(fault, answer))
         scanned = self.scanned.get(session.recorded.event_id, ())
-        trusted = self.gate.config.trusted
+        config = self.gate.config
         try:
-            ground = grounded(self.ledger, session, answer, parsed.tags, trusted, scanned)
+            ground = grounded(self.ledger, session, answer, parsed.tags, config, scanned)
         except (OSError, UnknownTranscript) as error:
             return self.fail(window, Failure("transcript", str(error)))
         try:

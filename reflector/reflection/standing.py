@@ -26,10 +26,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from reflector.config import Config
 from reflector.events import event as ev
+from reflector.events.bullets import DROPPED
 from reflector.events.event import Appended, Event, NewEvent, identity
 from reflector.judges.answers import PARSER_VERSION, Parsed, ParsedTag, read_answer
 from reflector.judges.evidence import Ground, grounds, unquoted
+from reflector.judges.measured import counting_words
 from reflector.judges.protocol import Answer, Backend
 from reflector.judges.registry import is_rereading
 from reflector.ledger.store import Ledger
@@ -49,6 +52,10 @@ from reflector.transcripts.message import Message
 from reflector.transcripts.reading import UnknownTranscript
 
 Change = Literal["read", "changed", "same", "unreadable"]
+#: The end of a tag that a fault keeps from counting.
+_UNCOUNTED = ", not counted"
+#: The dispositions of a tag whose bullet did not count.
+_WITHOUT_BULLET = ("unknown_bullet", "retired_bullet")
 
 _MAX_REASON_CHARACTERS = 500
 _JUDGED_BY_PERSON = "a person judged it: {}"
@@ -190,7 +197,7 @@ def grounded(
     session: Session,
     answer: Event,
     tags: Sequence[ParsedTag],
-    trusted: Collection[str],
+    config: Config,
     scanned: Sequence[Message] = (),
 ) -> Grounded:
     """Return what an answer rests on; nothing for one that was not asked for evidence, whose event
@@ -208,6 +215,7 @@ def grounded(
     if data.get("unquoted"):
         tag_grounds = unquoted(tags)
     else:
+        trusted = counting_words(config, data)
         tag_grounds = grounds(tags, messages(), data["asked"], advice.values(), trusted)
     return Grounded(tag_grounds, learned_in(data, messages(), advice.values()))
 
@@ -479,7 +487,8 @@ class Reparsed:
     """A window's answer as today's parser reads it.
 
     reading  read (it could not be read before), changed, same, unreadable
-    before   the tags as they count, `after` as they would: (name, tag), without unusable ones
+    before   the tags as they count, `after` as they would: (name, tag), without unusable ones. A
+             tag that a fault keeps from counting ends in ", not counted"
     """
 
     window_id: str
@@ -494,10 +503,9 @@ def reparse(
     *,
     session_id: str | None = None,
     dry_run: bool = False,
-    trusted: Collection[str] = ("sure",),
+    config: Config | None = None,
 ) -> Iterator[Reparsed]:
-    """Read the recorded answers of every window, or of one session's, oldest first; `trusted` as
-    `Config` has it.
+    """Read the recorded answers of every window, or of one session's, oldest first.
 
     Raises:
         LedgerError: the ledger cannot be read or written.
@@ -511,7 +519,8 @@ def reparse(
         story = [event for event in story if event.facts.get("mode") != MODE]
         answer = _last_whole_answer(story)
         if answer is not None:
-            yield _reparse(ledger, recorded, story, answer, trusted, dry_run=dry_run)
+            settings = config or Config()
+            yield _reparse(ledger, recorded, story, answer, settings, dry_run=dry_run)
 
 
 def _last_whole_answer(story: Sequence[Event]) -> Event | None:
@@ -530,29 +539,40 @@ def _reparse(
     recorded: Event,
     story: Sequence[Event],
     answer: Event,
-    trusted: Collection[str],
+    config: Config,
     *,
     dry_run: bool,
 ) -> Reparsed:
     parsed = read_answer(answer.facts)
     old = _last_reading(ledger, story)
-    before = _tags_in_reading(ledger, old) if old is not None else ()
+    old_tags: list[Any] = [tag.facts for tag in tags_of(ledger, old)] if old is not None else []
+    before = _read_tags(old_tags)
     unreadable = Reparsed(recorded.event_id, recorded.session_id, "unreadable", before, before)
     # What an earlier version read stays read; what was refused is not read now for less.
     if parsed.failed or (old is None and fault_in(ledger, answer, parsed)):
         return unreadable
-    after = _usable_tags(parsed)
-    if old is not None and before == after:
-        return replace(unreadable, reading="same")
     session = Session.read(ledger, recorded)
     try:
-        ground = grounded(ledger, session, answer, parsed.tags, trusted)
+        ground = grounded(ledger, session, answer, parsed.tags, config)
     except (OSError, UnknownTranscript):
-        return unreadable
+        said = [(name, words.removesuffix(_UNCOUNTED)) for name, words in before]
+        is_same = old is not None and said == [*_usable_tags(parsed, {})]
+        return replace(unreadable, reading="same") if is_same else unreadable
+    after = _usable_tags(parsed, _grounds_of_counting(ground.grounds, old_tags))
+    if old is not None and before == after:
+        return replace(unreadable, reading="same")
     if not dry_run:
         events = _new_reading(ledger, recorded, old, answer, parsed, ground)
         ledger.append([*events, *retractions_by_person(ledger, session, events)])
     return replace(unreadable, reading="read" if old is None else "changed", after=after)
+
+
+def _grounds_of_counting(
+    tag_grounds: Mapping[int, Ground], old_tags: Sequence[Mapping[str, Any]]
+) -> Mapping[int, Ground]:
+    """Return the grounds without those of tags whose bullet did not count when they were read."""
+    without = [tag.get("index") for tag in old_tags if tag.get("disposition") in _WITHOUT_BULLET]
+    return {index: ground for index, ground in tag_grounds.items() if index not in without}
 
 
 def _last_reading(ledger: Ledger, story: Sequence[Event]) -> Event | None:
@@ -587,19 +607,24 @@ def _new_reading(
     return events
 
 
-def _usable_tags(parsed: Parsed) -> tuple[tuple[str, str], ...]:
+def _usable_tags(parsed: Parsed, grounds: Mapping[int, Ground]) -> tuple[tuple[str, str], ...]:
     usable: list[tuple[str, str]] = []
     for tag in parsed.tags:
         if tag.malformed is None and tag.name is not None and tag.tag in VERDICTS:
-            usable.append((tag.name, str(tag.tag)))
+            ground = grounds.get(tag.index)
+            is_dropped = ground is not None and bool(ground.fault)
+            usable.append((tag.name, _tag_words(str(tag.tag), is_dropped=is_dropped)))
     return tuple(usable)
 
 
-def _tags_in_reading(ledger: Ledger, completed: Event) -> tuple[tuple[str, str], ...]:
+def _tag_words(tag: str, *, is_dropped: bool) -> str:
+    return f"{tag}{_UNCOUNTED}" if is_dropped and tag != "neutral" else tag
+
+
+def _read_tags(tags: Sequence[Any]) -> tuple[tuple[str, str], ...]:
     """Return (name, tag) of the usable tags that were read with a reflection."""
-    tags: list[Any] = [event.facts for event in tags_of(ledger, completed)]
     return tuple(
-        (tag.get("name"), tag.get("tag"))
+        (tag.get("name"), _tag_words(tag.get("tag"), is_dropped=tag.get("disposition") in DROPPED))
         for tag in tags
         if tag.get("disposition") not in ("malformed", "unknown_tag")
     )

@@ -7,7 +7,6 @@ computed here but sums and sizes, and nothing in a template. Texts are as the le
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from reflector.audit.blame import Step
 from reflector.audit.difference import Changed, difference
 from reflector.audit.moments import span_of
+from reflector.audit.overruled import by_judge, overruled
 from reflector.audit.stats import Stats, Week, ledger_stats, weeks
+from reflector.audit.worked import Worked, WorkedModels
 from reflector.embed.lessons.book import lesson_book
 from reflector.ledger.answers import Group
 from reflector.ledger.as_of import Past
 from reflector.playbook.evidence import HARMS
-from reflector.report.rules import Rule, overruled, rules_of, steps_of, texts_of
+from reflector.report.rules import Rule, rules_of, steps_of, texts_of
 from reflector.report.summary import Summary, summary_of
 from reflector.report.waits import Command, Waiting, waiting
 from reflector.trials.trial import TrialStatus, standing, trial_place, trials
@@ -128,6 +129,7 @@ class Page:
     weeks: Weeks
     waiting: Sequence[Waiting] | None
     judges: Judges
+    worked: Sequence[Worked]
     checks: Checks | None
     context: Context
     months: Sequence[Group]
@@ -191,13 +193,14 @@ def page_of(
         changes=Changes(since, changed),
         weeks=_weeks(ledger, then),
         waiting=None if past is not None else waiting(ledger, command),
-        judges=Judges(replaced, Counter(step.model or step.backend or "" for step in replaced)),
+        judges=Judges(replaced, by_judge(replaced)),
         checks=checks,
         context=context,
         months=_months(stats),
         lessons=sorted(lesson_book(past or ledger), key=lambda lesson: -lesson.effectiveness),
         trial=_trial(ledger, project, past),
         summary=summary_of(ledger, then, since, first),
+        worked=WorkedModels(ledger, past).models(stats.sessions),
     )
 
 

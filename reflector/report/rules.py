@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reflector.audit.blame import Step, blame_bullets
 from reflector.audit.checked import TOO_FEW
+from reflector.audit.overruled import judged_by_person
 from reflector.events import event as ev
 from reflector.events.state import REDACTED
 from reflector.playbook.evidence import FEWEST, HARMS, FindingRates, Votes
@@ -142,38 +143,7 @@ def steps_of(ledger: Ledger, then: Past, names: Collection[str]) -> Mapping[str,
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    tags = ledger.events(types=[ev.BULLET_TAGGED], upto=then.position)
-    by_person = {str(event.facts.get("name")) for event in tags if event.actor == ev.HUMAN}
-    judged = [name for name in then.entries if name in by_person]
-    return blame_bullets(ledger, {*names, *judged}, then)
-
-
-def overruled(steps: Mapping[str, Sequence[Step]]) -> list[Step]:
-    """Return the verdicts of judges that a person replaced by another one, the newest first; a
-    verdict that counts for several rules is one.
-    """
-    by_position = {
-        step.position: step for of_rule in steps.values() for step in _overruled(of_rule)
-    }
-    return [step for _, step in sorted(by_position.items(), reverse=True)]
-
-
-def _overruled(steps: Sequence[Step]) -> list[Step]:
-    by_person = {
-        (step.name, step.session_id): step.tag
-        for step in steps
-        if step.backend == ev.HUMAN and step.disposition != "retracted"
-    }
-
-    def was_replaced(step: Step) -> bool:
-        is_judges = step.backend != ev.HUMAN and step.disposition == "retracted"
-        cause = step.uncounted_by
-        if not is_judges or cause is None or cause.actor != ev.HUMAN:
-            return False
-        present = by_person.get((step.name, step.session_id), step.tag)
-        return present != step.tag
-
-    return [step for step in steps if was_replaced(step)]
+    return blame_bullets(ledger, {*names, *judged_by_person(ledger, then)}, then)
 
 
 def texts_of(ledger: Ledger, then: Past) -> Mapping[str, list[Text]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from reflector import entries
 from reflector.audit.dropped import DroppedJson, dropped
+from reflector.audit.worked import ModelChange, WorkedModels
 from reflector.config import BACKENDS
 from reflector.events import event as ev
 from reflector.judges.registry import described
@@ -131,6 +132,7 @@ class StatusJson:
     user           null if you have no playbook of your own
     month          null if its record cannot be read
     dropped        helpful and harmful verdicts of the last 30 days that do not count, newest first
+    model          the change of your agent to another model in the last 30 days; null without one
     trial          the state of a running trial, or of one that is open elsewhere; null without one
     upgrade        null without a copy from before an upgrade
     """
@@ -152,6 +154,7 @@ class StatusJson:
     failures: list[FailureJson] = field(default_factory=list)
     dropped: list[DroppedJson] = field(default_factory=list)
     trial: str | None = None
+    model: ModelChange | None = None
     upgrade: UpgradeJson | None = None
 
     @property
@@ -289,9 +292,10 @@ class _Reading:
             state.proposals = len(read_proposals(ledger))
         if "skipped" in state.windows:
             state.waiting_for_budget = len(waiting_for_budget(ledger))
+        month_ago = (datetime.now(UTC) - timedelta(days=30)).strftime(_TIME)
         if ledger.has(ev.REFLECTION_ANSWERED):
-            month_ago = datetime.now(UTC) - timedelta(days=30)
-            state.dropped = dropped(ledger, month_ago.strftime(_TIME))
+            state.dropped = dropped(ledger, month_ago)
+        state.model = WorkedModels(ledger).change(month_ago)
         # A file that the last question saw was taken as it is.
         if not spool.was_seen(project, spool.current_state(project, ledger)):
             problems = [f"{project.playbook_json}: {fault}" for fault in untaken(ledger, project)]

@@ -165,7 +165,7 @@ def test_old_sessions_keep_their_own_dates(agent: Agent, monkeypatch: pytest.Mon
     assert "3 Jan" in agent.call("list").out
     day = "2026-01-02"
     assert len(agent.json("log", day, "--type", "bullet.tagged")) == 2
-    recent, *_, never = (one["name"] for one in agent.json("list", "--sort", "last-cited"))
+    recent, *_, never = (one["name"] for one in agent.json("list", "--by", "last-cited"))
     assert (recent, never) == ("pat-001", "pat-002")
     for moment, names in (
         ((), {"pat-001", "pat-002", "mis-001"}),

@@ -209,7 +209,7 @@ def test_list_filters_sorts_and_shows_use(lived_in: Agent) -> None:
         ("--section mistakes", ["mis-001"]),
         ("zebra", []),
         ("--stale 36500", ["mis-001", "ctx-001"]),
-        ("--sort cited -n 1", ["pat-001"]),
+        ("--by cited -n 1", ["pat-001"]),
     ):
         assert [row["name"] for row in lived_in.json("list", *options.split())] == names, options
     assert lived_in.json("list", "failing TEST")[0]["name"] == "pat-001"

@@ -17,7 +17,7 @@ from tests.road.agent import environ
 #: Columns that are no measure of a rule.
 PLAIN_COLUMNS = {
     *("name", "rule", "text", "line", "position", "when", "session", "verdict", "why", "checked"),
-    *("template", "day", "answers", "usd", "helpful_%", "found"),
+    *("template", "day", "answers", "usd", "helpful_%", "found", "worked"),
     # of the report
     *("judge", "reason_and_quote", "change", "after", "week_of", "sessions", "corrections", "text"),
     *("of_all_verdicts", "overruled", "month", "cited_in_sessions", "shown_in_sessions"),

@@ -1,12 +1,15 @@
 """What `status` shows of a project."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reflector.events.event import MODEL
 from reflector.sessions import former_shares
 from tests.ledger.events import added, reflected, window
 from tests.road.agent import Agent
+from tests.road.sessions import Session
 
 
 def test_status_shows_that_the_project_is_off(agent: Agent) -> None:
@@ -50,3 +53,53 @@ def test_status_shows_changed_figures_once(uneven: Agent, monkeypatch: pytest.Mo
 
 def test_status_of_a_new_ledger_shows_no_change(uneven: Agent) -> None:
     assert "each session has one vote" not in uneven.call("status", code=None).err
+
+
+@pytest.fixture
+def two_models(agent: Agent) -> Agent:
+    """A rule that helped under one model and harmed under the next."""
+    with agent.open_ledger() as ledger:
+        ledger.append([added("oth-001", "Keep it small")])
+        for number, (model, tag) in enumerate((("claude-x", "helpful"), ("claude-y", "harmful"))):
+            seen = replace(window(number, f"s-{number}"), meta={MODEL: model})
+            ledger.append([seen, *reflected(f"r{number}", seen, ("oth-001", tag))])
+    return agent
+
+
+def test_status_shows_a_change_of_model(two_models: Agent) -> None:
+    line = "claude-code changed from claude-x to claude-y (today); 1 of 2 votes are from before"
+    assert f"model     {line}: reflector list --by model\n" in two_models.call("status").out
+
+
+def test_list_by_model_shows_each_models_votes(two_models: Agent) -> None:
+    rows = two_models.call("list", "--by", "model").out.splitlines()
+    assert rows[0].split() == ["NAME", "MODEL", "HELPED", "HARMED", "RULE"]
+    assert [row.split()[:4] for row in rows[1:]] == [
+        ["oth-001", "claude-x", "1", "0"],
+        ["oth-001", "claude-y", "0", "1"],
+    ]
+
+
+@pytest.mark.parametrize(("words", "found"), [("small", 2), ("unrelated", 0)])
+def test_list_by_model_takes_words(two_models: Agent, words: str, found: int) -> None:
+    assert len(two_models.json("list", words, "--by", "model")) == found
+
+
+def test_stats_show_models_that_worked(two_models: Agent) -> None:
+    worked = [
+        {"model": "claude-x", "sessions": 1, "helped": 1.0, "harmed": 0.0},
+        {"model": "claude-y", "sessions": 1, "helped": 0.0, "harmed": 1.0},
+    ]
+    assert two_models.json("stats")["worked"] == worked
+
+
+def test_stats_count_what_you_overruled(agent: Agent, tmp_path: Path) -> None:
+    for session in ("s-1", "s-2"):
+        path = Session(session).cites("pat-001").write(tmp_path / f"{session}.jsonl")
+        agent.call("ingest", str(path))
+    agent.call("review", "pat-001", "harmful", "--session", "s-1")
+    by_judge = {of["model"]: of["overruled"] for of in agent.json("stats")["by_model"]}
+    assert by_judge.pop("human", 0) == 0
+    assert sum(by_judge.values()) == 1
+    agent.call("undo")
+    assert {of["overruled"] for of in agent.json("stats")["by_model"]} == {0}

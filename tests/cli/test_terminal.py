@@ -95,7 +95,7 @@ def width(line: str) -> int:
 #: Every question that prints a table, and the keys of the JSON whose values identify its rows.
 SWEPT = {
     "list": "name cited",
-    "list --sort last-cited": "name",
+    "list --by last-cited": "name",
     "log -n 0": "position type session_id",
     "show pat-002": "position type",
     "show s-1": "position type",

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from reflector.audit.worked import WorkedModels
 from reflector.changes.apply import apply_changes
 from reflector.changes.retractions import retract
 from reflector.changes.undo import last_change, undoing
 from reflector.events import event as ev
-from reflector.events.event import MODEL, Event, tx_of
+from reflector.events.event import MODEL, Event, NewEvent, tx_of
 from reflector.exchange.merge import merge_ledger
 from reflector.exchange.transfer import WrongLine, exported, load_ledger
 from reflector.ledger.models import session_models
@@ -305,6 +306,30 @@ def test_a_model_is_known_on_both_machines(machines: list[Ledger], first: int) -
     taken(machines[first], machines[1 - first])
     taken(machines[1 - first], machines[first])
     assert [models(ledger) for ledger in machines] == [{"s1": "claude-x"}] * 2
+
+
+def _voted(number: int, model: str | None, tag: str) -> list[NewEvent]:
+    """Return a session with a model and its verdict."""
+    seen = window(number, f"s{number}", keys=[number])
+    seen = replace(seen, meta={MODEL: model}) if model else seen
+    return [seen, *reflected(f"r{number}", seen, ("pat-001", tag))]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["into the old one", "into the new one"])
+@pytest.mark.parametrize("old_model", [None, "claude-a", "claude-x", "claude-z"])
+def test_votes_by_model_agree_after_merges(
+    machines: list[Ledger], first: int, old_model: str | None
+) -> None:
+    old, new = machines
+    clone(old, new)
+    old.append([*_voted(1, old_model, "helpful"), *_voted(2, "claude-x", "harmful")])
+    new.append([*_voted(1, "claude-x", "helpful"), *_voted(3, "claude-y", "helpful")])
+    taken(machines[first], machines[1 - first])
+    taken(machines[1 - first], machines[first])
+    here, there = (WorkedModels(ledger) for ledger in machines)
+    assert here.rules == there.rules
+    assert here.models(3) == there.models(3)
+    assert sum(rule.helped for rule in here.rules) == 2
 
 
 def test_a_session_has_the_model_of_most_windows(one: Ledger) -> None:

@@ -50,7 +50,7 @@ QUESTIONS = {
         "",
         "--counting once_per_session --removed",
         "--removed --json",
-        "--sort cited",
+        "--by cited",
         "--stale 1",
         "--as-of 30 --removed",
     ],

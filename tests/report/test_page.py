@@ -38,7 +38,7 @@ def said(agent: Agent, *words: str) -> Any:
 def test_every_number_is_that_of_json(agent: Agent, moment: str) -> None:
     as_of = ["--as-of", moment] if moment else []
     page = Reader(report(agent, "--since", "2025-12-20", *as_of))
-    listed, overruled = said(agent, "list", "--sort", "best", *as_of), dict[int, bool]()
+    listed, overruled = said(agent, "list", "--by", "best", *as_of), dict[int, bool]()
     assert [*page.bullets] == [one["name"] for one in listed]
     for one in listed:
         shown = page.bullets[one["name"]]

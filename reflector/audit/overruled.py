@@ -1,0 +1,74 @@
+"""The verdicts of judges that a person replaced by another one.
+
+Invariant: `stats` and the report count the same verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reflector.audit.blame import Step, blame_bullets
+from reflector.events import event as ev
+from reflector.ledger.reader import events_where, whose
+
+if TYPE_CHECKING:
+    from reflector.ledger.as_of import Past
+    from reflector.ledger.store import Ledger
+
+
+def judged_by_person(ledger: Ledger, then: Past) -> list[str]:
+    """Return the rules on which a person gave a verdict.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    where = f"{whose((ev.BULLET_TAGGED,))} AND actor = ? AND position <= ?"
+    with ledger.asking() as sql:
+        tags = events_where(sql, where, ev.HUMAN, then.position)
+    by_person = {str(event.facts.get("name")) for event in tags}
+    return [name for name in then.entries if name in by_person]
+
+
+def overruled_judges(ledger: Ledger, then: Past) -> Counter[str]:
+    """Return how many verdicts of each judge a person overruled.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    names = judged_by_person(ledger, then)
+    return by_judge(overruled(blame_bullets(ledger, names, then)) if names else ())
+
+
+def by_judge(steps: Iterable[Step]) -> Counter[str]:
+    """Return how many of these verdicts each judge gave, by its model."""
+    return Counter(step.model or step.backend or "" for step in steps)
+
+
+def overruled(steps: Mapping[str, Sequence[Step]]) -> list[Step]:
+    """Return the verdicts of judges that a person replaced by another one, the newest first; a
+    verdict that counts for several rules is one.
+    """
+    by_position = {
+        step.position: step for of_rule in steps.values() for step in _overruled(of_rule)
+    }
+    return [step for _, step in sorted(by_position.items(), reverse=True)]
+
+
+def _overruled(steps: Sequence[Step]) -> list[Step]:
+    by_person = {
+        (step.name, step.session_id): step.tag
+        for step in steps
+        if step.backend == ev.HUMAN and step.disposition != "retracted"
+    }
+
+    def was_replaced(step: Step) -> bool:
+        is_judges = step.backend != ev.HUMAN and step.disposition == "retracted"
+        cause = step.uncounted_by
+        if not is_judges or cause is None or cause.actor != ev.HUMAN:
+            return False
+        present = by_person.get((step.name, step.session_id), step.tag)
+        return present != step.tag
+
+    return [step for step in steps if was_replaced(step)]

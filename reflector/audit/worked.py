@@ -1,0 +1,137 @@
+"""How rules did under each model that worked, and when an agent's model changed.
+
+Invariant: each vote of a session on a rule belongs to one model or to none that is known, so the
+votes by model add up to those of `list`. `list`, `stats`, `status` and the report use it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from reflector.ledger.as_of import Past
+from reflector.ledger.models import WorkedSession, worked_sessions
+
+if TYPE_CHECKING:
+    from reflector.ledger.counters import SessionVote
+    from reflector.ledger.store import Ledger
+
+#: The model of a session whose record names none, on screens.
+UNKNOWN = "unknown"
+#: The states of a bullet that is a rule now.
+_RULES = ("live", "watched")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOfModel:
+    """A rule under one model: the votes of the sessions in which the model worked.
+
+    model  null for sessions whose record names none
+    """
+
+    name: str
+    model: str | None
+    helped: float
+    harmed: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """A model that worked: its sessions, and their votes on your rules.
+
+    model  null for sessions whose record names none
+    """
+
+    model: str | None
+    sessions: int
+    helped: float
+    harmed: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChange:
+    """The last change of an agent's model.
+
+    votes   on your rules, `earlier` those of sessions with the model before
+    """
+
+    agent: str
+    before: str
+    model: str
+    since: str
+    votes: float
+    earlier: float
+
+
+class WorkedModels:
+    """The models that worked up to a moment.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+
+    def __init__(self, ledger: Ledger, past: Past | None = None) -> None:
+        self._past = past or Past(ledger)
+        with ledger.asking() as sql:
+            self.sessions: Mapping[str, WorkedSession] = worked_sessions(sql, self._past.position)
+
+    @cached_property
+    def rules(self) -> list[RuleOfModel]:
+        """The votes on each rule by model, in order of names and models; an unknown one is last."""
+        texts = {
+            name: entry.text for name, entry in self._past.entries.items() if entry.status in _RULES
+        }
+        votes: dict[tuple[str, str | None], list[SessionVote]] = defaultdict(list)
+        for vote in self._past.votes_by_session(texts):
+            session = self.sessions.get(vote.session)
+            votes[vote.name, session.model if session else None].append(vote)
+        rules = [
+            RuleOfModel(name, model, *_sums(votes[name, model]), texts[name])
+            for name, model in votes
+        ]
+        return sorted(rules, key=lambda rule: (rule.name, rule.model is None, rule.model))
+
+    def models(self, sessions: int) -> list[Worked]:
+        """Return the models in order of their names; an unknown one is last. None if no session
+        has a known one.
+
+        sessions  the number of all sessions
+        """
+        if not self.sessions:
+            return []
+        votes: dict[str | None, list[RuleOfModel]] = defaultdict(list)
+        for rule in self.rules:
+            votes[rule.model].append(rule)
+        worked: Counter[str | None] = Counter(each.model for each in self.sessions.values())
+        if unknown := max(0, sessions - len(self.sessions)):
+            worked[None] = unknown
+        models = sorted({*worked, *votes}, key=lambda model: (model is None, model))
+        return [Worked(model, worked[model], *_sums(votes[model])) for model in models]
+
+    def change(self, since: str) -> ModelChange | None:
+        """Return the change of an agent to the model of the last session; None if the agent began
+        with it, or changed before a time.
+        """
+        ordered = sorted(self.sessions.values(), key=lambda session: session.begun)
+        if not ordered:
+            return None
+        last = ordered[-1]
+        own = [session for session in ordered if session.agent == last.agent]
+        first = [session.model for session in own].index(last.model)
+        if first == 0 or own[first].begun < since:
+            return None
+        before = own[first - 1].model
+        earlier = [rule for rule in self.rules if rule.model == before]
+        votes, of_earlier = (sum(_sums(rules)) for rules in (self.rules, earlier))
+        return ModelChange(last.agent, before, last.model, own[first].begun, votes, of_earlier)
+
+
+def _sums(votes: Iterable[SessionVote | RuleOfModel]) -> tuple[float, float]:
+    """Return the sums of votes for and against."""
+    every = list(votes)
+    helped = round(sum(vote.helped for vote in every), 6)
+    return helped, round(sum(vote.harmed for vote in every), 6)
