@@ -94,7 +94,7 @@ class ConfigError(Refusal, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting, what it means, and its default: docs/settings.md is made of this."""
+    """Every setting, what it means, and its default: docs/commands.md is made of this."""
 
     #: who judges: `rules`, `agent` (never from a project's file), `anthropic`, `fixtures`
     backend: str = "rules"

@@ -91,8 +91,7 @@ def _documents() -> Iterator[str]:
             f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()
         }
     yield from (
-        f"json {what}: {re.sub(r'[(]#[a-z]+[)]', '', schemas._type(of))}"
-        for what, of in typed.items()
+        f"json {what}: {schemas._type(of)}" for what, of in typed.items()
     )
 
 

@@ -374,7 +374,7 @@ def test_every_question_is_on_its_page() -> None:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        (PAGES["settings.md"], [*SETTINGS]),
+        (PAGES["commands.md"], [*SETTINGS]),
         (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
         (PAGES["agents.md"], [reader.agent for reader in built_in_readers()]),
     ],
