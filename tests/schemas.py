@@ -281,20 +281,22 @@ _ABOUT = """\
 Find the command for your task, then run `reflector COMMAND --help` for its options. `reflector help
 WORD` finds a word in the help and in the pages. The [settings](#settings) follow the commands.
 
-These options work with most commands:
+These options work with most commands. A [moment](questions.md#see-the-playbook-at-a-moment) is a
+time, a position or a session.
 
 | Option | Effect | Example |
 |---|---|---|
 | `--project FOLDER` | work on another project | `reflector --project ~/src/shop list` |
-| `--user` | work on [your own playbook](reference.md#playbooks), which applies in every project | `reflector --user list` |
+| `--user` | work on [your own playbook](reference.md#playbooks) | `reflector --user list` |
 | `--json` | print a [stable form](machines.md#json) for programs | `reflector list --json` |
-| `--as-of MOMENT` | answer for an [earlier moment](questions.md#see-the-playbook-at-a-moment) | `reflector list --as-of yesterday` |
+| `--as-of MOMENT` | answer for an earlier moment | `reflector list --as-of yesterday` |
 | `--dry-run` | show a change without making it | `reflector install --dry-run` |
 
 - **Names**: `pat-001` is a rule, `CLAUDE.md:33` the rule in that line of a file, `5f2a91c0` the
   beginning of a session's id, and `41` the position of an event.
 - **Sections**: {sections}.
-- **Exit codes**: 0 if all is well, 1 if something is wrong, 2 for wrong usage or a wrong setting."""
+- **Exit codes**: 0 if all is well, 1 if something is wrong, 2 for wrong usage or a wrong
+  setting."""
 
 
 def _event_types() -> list[str]:
@@ -330,19 +332,19 @@ def events() -> str:
 
 _EVENTS = """\
 Look up the type of an event that `reflector log` shows, or the columns of a [view](#sql-views) that
-`reflector sql` queries. For example, `reflector log --type bullet.revised` lists the rules that were
-reworded.
+`reflector sql` queries. For example, `reflector log --type bullet.revised` lists the reworded
+rules.
 
 `Since` is the schema revision of the first version that appended the type. A program may ignore
-types and fields that it does not know. An event is unreadable if its `data` does not have the form of
-its type. It then changes nothing, `log` marks it, and `verify` reports it. `Target` is the type of
-the event that this event refers to. The [ledger format](ledger-format.md) describes the rest.
+types and fields that it does not know. An event is unreadable if its `data` does not have the form
+of its type. It then changes nothing, `log` marks it, and `verify` reports it. `Target` is the type
+of the event that this event refers to. The [ledger format](ledger-format.md) describes the rest.
 """
 _PROSE = """
 ## Prose
 
-A [redaction](ledger-format.md#redaction) erases these fields. For a type with `yes`, it erases all of
-the event's data.
+A [redaction](ledger-format.md#redaction) erases these fields. For a type with `yes`, it erases all
+of the event's data.
 """
 
 

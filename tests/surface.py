@@ -90,9 +90,7 @@ def _documents() -> Iterator[str]:
         typed |= {
             f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()
         }
-    yield from (
-        f"json {what}: {schemas._type(of)}" for what, of in typed.items()
-    )
+    yield from (f"json {what}: {schemas._type(of)}" for what, of in typed.items())
 
 
 def _events() -> Iterator[str]:
