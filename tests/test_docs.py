@@ -203,7 +203,7 @@ def with_sessions(you: Agent) -> Path:
     return you.project
 
 
-MOVING = section("team.md", "Moving a ledger")
+MOVING = PAGES["moving.md"]
 GATED = section("embedding.md", "Gated reflection")
 HOSTED = section("embedding.md", "In your own transaction").partition("In a notebook")[0]
 QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("\n## ")[0]
@@ -220,7 +220,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
     "questions": (PAGES["questions.md"], demo, 14),
     "sql": (section("machines.md", "SQL"), demo, 5),
-    "team": (MOVING, beside_the_demo, 11),
+    "moving": (MOVING, beside_the_demo, 11),
     "proving": (section("trust.md", "Proving a ledger"), demo, 2),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
     "value": (section("value.md", "Compare on tasks"), demo, 4),
