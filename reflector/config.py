@@ -133,9 +133,9 @@ class Config:
     #: count; the built-in rules ignore it
     judgement_precision: int = 85
     #: the percentage of your model's verdicts that are right, by [how
-    #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: only
+    #: sure](judging.md#evidence-for-a-models-verdict) it is: `"sure=95 likely=80"`; empty: only
     #: `sure` counts. Also the percentage of helpful and harmful cases that it finds,
-    #: `"helpful=36 harmful=73"`, which [corrects shares](counting.md#what-a-judge-misses)
+    #: `"helpful=36 harmful=73"`, which [corrects shares](counting.md#missed-help-and-harm)
     judge_measured: str = ""
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
     #: otherwise it only prevents a helpful verdict

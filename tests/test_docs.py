@@ -216,7 +216,7 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
         1,
     ),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
-    "counting": (section("counting.md", "What it costs in context"), demo, 8),
+    "counting": (section("counting.md", "Cost in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
     "questions": (PAGES["questions.md"], demo, 14),
     "sql": (section("machines.md", "SQL"), demo, 5),
