@@ -94,7 +94,7 @@ class ConfigError(Refusal, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting, what it means, and its default: docs/settings.md is made of this."""
+    """Every setting, what it means, and its default: docs/commands.md is made of this."""
 
     #: who judges: `rules`, `agent` (never from a project's file), `anthropic`, `fixtures`
     backend: str = "rules"
@@ -104,87 +104,87 @@ class Config:
     playbook: str = "default"
     #: when a session that only ever stopped counts as ended
     idle_minutes: int = 60
-    #: how often a failed reflection is tried by itself, outages not counted
+    #: how often reflector tries a failed judgement again automatically, outages not counted
     max_attempts: int = 5
-    #: what `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`. With
-    #: `judge_client`, what that agent asks; empty: its cheapest
+    #: the model that `anthropic` asks; empty: the environment's model, else `claude-sonnet-5-5`.
+    #: With `judge_client`, the model that this agent asks; empty: its cheapest
     model: str = ""
-    #: the address at which the model is asked
+    #: the address of the API
     base_url: str = ""
-    #: the model's key, where no environment variable holds it; the file must be readable by you
-    #: alone
+    #: the API key, if no environment variable has it; only you may be able to read the file
     api_key: str = field(default="", repr=False)
-    #: most tokens of one request; a longer session is reduced
+    #: maximum tokens of one request; a longer session is reduced
     request_tokens: int = 100_000
-    #: most tokens in a calendar month, all your projects together; 0: no limit
+    #: maximum tokens in a calendar month, all your projects together; 0: no limit
     monthly_tokens: int = 5_000_000
-    #: most US dollars in a calendar month by list prices, all your projects together; 0: no limit.
-    #: The question that goes beyond it is the last one
+    #: maximum US dollars in a calendar month by list prices, all your projects together; 0: no
+    #: limit. The question that exceeds it is the last one
     monthly_dollars: int = 0
-    #: most requests to your agents that start by themselves in a day (UTC), all your projects
-    #: together; 0: no limit
+    #: maximum automatic requests to your agents in a day (UTC), all your projects together; 0: no
+    #: limit
     daily_requests: int = 20
-    #: which agent `agent` asks, such as `claude`; empty: the one that wrote the session
+    #: the agent that judges with `agent`, such as `claude`; empty: the agent of the session
     judge_client: str = ""
     #: longest wait for an answer, retries included
     deadline_seconds: int = 110
-    #: whether a model also judges windows that cite nothing
+    #: whether a model also judges sessions that cite nothing
     uncited: bool = True
-    #: how many of 100 of a model's verdicts have to be right for a word of `judge_measured` to
-    #: count; `rules` do not read it
+    #: the percentage of a model's verdicts that must be right for a word of `judge_measured` to
+    #: count; the built-in rules ignore it
     judgement_precision: int = 85
-    #: how many of 100 verdicts of your model are right, by [how
-    #: sure](judging.md#what-a-models-verdict-needs) it is: `"sure=95 likely=80"`; empty: `sure`
-    #: counts, and `likely` of [a measured model](judging.md#which-words-count). Also how many of
-    #: 100 helpful and harmful cases it finds, `"helpful=36 harmful=73"`, which [corrects
-    #: shares](counting.md#what-a-judge-misses)
+    #: the percentage of your model's verdicts that are right, by [how
+    #: sure](judging.md#evidence-for-a-models-verdict) it is: `"sure=95 likely=80"`; empty: `sure`
+    #: counts, and `likely` of [a measured model](judging.md#which-words-count). Also the
+    #: percentage of helpful and harmful cases that it finds, `"helpful=36 harmful=73"`, which
+    #: [corrects shares](counting.md#missed-help-and-harm)
     judge_measured: str = ""
     #: whether the agent's own word, `[pat-001 wrong: why]`, makes a verdict of `rules` harmful;
-    #: else it only keeps one from being helpful
+    #: otherwise it only prevents a helpful verdict
     wrong_counts: bool = False
     #: whether the findings of [`check`](judging.md#check-the-lines-of-a-file) count as helpful and
     #: harmful for rules of the playbook. For rules in your files they always count. After a change,
     #: `reflector lab reparse` counts earlier findings
     checked_counts: bool = False
-    #: what the agent proposes waits for you, or with `"accept"` is added at once
+    #: `"ask"`: the agent's proposals wait for you; `"accept"`: they are added at once
     proposals: str = "ask"
-    #: bullets that are shown first, such as `["pat-003"]`
+    #: rules that are shown first, such as `["pat-003"]`
     pinned: tuple[str, ...] = ()
-    #: whether `review find` [proposes removals](counting.md#prune), or with `"apply"` makes them
+    #: `"propose"`: `review find` [proposes removals](counting.md#prune); `"apply"`: it makes them
     prune: str = "propose"
-    #: how many sessions are shown a bullet that none of them cites before `review find` names
-    #: it; 0: never
+    #: number of sessions that are shown a rule without citing it before `review find` lists the
+    #: rule; 0: never
     prune_after: int = 100
-    #: whether what people ask for beyond the moment is [proposed](editing.md#what-people-say)
+    #: whether reflector [proposes](editing.md#your-requests-in-sessions) your lasting requests as
+    #: rules
     wishes: bool = True
     #: whether the model that judges a session also [proposes advice](editing.md#the-model); a
     #: project's own file can only turn it off
     curate: bool = False
-    #: folders such as `"~/work/*"` whose own file may have a model asked, and name the model and
+    #: folders such as `"~/work/*"` whose own file may choose a model as judge, the model's name and
     #: the playbook
     projects: tuple[str, ...] = ()
-    #: folders such as `"~/work/acme"` whose sessions no model reads, not even if you ask for it
+    #: folders such as `"~/work/acme"` whose sessions no model reads, even if you ask for it
     never: tuple[str, ...] = ()
     #: SHA-256 of each project's own `reflector.txt` whose answers count [without a
     #: quote](judging.md#a-template-of-your-own); `doctor` shows it
     templates: tuple[str, ...] = ()
-    #: the file that `fixtures` answers from
+    #: the file with the answers of `fixtures`
     fixtures: str = ""
     #: readers of [other packages](extending.md) that may be loaded, by the names of their entry
     #: points
     readers: tuple[str, ...] = ()
     #: judges of [other packages](extending.md) that may be loaded; `backend` chooses one of them
     judges: tuple[str, ...] = ()
-    #: whose ledger counts the sessions of a linked git worktree: the main checkout's, or with
-    #: `"own"` one of its own
+    #: the ledger that counts the sessions of a linked git worktree: `"main"` for the main
+    #: checkout's, `"own"` for the worktree's own
     worktrees: str = "main"
     #: whether Claude Code shows [a line](reference.md#a-line-on-the-screen) about the playbook when
     #: a session starts
     start_message: bool = True
-    #: whether hooks record and tell anything; a repository's file may only set `false`, and the
-    #: start line says so
+    #: whether hooks record sessions and show rules; a repository's file may only set `false`, and
+    #: the start line then shows that
     enabled: bool = True
-    #: projects whose hooks record and tell nothing, by their folders; commands go on
+    #: folders of projects whose hooks record and show nothing; commands still work
     off: tuple[str, ...] = ()
     layers: Mapping[str, Layer] = field(default_factory=dict, repr=False, compare=False)
 

@@ -1,5 +1,5 @@
-"""What is generated in docs/: schema.json and keys.md from the answers' types, and the pages of
-commands, settings, event types and the SQL views.
+"""The generated files of docs/: schema.json from the types of the answers, commands.md with the
+settings, and events.md with the SQL views.
 
 `python -m tests.schemas` writes them.
 """
@@ -237,41 +237,13 @@ def _described(docstring: str) -> tuple[str, dict[str, str]]:
     return " ".join(first.split()), {name: " ".join(text.split()) for name, text in found}
 
 
-def keys(made: dict[str, Any]) -> str:
-    """Return docs/keys.md: a table for each document and for each object in one."""
-    parts = ["<!-- generated -->\n", "# Keys of the documents\n"]
-    parts.append(
-        "The documents of `--json`, by [schema.json](schema.json). [JSON](machines.md#json) says "
-        "what holds for all.\n"
-    )
-    parts += ["| command | document |", "|---|---|"]
-    parts += [
-        f"| `reflector {name} --json` | {_type(one)} |" for name, one in made["properties"].items()
-    ]
-    for name, one in made["$defs"].items():
-        if "properties" in one:
-            parts += [
-                f"\n## {_name(name)}\n",
-                f"{one['description']}\n",
-                "| key | type | |",
-                "|---|---|---|",
-            ]
-            rows = (
-                f"| `{key}` | {_type(of)} | {of.get('description', '')} |"
-                for key, of in one["properties"].items()
-            )
-            parts += [row.replace("|  |", "| |") for row in rows]
-    return "\n".join(parts) + "\n"
-
-
 def _name(definition: str) -> str:
     return definition.removesuffix("Json")
 
 
 def _type(one: Any) -> str:
     if "$ref" in one:
-        name = _name(one["$ref"].rpartition("/")[2])
-        return f"[{name}](#{name.lower()})"
+        return f"[{_name(one['$ref'].rpartition('/')[2])}]"
     if "anyOf" in one:
         return " or ".join(dict.fromkeys(map(_type, one["anyOf"])))
     if "enum" in one:
@@ -284,20 +256,19 @@ def _type(one: Any) -> str:
 
 
 def commands() -> str:
-    """Return docs/commands.md: each command with what it does, examples and options."""
+    """Return docs/commands.md: the commands with their examples, then the settings."""
     import click
 
     from reflector.cli.app import reflector
     from reflector.cli.table import GROUPS, HIDDEN, MORE
+    from reflector.playbook.bullet import SECTIONS
 
-    parts = ["<!-- generated -->\n", "# Commands\n", _ABOUT]
+    sections = ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items())
+    parts = ["<!-- generated -->\n", "# Commands and settings\n", _ABOUT.format(sections=sections)]
     context = click.Context(reflector)
-    for title, group in {
-        **GROUPS,
-        "More": MORE,
-        "Called by agents, shells and cron": HIDDEN,
-    }.items():
-        parts += [f"\n## {title}\n", "| command | what it does | example |", "|---|---|---|"]
+    groups = {**GROUPS, "More": MORE, "Called by agents, shells and cron": HIDDEN}
+    for title, group in groups.items():
+        parts += [f"\n## {title}\n", "| Command | Action | Examples |", "|---|---|---|"]
         for name, entry in group.items():
             command = reflector.get_command(context, name)
             typed = "<br>".join(
@@ -306,56 +277,29 @@ def commands() -> str:
             parts.append(f"| `{name}` | {command.get_short_help_str(limit=200)} | {typed} |")
             for inner in command.commands.values() if isinstance(command, click.Group) else ():
                 parts.append(f"| `{name} {inner.name}` | {inner.get_short_help_str(limit=200)} | |")
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, settings()]) + "\n"
 
 
 _ABOUT = """\
-`reflector COMMAND --help` has every option. Most questions accept `--as-of` with a position, a time
-or a session ([questions.md](questions.md) has examples). Commands that answer something accept
-`--json`, a documented and stable form ([machines.md](machines.md#json)). The exit codes are 0 if
-all is well, 1 for drift, tampering or something that could not be done, and 2 for usage and
-configuration. `reflector --user COMMAND` works on your own playbook, which applies in every project
-([reference.md](reference.md#playbooks)). A name that is gone exits with 2 and says the new one."""
+Find the command for your task, then run `reflector COMMAND --help` for its options. `reflector help
+WORD` finds a word in the help and in the pages. The [settings](#settings) follow the commands.
 
+These options work with most commands. A [moment](questions.md#see-the-playbook-at-a-moment) is a
+time, a position or a session.
 
-def cheat_sheet() -> str:
-    """Return docs/cheat-sheet.md: each command in its shortest useful form, on two printed
-    pages.
-    """
-    from reflector.cli.table import GROUPS
-    from reflector.playbook.bullet import SECTIONS
+| Option | Effect | Example |
+|---|---|---|
+| `--project FOLDER` | work on another project | `reflector --project ~/src/shop list` |
+| `--user` | work on [your own playbook](reference.md#playbooks) | `reflector --user list` |
+| `--json` | print a [stable form](machines.md#json) for programs | `reflector list --json` |
+| `--as-of MOMENT` | answer for an earlier moment | `reflector list --as-of yesterday` |
+| `--dry-run` | show a change without making it | `reflector install --dry-run` |
 
-    parts = ["<!-- generated -->\n", "# Cheat sheet\n", _CHEAT]
-    parts += [
-        "**Sections**: "
-        + ", ".join(f"`{slug}` {title.lower()}" for slug, title in SECTIONS.items())
-        + "\n"
-    ]
-    for title, group in GROUPS.items():
-        typed = [
-            f"{name} {next(filter(None, entry.examples), '')}".rstrip()
-            for name, entry in group.items()
-        ]
-        said = [entry.summary.rstrip(".") for entry in group.values()]
-        rows = [
-            f"{one:<{max(map(len, typed))}}  # {about}"
-            for one, about in zip(typed, said, strict=True)
-        ]
-        parts += [f"## {title}\n", "```text", *rows, "```\n"]
-    return "\n".join(parts)
-
-
-_CHEAT = """\
-`reflector` stands before each line, and `--help` behind it shows the rest. `reflector help WORD`
-finds a word in help and pages. [Commands](commands.md) has more examples.
-
-**Everywhere**: `--project FOLDER`, `--user` (your own playbook), `--json` (a
-stable form), `--as-of 41`, `--as-of 2026-11-01` or `--as-of SESSION` (a moment), `--dry-run` (only
-show).
-
-**Names**: `pat-001` a bullet, `5f2a91c0` the beginning of a session's id, `41` an event's position.
-**Exit codes**: 0 all is well, 1 something is wrong, 2 wrong usage.
-"""
+- **Names**: `pat-001` is a rule, `CLAUDE.md:33` the rule in that line of a file, `5f2a91c0` the
+  beginning of a session's id, and `41` the position of an event.
+- **Sections**: {sections}.
+- **Exit codes**: 0 if all is well, 1 if something is wrong, 2 for wrong usage or a wrong
+  setting."""
 
 
 def _event_types() -> list[str]:
@@ -363,7 +307,7 @@ def _event_types() -> list[str]:
         f"| `{name}` | {one.since} | {one.meaning} | {one.target.event if one.target else ''} |"
         for name, one in EVENT_TYPES.items()
     ]
-    return ["| type | since | says | target |", "|---|---|---|---|", *rows]
+    return ["| Type | Since | Meaning | Target |", "|---|---|---|---|", *rows]
 
 
 def _prose() -> list[str]:
@@ -372,7 +316,7 @@ def _prose() -> list[str]:
         for name, one in EVENT_TYPES.items()
         if one.holds_prose
     ]
-    return ["| type | wholly | prose |", "|---|---|---|", *rows]
+    return ["| Type | Everything | Fields |", "|---|---|---|", *rows]
 
 
 def _prose_of(fields: Mapping[str, Field], before: str = "") -> list[str]:
@@ -384,30 +328,32 @@ def _prose_of(fields: Mapping[str, Field], before: str = "") -> list[str]:
 
 
 def events() -> str:
-    """Return docs/events.md: each event type, and what a redaction erases of it."""
-    parts = ["<!-- generated -->\n", "# Event types\n", _EVENTS, *_event_types(), _PROSE, *_prose()]
-    return "\n".join(parts) + "\n"
+    """Return docs/events.md: the event types, their prose, and the SQL views."""
+    parts = ["<!-- generated -->\n", "# Event types and SQL views\n", _EVENTS, *_event_types()]
+    return "\n".join([*parts, _PROSE, *_prose(), views()]) + "\n"
 
 
 _EVENTS = """\
-`since` is the schema revision of the first version that appended the type. A program may ignore
-types and fields that it does not know. An event whose `data` does not have the form of its type is
-unreadable: it changes nothing, `log` marks it, and `verify` reports it. [The ledger
-format](ledger-format.md) has the rest.
+Look up the type of an event that `reflector log` shows, or the columns of a [view](#sql-views) that
+`reflector sql` queries. For example, `reflector log --type bullet.revised` lists the reworded
+rules.
+
+`Since` is the schema revision of the first version that appended the type. A program may ignore
+types and fields that it does not know. An event is unreadable if its `data` does not have the form
+of its type. It then changes nothing, `log` marks it, and `verify` reports it. `Target` is the type
+of the event that this event refers to. The [ledger format](ledger-format.md) describes the rest.
 """
 _PROSE = """
 ## Prose
 
-What a [redaction](ledger-format.md#redaction) erases. Of a type that is wholly prose, nothing is
-kept.
+A [redaction](ledger-format.md#redaction) erases these fields. For a type with `yes`, it erases all
+of the event's data.
 """
 
 
 def views() -> str:
-    """Return docs/views.md: each view with its columns, as the comments of its text in
-    migrations/views say them.
-    """
-    parts = ["<!-- generated -->\n", "# SQL views\n", _VIEWS]
+    """Return the part on views, from the comments of their text in migrations/views."""
+    parts = ["\n## SQL views\n", _VIEWS]
     for name in VIEWS[1:]:
         sql = (DOCS.parent / "migrations" / "views" / f"{name}.sql").read_text("utf-8")
         head, _, text = sql.partition("CREATE VIEW")
@@ -415,62 +361,49 @@ def views() -> str:
             head.partition("\n--\n")[0].replace("\n--", "\n").removeprefix("--").split()
         )
         columns = re.findall(r" AS (\w+),?  -- (\w+)(?:: (.*))?$", text, re.MULTILINE)
-        parts += [f"\n## `{name}`\n", f"{about}\n", "| column | type | |", "|---|---|---|"]
+        parts += [f"\n## `{name}`\n", f"{about}\n", "| Column | Type | Meaning |", "|---|---|---|"]
         parts += [
             f"| `{column}` | {type_} | {said} |".replace("|  |", "| |")
             for column, type_, said in columns
         ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 _VIEWS = """\
-The columns of the views that `reflector sql` queries ([examples](machines.md#sql)), the same on
+`reflector sql` queries these views ([examples](machines.md#sql)). Their columns are the same on
 SQLite and PostgreSQL. Flags are 0 or 1. Times are ISO 8601 in UTC, as text. A `position` is an
 event's number in its playbook, as in `log`."""
 
 
 def settings() -> str:
-    """Return docs/settings.md: each setting, as the comment of its field in reflector/config.py
-    says it.
-    """
+    """Return the part on settings, from the comments of their fields in reflector/config.py."""
     source = (DOCS.parent / "reflector" / "config.py").read_text("utf-8")
-    parts = [
-        "<!-- generated -->\n",
-        "# Settings\n",
-        _SETTINGS,
-        "\n| setting | default | |",
-        "|---|---|---|",
-    ]
+    parts = ["\n## Settings\n", _SETTINGS, "\n| Setting | Default | Meaning |", "|---|---|---|"]
     for name, of in SETTINGS.items():
         said = re.search(rf"((?:    #: .*\n)+)    {name}: ", source)
-        assert said is not None, f"reflector/config.py does not say what {name} means"
+        assert said is not None, f"reflector/config.py does not explain {name}"
         about = " ".join(said[1].replace("#: ", "").split())
         default = json.dumps(list(of.default) if isinstance(of.default, tuple) else of.default)
         parts.append(f"| `{name}` | `{default}` | {'¹ ' if name in USERS_OWN else ''}{about} |")
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 _SETTINGS = """\
-Nothing has to be set. [Settings and playbooks](reference.md#settings) says where a setting is
-written and which wins. Each is an environment variable too: `idle_minutes` is
-`REFLECTOR_IDLE_MINUTES`.
+You need not set anything. [Settings and playbooks](reference.md#settings) shows where to write a
+setting, and which file wins. Each setting is an environment variable, too: `idle_minutes` is
+`REFLECTOR_IDLE_MINUTES`. For example, `reflector config set --global monthly_tokens 500000` limits
+the tokens that judges use.
 
-¹ Only your own file, the environment or a flag can set it: a repository that you clone does not
-decide who gets your transcripts. [Trust](trust.md#settings) lists what a repository's file can
-set."""
+¹ Only your own file, the environment or an option can set it, because a repository that you clone
+must not decide who gets your transcripts. [Trust](trust.md#settings) lists the settings that a
+repository's file can change."""
 
 
 def written() -> dict[Path, str]:
     """Return each generated file with what it is to hold."""
     made = schema()
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    pages = {
-        "keys": keys(made),
-        "commands": commands(),
-        "cheat-sheet": cheat_sheet(),
-        "events": events(),
-    }
-    pages |= {"views": views(), "settings": settings()}
+    pages = {"commands": commands(), "events": events()}
     root = DOCS.parent
     return {
         **{root / f"migrations/schema.{name}.sql": schema_sql(name) for name in _DIALECTS},

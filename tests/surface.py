@@ -90,10 +90,7 @@ def _documents() -> Iterator[str]:
         typed |= {
             f"{schemas._name(name)}.{key}": of for key, of in one.get("properties", {}).items()
         }
-    yield from (
-        f"json {what}: {re.sub(r'[(]#[a-z]+[)]', '', schemas._type(of))}"
-        for what, of in typed.items()
-    )
+    yield from (f"json {what}: {schemas._type(of)}" for what, of in typed.items())
 
 
 def _events() -> Iterator[str]:
@@ -170,7 +167,7 @@ def written() -> dict[Path, str]:
 
 def _with_words(page: str) -> str:
     """Return the page of counting with a row for each word."""
-    rows = ["| word | counts | meaning |", "|---|---|---|"]
+    rows = ["| Word | Counts | Meaning |", "|---|---|---|"]
     rows += [f"| {one.word} | {one.kind} | {one.meaning} |" for one in MEASURES]
     return _between("words", page, rows)
 
@@ -185,8 +182,8 @@ def _between(name: str, page: str, rows: Iterable[str]) -> str:
 
 def _with_readers(page: str) -> str:
     """Return the page of agents with a row for each reader in both tables."""
-    kept = ["| agent | recorded as | where its sessions are | what is read |", "|---|---|---|---|"]
-    loaded = ["| agent | tried | in the project | your own | imports |", "|---|---|---|---|---|"]
+    kept = ["| Agent | Recorded as | Sessions | Read parts |", "|---|---|---|---|"]
+    loaded = ["| Agent | Tried | In the project | Your own | Imports |", "|---|---|---|---|---|"]
     for reader in built_in_readers():
         places = "; ".join(map(_kept_words, reader.kept))
         title = reader.writers or reader.name

@@ -193,7 +193,7 @@ def with_sessions(you: Agent) -> Path:
     return you.project
 
 
-MOVING = section("team.md", "Moving a ledger")
+MOVING = PAGES["moving.md"]
 GATED = section("embedding.md", "Gated reflection")
 HOSTED = section("embedding.md", "In your own transaction").partition("In a notebook")[0]
 QUICK_START = PAGES["README.md"].partition("\n## Five minutes\n")[2].partition("\n## ")[0]
@@ -206,11 +206,11 @@ PLAYED: dict[str, tuple[str, Callable[[Agent], Path], int]] = {
         1,
     ),
     "duplicates": (section("editing.md", "Proposals and duplicates"), empty, 1),
-    "counting": (section("counting.md", "What it costs in context"), demo, 8),
+    "counting": (section("counting.md", "Cost in context"), demo, 8),
     "troubleshooting": (PAGES["troubleshooting.md"], with_sessions, 9),
     "questions": (PAGES["questions.md"], demo, 14),
     "sql": (section("machines.md", "SQL"), demo, 5),
-    "team": (MOVING, beside_the_demo, 11),
+    "moving": (MOVING, beside_the_demo, 11),
     "proving": (section("trust.md", "Proving a ledger"), demo, 2),
     "lessons": (section("learning.md", "Lessons"), with_bullets, 5),
     "value": (section("value.md", "Compare on tasks"), demo, 4),
@@ -364,7 +364,7 @@ def test_every_question_is_on_its_page() -> None:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        (PAGES["settings.md"], [*SETTINGS]),
+        (PAGES["commands.md"], [*SETTINGS]),
         (GATED, [f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys]),
         (PAGES["agents.md"], [reader.agent for reader in built_in_readers()]),
     ],

@@ -9,7 +9,8 @@ page by page, so memory stays flat.
 The lines are CloudEvents 1.0 JSON, so that other programs read each of them too. A line holds all
 that the chain commits to: every field of the header, `data` and `meta` as they are stored, and the
 hashes. The first names the ledger and the head at which it ends. Names and meanings are a
-documented contract (docs/team.md). Attributes that are not ours are ignored: brokers add their own.
+documented contract (docs/moving.md). Attributes that are not ours are ignored: brokers add
+their own.
 Hashes only prove that a file was not changed since it was written, so a line is refused if a later
 merge could not read its time or its place in another ledger.
 """

@@ -852,7 +852,7 @@ class History:
 
     def _compare(self, person: Person, *, is_exchanged: bool = False) -> None:
         """The machine shows what the model says; between exchanges, a count that a merge stated may
-        wait for the next merge (team.md, How a merge decides).
+        wait for the next merge (moving.md, How a merge decides).
         """
         self._catch_up(person)
         plays = [Play(self.acts, person.view, unites_texts=unites) for unites in (False, True)]

@@ -39,7 +39,7 @@ def ask(demo: Agent, *arguments: str, code: int = 0, typed: str | None = None) -
 def test_page_lists_each_column_and_type_of_views(ledger: Ledger) -> None:
     for view in VIEWS[1:]:
         rows = re.findall(
-            r"^\| `(\w+)` \| (\w+) \|", section("views.md", f"`{view}`"), re.MULTILINE
+            r"^\| `(\w+)` \| (\w+) \|", section("events.md", f"`{view}`"), re.MULTILINE
         )
         with asking(ledger) as asker:
             answer = asker.ask(f"SELECT * FROM {view}")

@@ -1,5 +1,5 @@
 """What two ledgers hold when one was merged into the other, computed from both exports by
-docs/team.md alone.
+docs/moving.md alone.
 """
 
 from collections import Counter, defaultdict
