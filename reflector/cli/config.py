@@ -39,7 +39,7 @@ class SettingJson:
 
 _key = click.argument("key", type=click.Choice(list(SETTINGS)), metavar="KEY")
 _global = click.option(
-    "--global", "for_all", is_flag=True, help=("Your own file, for all of your projects.")
+    "--global", "for_all", is_flag=True, help=("Use your own file, for all of your projects.")
 )
 
 
@@ -48,8 +48,8 @@ _global = click.option(
 def config(ctx: click.Context) -> None:
     """Show or change the settings, and where each comes from.
 
-    What is set nearer wins: a command's flag, the environment, the project's file, your own file,
-    the default.
+    The nearest one wins: a command's flag, the environment, the project's file, your own file, the
+    default.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -80,7 +80,7 @@ def get(place: Place, key: str) -> None:
     click.echo(_words(_shown(place.project().config, key)))
 
 
-@config.command("set", short_help="Set a setting of this project, or of all of yours.")
+@config.command("set", short_help="Set a setting of this project, or of all.")
 @_key
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @_global
@@ -92,14 +92,14 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
     """
     is_list = isinstance(SETTINGS[key].default, tuple)
     if len(values) > 1 and not is_list:
-        raise click.UsageError(f"{key} takes one value; quote it if it holds blanks")
+        raise click.UsageError(f"{key} takes one value; quote it if it contains spaces")
     where = " --global" if for_all else ""
     if is_list and values[0].startswith("["):
         raise click.UsageError(
             f"give the values one by one: reflector config set {key}{where} VALUE VALUE"
         )
     if key in USERS_OWN and not for_all:
-        raise click.UsageError(f"{key} can stand in your own file only; add --global")
+        raise click.UsageError(f"{key} can only be set in your own file; add --global")
     value = list(values) if is_list else from_text(key, values[0])
     path, _ = store_setting(place.folder(), key, value, for_all=for_all)
     config = _print_in_force(place, key)
@@ -167,7 +167,7 @@ def _own_folder(place: Place, verb: str) -> Path:
     if place.user:
         value = "false" if verb == "off" else "true"
         everywhere = f"reflector config set --global enabled {value}"
-        raise click.UsageError(f"`{verb}` is about one project; for all of yours: {everywhere}")
+        raise click.UsageError(f"`{verb}` works on one project; for all of yours: {everywhere}")
     return place.folder()
 
 

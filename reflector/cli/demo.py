@@ -31,9 +31,9 @@ _REPORTS = (
 )
 _NEXT = """
 Four commands to type next, in a project of yours:
-  reflector check                         which lines of your CLAUDE.md mattered
-  reflector history --dry-run      what earlier sessions would count
-  reflector add pat 'Run the tests first' a first bullet
+  reflector check                         which rules of your CLAUDE.md it breaks
+  reflector history --dry-run             which earlier sessions it would record
+  reflector add pat 'Run the tests first' a first rule
   reflector install                       the hooks, until reflector uninstall"""
 
 
@@ -47,7 +47,7 @@ def demo(folder: Path | None) -> None:
     REFLECTOR_BACKEND=anthropic, a model judges the sessions, with the key in your environment.
     """
     if folder is not None and folder.exists():
-        raise click.UsageError(f"{folder} exists; name a new folder for the demo")
+        raise click.UsageError(f"{folder} exists already; name a new folder for the demo")
     backend = os.environ.get("REFLECTOR_BACKEND", "rules")
     if backend == "anthropic":
         from reflector.judges.api_settings import KEY_VARIABLES, model_settings
@@ -78,16 +78,16 @@ def _sessions(project: Path) -> None:
     for event, number in _REPORTS:
         _hook(project, event, _DATA / f"session-{number}.jsonl")
     _say(
-        "Three sessions end and cite bullets; one was compacted first and ends twice.\nEach "
+        "Three sessions end and cite rules. One of them was compacted and ends twice.\nEach "
         "citation is judged:"
     )
     _run(project, "drain")
-    _say("The playbook now, the best bullet first:")
+    _say("The playbook now, best rule first:")
     _run(project, "list")
-    _say("Why do these count? However often a session is reported, it counts once:")
+    _say("Why do these count? A session counts once, however often it is reported:")
     _run(project, "blame", "pat-001")
     _run(project, "blame", "pat-002")
-    _say("What happened, append-only and hash-chained; silence proves it:")
+    _say("The history is append-only and hash-chained. No output means that it is sound:")
     _run(project, "log", "-n", "4")
     _run(project, "verify")
 

@@ -86,7 +86,7 @@ def stats(asked: Question, name: str | None, doubles: bool) -> None:
         _doubles(asked, name)
         return
     if name is not None:
-        raise click.UsageError(f"for the double counts of a rule, add --doubles: {name} --doubles")
+        raise click.UsageError(f"to list double counts of a rule, add --doubles: {name} --doubles")
     found = stats_of(asked.ledger, asked.then)
     learned = figures(asked.playbook)
     month = month_of(asked.ledger, asked.place.project()) if asked.then is None else None
@@ -236,7 +236,7 @@ def _from_stdin() -> str | None:
     text = sys.stdin.read(_MOST_QUERY + 1)
     if len(text) > _MOST_QUERY:
         raise click.UsageError(
-            f"the query on stdin has more than {_MOST_QUERY:,} characters; make it smaller"
+            f"the query on stdin has more than {_MOST_QUERY:,} characters; shorten it"
         )
     return text if text.strip() else None
 

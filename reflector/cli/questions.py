@@ -127,7 +127,7 @@ def _show_bullet(asked: Question, row: BulletRow) -> None:
         return summary(event) + (f" (retracted at {at[by]})" if by is not None else "")
 
     event_table(events, what, without="actor")
-    note(f"Why the counts are what they are: {asked.place.command('blame', row.name)}")
+    note(f"The reason for each count: {asked.place.command('blame', row.name)}")
 
 
 def _show_event(asked: Question, event: Event) -> None:
@@ -257,7 +257,13 @@ def blame(asked: Question, name: str) -> None:
         )[is_alone:]
         for step in steps
     ]
-    table(columns[is_alone:], rows, extra=("when",), whole=True, empty="It has no verdict yet.")
+    table(
+        columns[is_alone:],
+        rows,
+        extra=("when",),
+        whole=True,
+        empty="It does not have a verdict yet.",
+    )
 
 
 def _why(step: Step) -> str:
@@ -339,7 +345,7 @@ def log(
         position = undone_at.get(event.event_id)
         return summary(event) if position is None else f"{summary(event)} (undone at {position})"
 
-    event_table(events, summary_of, empty="No such events.")
+    event_table(events, summary_of, empty="No event matches.")
     if events and sys.stdout.isatty():
         note("`reflector undo POSITION` undoes a change.")
 

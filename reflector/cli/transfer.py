@@ -92,8 +92,8 @@ class AdoptedJson:
 
 @click.command()
 @click.argument("files", type=READ_FILE, nargs=-1, required=True, metavar="FILE…")
-@click.option("--move", is_flag=True, help="Move the rules out of FILE into the playbook.")
-@click.option("--rename", is_flag=True, help="Rename the rules of FILE whose names are taken.")
+@click.option("--move", is_flag=True, help="Move the rules from FILE into the playbook.")
+@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
 @yes_option
 @dry_run_option
 @json_option
@@ -126,7 +126,7 @@ def adopt(
     elif len(files) == 1:
         result = _add(place, files[0], rename=rename, dry_run=dry_run, as_json=as_json)
     else:
-        raise click.UsageError("name the files that no agent loads one by one")
+        raise click.UsageError("to adopt a file that no agent loads, name it alone")
     if as_json:
         print_json(result)
 
@@ -314,7 +314,7 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 
 @click.command("import")
 @click.argument("file", type=READ_FILE)
-@click.option("--rename", is_flag=True, help="Rename the rules of FILE whose names are taken.")
+@click.option("--rename", is_flag=True, help="Rename rules whose names are taken.")
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
@@ -381,8 +381,8 @@ def _print_trials(place: Place, trials: Iterable[Trial], *, is_moved: bool) -> N
         )
     for trial in trials:
         note(
-            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was opened "
-            f"elsewhere; {way}."
+            f"The trial {trial.opened.event_id[:8]} withholds nothing here, because it was "
+            f"started elsewhere; {way}."
         )
 
 
@@ -391,7 +391,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
     for old, new in merged.renamed.items():
         click.echo(f"{old} of the file is {new} here")
     if merged.forward:
-        note("This ledger was an earlier state of the file's, and is the same one now.")
+        note("This ledger was an earlier state of the file's ledger, and equals it now.")
         return
     added = (
         f"{counted(merged.added, 'event')} merged, {merged.known:,} of the file were already "
@@ -403,8 +403,8 @@ def _print_merged(place: Place, merged: Merged) -> None:
             ", …" if merged.otherwise > len(merged.differing) else ""
         )
         note(
-            f"{merged.otherwise:,} of these say something else in the file: {which}; what this "
-            "ledger says stays."
+            f"{merged.otherwise:,} of these differ in the file: {which}. This ledger keeps its "
+            f"own version."
         )
     if merged.restated:
         note(
@@ -421,7 +421,7 @@ def _print_merged(place: Place, merged: Merged) -> None:
             f"{counted(merged.overlapping, 'window')} of the file share records with windows "
             "that were here"
         )
-        note(f"{shared}; `reflector stats --doubles` shows what was counted twice.")
+        note(f"{shared}; `reflector stats --doubles` lists double counts.")
     if merged.merged_at is not None:
         note(f"Undo: {place.command('undo', str(merged.merged_at))}")
 
@@ -493,9 +493,9 @@ def export(place: Place, form: str, moment: str | None) -> None:
     "--where",
     "text",
     metavar="TEXT",
-    help="Erase every text that contains these characters; - reads them from stdin.",
+    help="Text to erase everywhere; - reads it from stdin.",
 )
-@click.option("--session", metavar="ID", help="Erase the text of all events of a session.")
+@click.option("--session", metavar="ID", help="Session whose text to erase.")
 @why_option
 @yes_option
 @click.pass_obj
@@ -536,7 +536,10 @@ def redact(
             redacted = carry_out_redaction(pipeline, plan, why)
     is_clean = redacted is None or _print_redacted(plan, redacted)
     for transcript in target.transcripts:
-        note(f"the agent's transcript is not ours; clean it by hand: {safe(transcript)}")
+        note(
+            f"reflector does not change the agent's transcript; clean it by hand: "
+            f"{safe(transcript)}"
+        )
     if not is_clean:
         raise click.exceptions.Exit(1)
 
@@ -598,7 +601,7 @@ def _print_found(plan: RedactionPlan) -> None:
         (event.position, event.type, "outside of its prose, which stays")
         for event in plan.erasure.stays
     ]
-    table(("position", "what", "text"), rows, empty="Nothing holds this text.")
+    table(("position", "what", "text"), rows, empty="No event or file contains this text.")
 
 
 def _short(text: str) -> str:
@@ -615,7 +618,7 @@ def _ask(target: _Target, *, yes: bool) -> None:
         more = f" and {len(erasure.texts) - _NAMED} more" if len(erasure.texts) > _NAMED else ""
     agreed(
         f"Erase this{more} {target.where} permanently?",
-        "erased text cannot be restored, and there is no terminal to confirm it",
+        "erased text cannot be restored, and this is not a terminal",
         yes=yes,
     )
 
@@ -642,13 +645,13 @@ def _print_redacted(plan: RedactionPlan, redacted: Redacted) -> bool:
         note(f"the text is still in {path}")
     _name([f"the text is still in {path}" for path in others], "and in {} more files")
     echoes = [
-        f"position {event.position} ({event.type}) still says the same or belongs to it; "
-        f"see `reflector log`, then `reflector redact {event.position} --why …`"
+        f"position {event.position} ({event.type}) contains the same text or belongs to it; see "
+        f"`reflector log`, then `reflector redact {event.position} --why …`"
         for event in redacted.echoes
     ]
     _name(
         echoes,
-        "and {} more; `reflector redact --where TEXT` lists all events that hold a text, and "
+        "and {} more; `reflector redact --where TEXT` lists all events that contain a text, and "
         "erases it",
     )
     return not (ours or redacted.trouble)

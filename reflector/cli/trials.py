@@ -68,7 +68,7 @@ _names = click.argument("names", nargs=-1, type=NAME, metavar="[NAME]...")
 
 @click.group()
 def trial() -> None:
-    """Find out whether the playbook helps in your own sessions."""
+    """Measure whether the playbook helps in your sessions."""
 
 
 @trial.command("plan", short_help="Show how long a trial would take.")
@@ -95,7 +95,7 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
     type=click.Choice([*OUTCOMES]),
     default="correction-free",
     show_default=True,
-    help="What a good session is.",
+    help="Measure of a good session.",
 )
 @click.option("--placebo", is_flag=True, help="Show a third of the sessions neutral lines.")
 @yes_option
@@ -167,7 +167,7 @@ def _refuse_useless(
 @json_option
 @click.pass_obj
 def status_(place: Place, as_json: bool) -> None:
-    """Show the trial's result so far; looking does not change it."""
+    """Show the trial's result so far."""
     project = place.project()
     with place.reading() as ledger:
         found = standing(ledger, trial_place(project))
@@ -227,7 +227,8 @@ def _advice(place: Place, advice: str | None) -> str:
             text = "\n".join(row.line for row in ledger.bullets() if only in (None, row.name))
     if not text.strip():
         raise click.UsageError(
-            "there is no advice to compare; add a rule with `reflector add`, or name a file"
+            "the playbook is empty, so there is nothing to compare; add a rule with `reflector "
+            "add`, or name a file"
         )
     return text
 
@@ -249,8 +250,8 @@ def _print_runs(runs: Sequence[Run]) -> None:
     table(("advice", "passed", "seconds", "USD"), rows)
     better, worse = pairs(runs)
     click.echo(
-        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance alone "
-        f"parts them so in {sign_test(better, worse):.1%} of cases"
+        f"{counted(len(runs) // 2, 'pair')}: {better} better with it, {worse} worse; chance "
+        f"alone gives such a result in {sign_test(better, worse):.1%} of cases"
     )
 
 
@@ -270,7 +271,9 @@ def _agreed_to_run(root: Path, tasks: Sequence[Task], command: str, *, yes: bool
         click.echo(safe(f"{task.name}/check: {task.check.strip()}"))
         for path, hashed in task.hashes.items():
             click.echo(safe(f"  {hashed[:16]}  {path}"))
-    agreed("Run this, with these files?", "these commands and files were not agreed to", yes=yes)
+    agreed(
+        "Run this, with these files?", "you have not agreed to these commands and files", yes=yes
+    )
     with suppress(OSError):
         append_named(Path(open_own(str(root)), _AGREED), f"{digest}\n".encode())
 
@@ -288,7 +291,7 @@ def _checked(place: Place, ledger: Ledger, names: tuple[str, ...]) -> list[str]:
 def _print_plan(found: Plan, *, placebo: bool = False) -> None:
     if not found.sessions:
         note(
-            "No session is recorded yet, so the length of a trial is unknown; begin with "
+            "No session is recorded yet, so the length of a trial is unknown; record some with "
             "`reflector history`."
         )
         return

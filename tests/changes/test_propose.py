@@ -99,16 +99,19 @@ def test_only_approval_changes_bullets(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (new("Run the tests."), "pat-002 says exactly this already"),
-        (new("  run THE   tests!"), "pat-002 says this already"),
+        (new("Run the tests."), "pat-002 has exactly this text already"),
+        (new("  run THE   tests!"), "pat-002 has this text already"),
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
         (new(f"Log in with {TOKEN}"), "looks like a secret"),
         (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at 4"),
         (new("long " * 200), "at most 500"),
-        (Change("revise", "pat-009", text="x"), "no bullet is or was called 'pat-009'"),
-        (Change("revise", "pat-001", text="Read the error first."), "says exactly this already"),
+        (Change("revise", "pat-009", text="x"), "no rule 'pat-009'"),
+        (
+            Change("revise", "pat-001", text="Read the error first."),
+            "has exactly this text already",
+        ),
         (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
         (Change("unmerge", "pat-001"), "is not made of other bullets"),
@@ -118,7 +121,7 @@ def test_only_approval_changes_bullets(
         ),
         (
             Change("merge", names=("pat-008", "pat-001"), text="x"),
-            "no bullet is or was called 'pat-008'",
+            "no rule 'pat-008'",
         ),
         (Change("recount", "pat-001", helpful=0, harmful=0), "is at 0/0 already"),
     ],
@@ -174,7 +177,7 @@ def test_the_same_change_again_gets_the_decision(told: Ledger) -> None:
 def test_a_text_that_was_rejected_twice_is_not_proposed_a_third_time(told: Ledger) -> None:
     reject_proposal(told, proposed(told, new("Sleep first.")), "no")
     reject_proposal(told, proposed(told, new("sleep first", "oth")), "never")
-    with pytest.raises(ProposalRefused, match="rejected 2 times, for the last time because: never"):
+    with pytest.raises(ProposalRefused, match="rejected 2 times, most recently because: never"):
         proposed(told, Change("revise", "pat-001", text="SLEEP FIRST"))
 
 
@@ -187,7 +190,7 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
         actor="human",
     )
     assert {p.id: (p.state, p.why) for p in sweep_proposals(told)[1]} == {
-        one.id: ("stale", "pat-001 says something else since it was proposed"),
+        one.id: ("stale", "pat-001 was changed after the proposal"),
         other.id: (
             "stale",
             "mis-001 was removed (deleted); bring it back with `reflector undo mis-001`",

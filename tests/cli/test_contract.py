@@ -280,7 +280,7 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
         told = agent.call("list")
         assert told.out.count("\n") == 4
         assert told.err == (
-            "reflector: another command is at work on this playbook; ask again in a moment\n"
+            "reflector: another command is using this playbook; try again in a moment\n"
         )
         assert "Another drain is running" in agent.call("drain", "--background").err
         agent.ended()
@@ -384,7 +384,7 @@ def test_help_finds_a_word_in_the_help_and_in_the_pages_and_says_where_there_is_
     assert ("redact" in both, len(both) < len(agent.call("help", "erase").out)) == (True, True)
     # where nothing has all, what has any
     assert "\n  undo " in agent.call("help", "zzzz", "undo").out
-    assert "neither help nor pages have 'zzzz'" in agent.call("help", "zzzz", code=1).err
+    assert "'zzzz'" in agent.call("help", "zzzz", code=1).err
     assert agent.call("help").out == agent.call("--help").out
 
 

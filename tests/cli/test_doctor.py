@@ -55,7 +55,7 @@ def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent:
     told = agent.call("doctor").out
     assert ("error" in told, "→" in told) == (False, False)
     before = {path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()}
-    assert agent.call("doctor", "--fix").err == "--fix has nothing to repair\n"
+    assert agent.call("doctor", "--fix").err == "--fix found nothing to repair\n"
     assert {
         path: path.read_bytes() for path in agent.project.rglob("*") if path.is_file()
     } == before
@@ -188,7 +188,7 @@ def test_fix_takes_our_files_from_others_and_follows_no_link(agent: Agent, tmp_p
     (agent.state / "link").symlink_to(outside)
     agent.state.chmod(0o755)
     agent.ledger.chmod(0o644)
-    _mended(agent, "takes them, and all below, from everybody but you")
+    _mended(agent, "makes them, and all files in them, private to you")
     assert [
         path
         for path in agent.state.rglob("*")
@@ -245,7 +245,7 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
     (spool,) = found(agent, "spool", code=1)
     assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector reflect", None)
     (agent.claude / "reflector.toml").unlink()
-    _mended(agent, "processes what waits")
+    _mended(agent, "records the waiting sessions")
     assert agent.counters()["mis-001"] == (1, 0)
 
 

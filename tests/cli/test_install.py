@@ -89,7 +89,7 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
     path = put(agent, SHAPES[shape], mode=0o640)
     before = seen(agent.home)
     told = agent.call("install").err
-    reformats = f"{path} is reformatted outside the hooks too; --dry-run shows where"
+    reformats = f"{path} is reformatted outside the hooks, too; --dry-run shows the lines"
     assert (reformats in told) == (shape != "byte order mark")
     assert agent.call("install").err == ""
     assert backup_of(path).read_bytes() == SHAPES[shape]
@@ -169,7 +169,7 @@ def test_a_scope_touches_its_own_file_alone_and_one_that_an_agent_has_not_is_a_u
     assert (
         f"{paths['local']} still calls reflector: reflector uninstall --scope local\n" in told.err
     )
-    assert "has nothing of reflector's" in told.out
+    assert "does not contain hooks of reflector" in told.out
     refused = agent.call("install", "--agent", "codex", "--scope", "local", code=2).err
     assert "use --scope project" in refused
 
@@ -355,7 +355,9 @@ def test_what_else_calls_us_is_reported_with_what_ends_it(
         "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "cd /x && reflector hook"}]}]}
     }
     path = put(agent, json.dumps(wrapped).encode(), scope="project")
-    assert notes(agent) == [f"reflector: {path} calls reflector, too; keep one of the two: edit it"]
+    assert notes(agent) == [
+        f"reflector: {path} calls reflector, too; remove one of the two: edit it"
+    ]
     agent.call("install", "--agent", "codex")
     assert (
         "names your own interpreter"

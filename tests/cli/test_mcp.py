@@ -119,7 +119,7 @@ def test_why_tells_the_steps_of_a_count_in_either_playbook(agent: Agent, tmp_pat
         (step,) = answer["steps"]
         assert answer["bullet"].startswith(f"[{name}] ")
         assert (step["verdict"], step["helpful"], step["harmful"]) == (verdict, *counts)
-    assert "no bullet is or was called 'pat-777'" in refused(agent, "why", name="pat-777")
+    assert "no rule 'pat-777'" in refused(agent, "why", name="pat-777")
 
 
 @pytest.mark.slow

@@ -111,12 +111,12 @@ def test_what_a_bullet_says_already_is_left_out_of_an_import_and_named(
         "# Style\n\n- Use tabs always.\n- keep functions **small**\n- Keep Functions small\n"
     )
     dry = agent.call("adopt", rules, "--dry-run")
-    assert "line 5: pat-002 says this already" in dry.err
+    assert "line 5: pat-002 has this text already" in dry.err
     assert "Undo" not in dry.err
     assert "Keep Functions" not in dry.out
     found = agent.json("adopt", rules)
     assert (found["bullets"], found["undo"]) == (2, "reflector undo 2")
-    assert "line 5: pat-002 says this already" in found["notes"]
+    assert "line 5: pat-002 has this text already" in found["notes"]
     again = agent.call("adopt", rules)
     assert (again.out, "Undo" in again.err) == ("Nothing new in this file.\n", False)
     agent.call("undo", "2", "--yes")

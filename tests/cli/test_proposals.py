@@ -263,6 +263,6 @@ def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:
     )
     assert measured["judged"] == plain["judged"] >= 5
     for command in ("show", "blame"):
-        assert "corrected for what the judge misses)" in agent.call(command, "pat-001").out
+        assert "corrected for cases that the judge misses)" in agent.call(command, "pat-001").out
     agent.call("report", "--out", agent.home / "r.html")
-    assert "corrected for what the judge misses" in (agent.home / "r.html").read_text()
+    assert "corrected for cases that the judge misses" in (agent.home / "r.html").read_text()

@@ -173,7 +173,7 @@ def test_a_text_is_found_wherever_it_stands_shown_first_and_erased_as_one_operat
     assert told.call("verify").out == told.call("rebuild", "--check").out == ""
     assert "customer is" not in told.call("export", "--format", "ndjson").out
     assert (
-        "Nothing holds this text"
+        "No event or file contains this text"
         in told.call("redact", "--where", SECRET, "--why", "again", "--yes").err
     )
 

@@ -120,7 +120,7 @@ def test_a_session_in_which_nothing_was_said_is_no_failure(agent: Agent, tmp_pat
     )
     agent.call("drain")
     assert [name.partition("/")[0] for name in agent.deliveries()] == ["silent"]
-    assert "1 ended without a word or a transcript" in agent.call("status").out
+    assert "1 ended without a message or a transcript" in agent.call("status").out
     # A client may write a subagent's transcript after its end.
     Session("s-1", agent_id="a-1").cites("pat-001").write(tmp_path / "a.jsonl")
     agent.call("drain", "--retry-failed")

@@ -115,8 +115,7 @@ def test_import_by_hand_has_to_be_named(agent: Agent, tmp_path: Path) -> None:
     before = live(agent)
     said = agent.call("undo", code=2)
     assert (
-        "your newest act is the import at position 3; take it back with `reflector undo 3`"
-        in said.err
+        "your newest act is the import at position 3; undo it with `reflector undo 3`" in said.err
     )
     assert live(agent) == before
     agent.call("undo", "3", "--yes")

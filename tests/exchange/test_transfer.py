@@ -222,9 +222,9 @@ WRONG: list[tuple[Callable[[Lines], Lines], int, str]] = [
     (
         _edited(8, data={"name": "pat-001", "tag": "helpful", "disposition": "neutral"}),
         8,
-        "its data is not what was appended",
+        "its data was changed after it was written",
     ),
-    (_edited(8, datahash="0" * 64), 8, "its data is not what was appended"),
+    (_edited(8, datahash="0" * 64), 8, "its data was changed after it was written"),
     (_edited(8, actor="me"), 8, "the chain computed is pl1:"),
     (_edited(8, meta="[]"), 8, "meta is"),
     (_edited(8, chain="pl1:" + "0" * 64), 8, "the line has pl1:0000"),

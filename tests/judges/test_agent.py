@@ -143,7 +143,7 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
     (played.folder / "version").write_text("2.2.0")
     assert "keeps what a judge must not have" in str(played.fails())
     for version, fault in (
-        ("2.1.9", "2.1.9 is too old to judge; it needs 2.1.330 or later: update it"),
+        ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
         ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
     ):
         (played.folder / "version").write_text(version)

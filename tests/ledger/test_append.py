@@ -175,7 +175,7 @@ def test_counters_are_asserted_only_where_they_stand(ledger: Ledger) -> None:
     ledger.append([added("pat-001", helpful=7, harmful=2)])
     with pytest.raises(LedgerError, match="pat-001 is at 7/2, not at 7/3"):
         ledger.assert_counters("pat-001", 7, 3, actor="human")
-    with pytest.raises(NoSuchTarget, match="no bullet is or was called 'x'"):
+    with pytest.raises(NoSuchTarget, match="no rule 'x'"):
         ledger.assert_counters("x", 0, 0, actor="human")
     assert ledger.head().position == 1
     positions = [ledger.assert_counters("pat-001", 7, 2, actor="human").position for _ in range(2)]

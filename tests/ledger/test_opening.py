@@ -115,7 +115,7 @@ _LOCK = (
             LedgerUnavailable,
             "no ledger of reflector leaves one",
         ),
-        (_sql(_ENDLESS), LedgerCorrupt, "has a view in the place of the table projection"),
+        (_sql(_ENDLESS), LedgerCorrupt, "has a view instead of the table projection"),
         (
             _sql("DROP TABLE cached_usage"),
             LedgerCorrupt,

@@ -124,7 +124,7 @@ def test_section_titles_are_known_in_any_case_and_unknown_ones_are_others() -> N
     assert loaded.problems == ()
     strange, beside = loaded.notes
     assert "'Tips'" in strange
-    assert beside == "key_points beside sections are left aside"
+    assert beside == "key_points are ignored, because the file has sections"
 
 
 def test_a_byte_order_mark_and_an_empty_playbook_are_no_problem() -> None:
@@ -189,16 +189,19 @@ def test_a_file_that_is_no_playbook_says_so(raw: bytes, says: str) -> None:
             {"name": "oth-001", "text": "a" * (MAX_TEXT + 1)},
             "the text has 10,001 characters, more than 10,000",
         ),
-        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text holds the character U+001B at 1"),
-        ({"name": "oth-001", "text": "a\U000e0041"}, "the text holds the character U+E0041 at 1"),
+        ({"name": "oth-001", "text": "a\x1b[2Jb"}, "the text contains the character U+001B at 1"),
+        (
+            {"name": "oth-001", "text": "a\U000e0041"},
+            "the text contains the character U+E0041 at 1",
+        ),
         (
             {"name": "shr-00001", "text": "t"},
-            "the name has no known form ('shr-00001'); name it like pat-001",
+            "the name has an unknown form ('shr-00001'); name it like pat-001",
         ),
-        ({"name": "pat-٣", "text": "t"}, "the name has no known form"),
-        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has no known form ('pat-\x1b[2J')"),
-        (None, "sections['OTHERS'][1]: is not a bullet (None)"),
-        ({"name": "oth-000", "text": "t"}, "the name is there already (at sections['OTHERS'][0])"),
+        ({"name": "pat-٣", "text": "t"}, "the name has an unknown form"),
+        ({"name": "pat-\x1b[2J", "text": "t"}, r"the name has an unknown form ('pat-\x1b[2J')"),
+        (None, "sections['OTHERS'][1]: is not a rule (None)"),
+        ({"name": "oth-000", "text": "t"}, "the name exists already (at sections['OTHERS'][0])"),
     ],
 )
 def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(

@@ -71,7 +71,7 @@ def test_what_is_no_advice_is_left_out_and_named_by_its_line() -> None:
 
 def test_a_file_without_advice_is_refused_with_the_way_out() -> None:
     (problem,) = load_markdown("# Title\n\nProse only.\n").problems
-    assert "write each bullet as an item of a list" in str(problem)
+    assert "write each rule as a list item" in str(problem)
 
 
 def test_a_playbook_as_text_keeps_its_counters_and_its_names_where_they_are_ours() -> None:

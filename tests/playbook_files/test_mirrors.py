@@ -18,7 +18,7 @@ from tests.playbook_files.test_playbook_json import meanwhile
 from tests.road.agent import Agent
 from tests.test_locate import commit, git
 
-_LEFT = "AGENTS.md: its playbook is left as it is: "
+_LEFT = "AGENTS.md: its playbook was not read: "
 
 
 @given(
@@ -267,7 +267,7 @@ def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path)
     (agent.project / ".github").symlink_to(outside)
     refused = agent.call("mirror", "../x.md", code=2).err
     assert (
-        "'../x.md' is not a file that an agent reads by itself; the files are CLAUDE.md"
+        "'../x.md' is not a file that agents load automatically; the files are CLAUDE.md"
     ) in refused
     ran = agent.call("mirror", ".github/copilot-instructions.md", code=2)
     assert ".github is a link" in ran.err

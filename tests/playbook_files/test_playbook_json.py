@@ -264,7 +264,7 @@ def test_a_file_whose_name_means_another_bullet_is_reported_and_not_told(agent: 
     assert other.json("list") == agent.json("list")
     assert "Something else." not in other.hook("SessionStart", session_id="s-2")
     for command in ("status", "doctor"):
-        assert "the name means another bullet in this ledger" in other.call(command, code=1).out
+        assert "the name means another rule in this ledger" in other.call(command, code=1).out
     assert other.playbook.read_bytes() == mine
     refused = agent.call("adopt", other.playbook, code=1)
     assert str(other.playbook) in refused.err

@@ -193,7 +193,7 @@ def test_a_colleagues_bullet_whose_name_is_taken_is_told_under_its_new_name_once
     second.pull()
     said = [second.call("list").err for _ in range(2)]
     assert "pat-002 of" in said[0]
-    assert "is pat-003 here: another bullet has had that name" in said[0]
+    assert "is pat-003 here, because another rule had that name" in said[0]
     assert said[1] == ""
 
 

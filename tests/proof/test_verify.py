@@ -191,13 +191,11 @@ _ROWS = {
     ),
     "DELETE FROM tag WHERE position = 6": "tag 6 is missing in the table",
     "INSERT INTO tag SELECT playbook_id, 2, name, tag, active, session_id, reflection_id"
-    " FROM tag WHERE position = 6": "tag 2 is in the table, and the events have none there",
+    " FROM tag WHERE position = 6": "tag 2 is in the table, but not in the events",
     "DELETE FROM session_window": "session_window",
     "DELETE FROM retraction": "retraction",
     "DELETE FROM record WHERE key = 1": "record 1 is missing in the table",
-    "INSERT INTO record VALUES (1, 77)": (
-        "record 77 is in the table, and the events have none there"
-    ),
+    "INSERT INTO record VALUES (1, 77)": ("record 77 is in the table, but not in the events"),
     (
         "UPDATE projection SET updated_at = NULL WHERE name = 'tables'"
     ): "projection tables: updated_at is nothing in the",
@@ -282,7 +280,7 @@ def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "pat-001 was asserted at 5/2, the events give 4/2"
+    assert messages[0] == "pat-001 was asserted at 5/2, but the events give 4/2"
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"

@@ -670,7 +670,8 @@ def test_each_task_is_done_in_turn_with_and_without_and_the_pairs_are_compared(
         ("without", "2/4", "0.08"),
     ]
     assert (
-        "4 pairs: 2 better with it, 0 worse; chance alone parts them so in 50.0% of cases"
+        "4 pairs: 2 better with it, 0 worse; by chance alone, so clear a result comes in 50.0% "
+        "of cases"
     ) in told
     assert tasked.events("session.recorded") == []
     again = tasked.call(*run).out  # the same commands are agreed to

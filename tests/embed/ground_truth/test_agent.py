@@ -131,7 +131,7 @@ class Broken:
 @pytest.mark.parametrize(
     ("model", "store", "used", "asked", "said"),
     [
-        (Model(insights("k")), Store(), ["x", "y"], 1, "no bullet is called x"),
+        (Model(insights("k")), Store(), ["x", "y"], 1, "no rule x"),
         (Model(insights("k")), Store(bullet("a")), [], 1, ""),
         (Model(), Store(bullet("a")), ["a"], 2, "no answer is left"),
         (Model(insights("k")), Broken(), [], 0, "the disk is gone"),

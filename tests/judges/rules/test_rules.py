@@ -323,7 +323,7 @@ def test_a_mistake_to_avoid_is_not_wrong_where_it_was_made() -> None:
 
 def test_a_rationale_says_why_and_quotes_and_without_a_citation_there_is_none() -> None:
     assert judge(CITED, edits())["rationale"] == "no evidence"
-    said = 'a person reported a fault in it (faulty, fault): "no, the branch name is wrong"'
+    said = 'the user reported a fault in it (faulty, fault): "no, the branch name is wrong"'
     assert judge(TESTED, _BRANCH_IS_WRONG)["rationale"] == said
     assert (
         judge(says("[pat-002] and [mis-001]"), edits(), cited=("pat-002", "mis-001"))["name"]
