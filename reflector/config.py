@@ -72,7 +72,7 @@ _POWERS = {
 GONE = {
     "judgement_weights": "the built-in rules have fixed weights",
     "session_tokens": "monthly_tokens limits the spending",
-    "gate": "every window that cites a bullet is judged",
+    "gate": "every session that cites a rule is judged",
     "ranking": "rules that do not fit are shown in turn",
 }
 

@@ -226,7 +226,7 @@ def test_a_ledger_that_came_with_a_project_is_not_ours_until_its_person_says_so(
     agent.ended()
     for command in ("drain", "list", "status", "doctor"):
         ran = agent.call(command, code=1)
-        assert "is not known to be yours" in ran.out + ran.err
+        assert "is not known as yours" in ran.out + ran.err
         assert "reflector ledger take" in ran.out + ran.err
     assert agent.ledger.read_bytes() == before
     assert "1 event, " in agent.call("ledger", "take", code=2).err

@@ -212,7 +212,7 @@ def test_a_project_that_goes_elsewhere_takes_its_ledger_along(
 def test_no_transcript_vouches_for_a_ledger(agent: Agent) -> None:
     before = said(agent)
     agent.loses_its_copy()
-    assert "is not known to be yours" in agent.call("list", code=1).err
+    assert "is not known as yours" in agent.call("list", code=1).err
     agent.call("ledger", "take", "--yes")
     assert said(agent) == before
 

@@ -183,7 +183,7 @@ def test_doctor_lists_extensions_and_what_is_missing(agent: Agent, site: Path) -
     list_names(agent, readers="odd gone")
     out = " ".join(agent.call("doctor", code=1).out.split())
     assert f"odd (odd-pack 1.5), {site}" in out
-    assert "the setting readers lists 'gone', which no installed distribution offers" in out
+    assert "the setting readers lists 'gone', but no installed package offers it" in out
 
 
 @pytest.mark.usefixtures("site")

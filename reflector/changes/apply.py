@@ -265,8 +265,8 @@ def advice_fault(text: str) -> str | None:
         return refusal
     if secrets := secrets_in(text):
         return (
-            f"the text seems to contain a secret ({', '.join(secrets)}); name the place where it "
-            f"is kept instead"
+            f"the text seems to contain a secret ({', '.join(secrets)}); write where to find it "
+            "instead"
         )
     return None
 

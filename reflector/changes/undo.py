@@ -251,7 +251,7 @@ def undoing(ledger: Ledger, events: Sequence[Event]) -> Undoing:
         )
     if not changes:
         span = f"position {first}" if first == last else f"positions {first} to {last}"
-        raise NothingToUndo(f"{span} are undone already, or cannot be undone; see `reflector log`")
+        raise NothingToUndo(f"nothing to undo at {span}; see `reflector log`")
     changes.sort(key=lambda change: KINDS[change.kind].undo_order)
     return Undoing(changes, targets, baselines)
 

@@ -179,7 +179,7 @@ def _print_removal(change: Change) -> None:
         click.echo(
             safe(
                 "Your later changes of the file are kept. The file before the hooks: "
-                "{change.backup}"
+                f"{change.backup}"
             )
         )
 

@@ -139,7 +139,9 @@ class _Rows(NamedTuple):
         if upgrade := state.upgrade:
             when = f"upgraded from revision {upgrade.revision} on {short_time(upgrade.at)}"
             yield "", f"{when}; the copy from before is {upgrade.file}"
-        yield "playbook", f"{counted(state.bullets, 'rule')}, counting {ledger.counting}"
+        in_files = f" and {state.file_rules:,} in your files" if state.file_rules else ""
+        rules = f"{counted(state.bullets, 'rule')}{in_files}"
+        yield "playbook", f"{rules}, counting {ledger.counting}"
         if told := state.told:
             cost = f"in {told.characters:,} characters, about {told.tokens:,} tokens"
             yield "at start", f"{counted(told.bullets, 'rule')} {cost}"
@@ -179,12 +181,12 @@ class _Rows(NamedTuple):
     def _spool(self) -> Iterator[Row]:
         left = self.state.spool
         waiting = counted(left.waiting, "session")
-        words = f"{left.pending} pending, {waiting} open"
+        words = f"{left.pending} to read, {waiting} open"
         if left.unanswered:
-            words += f", {left.unanswered} without their last answer, which the next drain adds"
+            words += f", {left.unanswered} without their last answer, which is read next"
         if left.silent:
             words += f", {left.silent} ended without a message or a transcript"
-        yield "spool", words
+        yield "queue", words
         if left.elsewhere:
             folders = ", ".join(map(str, spool.stand_in_spools()))
             yield (
@@ -202,7 +204,7 @@ class _Rows(NamedTuple):
             yield "failed", f"{delivery.delivery} ({tries}): {delivery.error}"
         if left.failed:
             yield "", f"tried again later automatically; now with: {self.place.command('reflect')}"
-            yield "", "to drop a delivery, remove its file from the folder failed/ of the spool"
+            yield "", "to drop a delivery, remove its file from the folder spool/failed/"
         yield from (("broken", f"{name}: {spool.NOT_A_PAYLOAD}") for name in left.broken)
 
     def _failure(self, failure: FailureJson) -> Iterator[Row]:

@@ -328,7 +328,7 @@ def _proved(header: Header, lines: Iterable[tuple[int, str | bytes]]) -> Iterato
         if history.position == header.position:
             raise WrongLine(
                 number,
-                "by the header, the history ends at position {header.position}, before this line",
+                f"by the header, the history ends at position {header.position}, before this line",
             )
         try:
             line = _sealed(number, parse_event_line(text, header.origin))

@@ -354,9 +354,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
     bullets = ledger.bullets()
     # `add` and edits refuse these; a file that is adopted or imported does not wait for an answer.
     if secrets := [bullet.name for bullet in bullets if secret_kinds(bullet.text)]:
-        text = (
-            f"{_counted(len(secrets), 'bullet')} with a possible secret: {', '.join(secrets[:10])}"
-        )
+        text = f"{_counted(len(secrets), 'rule')} with a possible secret: {', '.join(secrets[:10])}"
         mend = (
             "remove it from playbook.json, erase it with `reflector redact`, and change the secret"
         )
@@ -369,7 +367,7 @@ def _bullets(ledger: Ledger, project: Project) -> Iterator[Check]:
         text = f"{project.playbook_json} is missing, so new sessions do not get this playbook"
         yield Check("playbook", text, "write it again from the ledger with `reflector reflect`")
     else:
-        yield Check("playbook", _counted(len(bullets), "bullet"))
+        yield Check("playbook", _counted(len(bullets), "rule"))
 
 
 def _beside(project: Project) -> Iterator[Check]:
@@ -379,7 +377,7 @@ def _beside(project: Project) -> Iterator[Check]:
     if (beside := told_beside(project)) is None:
         return
     bullets, hidden = beside
-    text = f"{_counted(bullets, 'bullet')} of your own, in addition to the project's"
+    text = f"{_counted(bullets, 'rule')} of your own, in addition to the project's"
     mend = ""
     if hidden:
         text += (
@@ -404,12 +402,12 @@ def _spool(project: Project, *, is_known: bool = True) -> Iterator[Check]:
             f"{_counted(len(left.failed), 'delivery')} failed, {len(left.broken)} could not be "
             "understood"
         )
-        yield Check("spool", text, "reflector status")
+        yield Check("queue", text, "reflector status")
     elif left.oldest_ns and time.time_ns() - left.oldest_ns > _OLD_BACKLOG_NS:
         text = f"{_counted(left.pending, 'delivery')} waiting for over an hour"
-        yield Check("spool", text, "reflector reflect", *(_draining(project) if is_known else ()))
+        yield Check("queue", text, "reflector reflect", *(_draining(project) if is_known else ()))
     else:
-        yield Check("spool", f"{left.pending} pending, {_counted(left.waiting, 'session')} open")
+        yield Check("queue", f"{left.pending} to read, {_counted(left.waiting, 'session')} open")
 
 
 def _draining(project: Project) -> tuple[str, Callable[[], object]] | tuple[()]:

@@ -92,7 +92,7 @@ def names_taken(rows: Iterable[BulletRow], loaded: Loaded) -> tuple[Finding, ...
         meaning = "means another rule" if row.status == "live" else "was retired"
         remedy = (
             f"names are never reused: see `reflector show {bullet.name}`, and remove the name to "
-            "be given a new one, as `adopt --rename` does"
+            f"get a new one, as `adopt --rename` does"
         )
         fault = f"the name {meaning} in this ledger"
         place = f"bullet {bullet.name}"

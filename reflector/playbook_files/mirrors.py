@@ -244,7 +244,7 @@ def _edit(ledger: Ledger, project: Project, name: str, marked: Marked) -> Edited
     if base is None:
         raise ValueError(
             "its playbook was edited, and the text before is unknown here; make the change in "
-            "the playbook, then write the section again with `reflector mirror {name}`"
+            f"the playbook, then write the section again with `reflector mirror {name}`"
         )
     loaded = _load(ledger, project, base, marked)
     fault = _fault(base, marked, loaded)

@@ -109,7 +109,7 @@ class Injection(NamedTuple):
         """The number of bullets, for the user; "" for an empty text."""
         count = self.shown + self.left_out
         cut = f", {self.shown} shown" if self.left_out else ""
-        return f"playbook: {count} bullet{'' if count == 1 else 's'}{cut}" if self.text else ""
+        return f"playbook: {count} rule{'' if count == 1 else 's'}{cut}" if self.text else ""
 
 
 class Trouble(NamedTuple):

@@ -201,7 +201,7 @@ def test_a_merge_that_is_made_again_is_the_last_change_and_is_undone_whole(ledge
 def test_a_ledger_whose_changes_are_all_undone_says_so(ledger: Ledger) -> None:
     ledger.append([added("pat-001", "One.")], tx=ledger.draw())
     undo(ledger)
-    with pytest.raises(BulletRefused, match="nothing that you did here is left to undo"):
+    with pytest.raises(BulletRefused, match="nothing of yours is left to undo here"):
         newest(ledger)
 
 

@@ -69,7 +69,7 @@ def test_a_window_a_reflection_and_a_tag_go_out_by_themselves_and_the_rest_with_
     with pytest.raises(
         AlreadyRetracted,
         match=(
-            r"out of the count since position \d+ \(the first "
+            r"does not count since position \d+ \(the first "
             r"half\)"
         ),
     ):

@@ -103,7 +103,7 @@ def test_only_approval_changes_bullets(
         (new("  run THE   tests!"), "pat-002 has this text already"),
         (new(" "), "the text is empty"),
         (new("x", "habits"), "'habits' is not a section"),
-        (new(f"Log in with {TOKEN}"), "looks like a secret"),
+        (new(f"Log in with {TOKEN}"), "seems to contain a secret"),
         (new("Run\u200b it."), r"the invisible character U\+200B at 3, behind 'Run'"),
         (new("Run \u202eti."), r"the character U\+202E at 4"),
         (new("long " * 200), "at most 500"),
@@ -114,10 +114,10 @@ def test_only_approval_changes_bullets(
         ),
         (Change("move", "pat-001", section="pat"), "is in PATTERNS & APPROACHES already"),
         (Change("restore", "pat-001"), "pat-001 is in the playbook"),
-        (Change("unmerge", "pat-001"), "is not made of other bullets"),
+        (Change("unmerge", "pat-001"), "is not a merged rule"),
         (
             Change("merge", names=("pat-001", "pat-001"), section="pat", text="x"),
-            "different bullets",
+            "a merge needs two or more rules",
         ),
         (
             Change("merge", names=("pat-008", "pat-001"), text="x"),
@@ -140,7 +140,7 @@ def test_what_the_playbook_said_is_not_learned_from_it(told: Ledger) -> None:
     with pytest.raises(
         ProposalRefused,
         match=(
-            r"said this: mis-001 was removed \(deleted\); bring it back with "
+            r"a rule had this text: mis-001 was removed \(deleted\); bring it back with "
             r"`reflector"
         ),
     ):
@@ -200,7 +200,7 @@ def test_a_proposal_falls_away_where_its_bullet_changed_and_may_come_again(told:
     again = proposed(told, change)
     assert (again.state, again.id != one.id) == ("waiting", True)
     apply_changes(told, [Change("remove", "pat-001")], actor="human")
-    with pytest.raises(ProposalRefused, match="fell away: pat-001 was removed"):
+    with pytest.raises(ProposalRefused, match="no longer applies: pat-001 was removed"):
         approve_proposal(told, again)
     assert [p.state for p in read_proposals(told, waiting=False)] == ["stale"] * 3
 
@@ -219,7 +219,9 @@ def test_a_proposal_that_fell_away_is_approved_where_its_bullet_is_as_it_was(tol
     apply_changes(told, [Change("restore", "pat-001")], actor="human")
     approve_proposal(told, find_proposal(told, one.id))
     assert texts(told)["pat-001"] == "Read it all."
-    with pytest.raises(ProposalRefused, match="fell away: pat-002 says something else"):
+    with pytest.raises(
+        ProposalRefused, match="no longer applies: pat-002 was changed after the proposal"
+    ):
         approve_proposal(told, find_proposal(told, other.id))
     assert [p.state for p in read_proposals(told, waiting=False)] == ["approved", "stale"]
     assert list(verify(told)) == []
@@ -261,7 +263,7 @@ def test_the_trust_of_a_text_is_that_of_its_least_trusted_source(told: Ledger) -
 
 def test_a_removal_has_no_text_to_change_and_no_bullets_to_keep_apart(told: Ledger) -> None:
     removal = proposed(told, Change("remove", "pat-002"))
-    with pytest.raises(ProposalRefused, match="has no text to change"):
+    with pytest.raises(ProposalRefused, match="does not propose a text"):
         approve_proposal(told, removal, text="Keep it.")
     with pytest.raises(ProposalRefused, match="is not a merge"):
         reject_proposal(told, removal, "", keep=True)

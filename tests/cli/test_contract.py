@@ -152,7 +152,7 @@ def test_a_synonym_names_the_command(
     capsys: pytest.CaptureFixture[str], word: str, meant: str
 ) -> None:
     assert run([word, "x"]) == 2
-    assert f"`reflector {meant}` does that" in capsys.readouterr().err
+    assert f"use `reflector {meant}`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_an_exact_name_beats_a_loose_one() -> None:
 def test_a_bullet_that_cannot_be_is_refused_without_showing_a_secret(agent: Agent) -> None:
     for text, wanted in (
         ("red \x1b[31m", "U+001B"),
-        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); say where it is"),
+        (f"Push with ghp_{'a1B2' * 9}.", "(github-token); write where to find it"),
     ):
         refused = agent.call("add", "pat", text, code=1).err
         assert wanted in refused
@@ -282,7 +282,9 @@ def test_a_question_says_what_still_waits_and_waits_for_nothing(agent: Agent) ->
         assert told.err == (
             "reflector: another command is using this playbook; try again in a moment\n"
         )
-        assert "Another drain is running" in agent.call("drain", "--background").err
+        assert (
+            "Another process records the queued sessions" in agent.call("drain", "--background").err
+        )
         agent.ended()
         questions = ("list", "show pat-001", "log", "status", "stats")
         for question in questions:

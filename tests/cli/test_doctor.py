@@ -49,7 +49,7 @@ def troubles(agent: Agent, *, code: int = 0) -> dict[str, str]:
 
 
 def test_where_all_is_well_every_line_says_so_and_there_is_nothing_to_fix(agent: Agent) -> None:
-    names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "spool", "backend"}
+    names = {"python", "sqlite", "ledger", "triggers", "disk", "hooks", "queue", "backend"}
     assert names <= {check["name"] for check in agent.json("doctor")}
     assert troubles(agent) == {}
     told = agent.call("doctor").out
@@ -106,14 +106,14 @@ def test_each_trouble_is_named_with_its_way_out(agent: Agent) -> None:
     for name, state, text, mend in (
         ("triggers", "error", "event_no_delete", "reflector rebuild --fix"),
         ("permissions", "warning", "others may read", "chmod"),
-        ("hooks", "error", "/gone/bin/python is gone", "reflector install"),
+        ("hooks", "error", "/gone/bin/python does not exist", "reflector install"),
         ("hooks", "warning", "nothing at PreCompact", "reflector install"),
         ("hooks", "error", "settings.json: line 1, column", "correct the file"),
         ("hooks", "error", '"disableAllHooks": true', "remove it"),
         ("hooks", "warning", "installed more than once", ""),
-        ("hooks", "warning", "has no note that you trust", "start codex"),
+        ("hooks", "warning", "has not recorded that you trust", "start codex"),
         ("fired SessionEnd", "warning", "never in this project", "start a session"),
-        ("spool", "warning", "1 delivery failed", "reflector status"),
+        ("queue", "warning", "1 delivery failed", "reflector status"),
         ("backend", "error", "", "ANTHROPIC_API_KEY"),
         ("prompt", "error", "", "correct the file"),
         (
@@ -151,7 +151,7 @@ def test_an_entry_of_playbook_json_that_is_refused_is_named_without_its_secret(
     secret = {"name": "ctx-001", "text": f"Push with ghp_{'a1B2' * 9}.", "helpful": 0, "harmful": 0}
     agent.write_playbook({**BULLETS, "PROJECT CONTEXT": [secret]})
     told = agent.call("doctor", code=1).out
-    assert "bullet ctx-001: the text holds what looks like a secret" in told
+    assert "bullet ctx-001: the text seems to contain a secret" in told
     assert "a1B2" not in told
     agent.playbook.write_text('{"bad"')
     assert ("line 1, column 7: is not JSON: Expecting ':' delimiter") in agent.call(
@@ -239,11 +239,11 @@ def test_fix_processes_what_has_waited_for_long_where_it_costs_nothing_and_its_s
     came, _, rest = delivery.name.partition("-")
     delivery.rename(delivery.with_name(f"{int(came) - 2 * 3600 * 10**9:020d}-{rest}"))
     agent.environ = MODEL
-    assert found(agent, "spool")[0]["fix"] is None
+    assert found(agent, "queue")[0]["fix"] is None
     agent.environ = {}
     (agent.claude / "reflector.toml").write_text("backend = ")
-    (spool,) = found(agent, "spool", code=1)
-    assert (spool["state"], spool["mend"], spool["fix"]) == ("warning", "reflector reflect", None)
+    (queue,) = found(agent, "queue", code=1)
+    assert (queue["state"], queue["mend"], queue["fix"]) == ("warning", "reflector reflect", None)
     (agent.claude / "reflector.toml").unlink()
     _mended(agent, "records the waiting sessions")
     assert agent.counters()["mis-001"] == (1, 0)
@@ -274,7 +274,7 @@ def test_settings_that_are_refused_are_one_of_the_checks_and_what_needs_none_is_
     )
     assert f"{path}: idle_minuts is not a setting" in first["text"]
     names = {one["name"] for one in checks}
-    assert {"python", "sqlite", "project", "permissions", "spool", "hooks"} <= names
+    assert {"python", "sqlite", "project", "permissions", "queue", "hooks"} <= names
     assert not {"ledger", "backend"} & names  # which they are is a setting
     assert [one for one in checks if one["state"] == "error"] == []
 

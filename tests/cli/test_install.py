@@ -115,7 +115,7 @@ def test_installed_it_works_and_uninstalled_the_file_is_as_it_was(agent: Agent, 
         (
             "pi",
             lambda path: path.write_bytes(b"export default () => {}\n"),
-            "this file is not reflector's",
+            "this file does not belong to reflector",
         ),
         ("claude", os.mkfifo, "not a regular file"),
         ("claude", lambda path: path.symlink_to(path.parent / "gone" / "settings.json"), "gone"),
@@ -322,7 +322,7 @@ def test_a_write_of_another_program_meanwhile_is_not_lost(
         return install(text, command)
 
     monkeypatch.setattr(HookList, "install", and_meanwhile)
-    assert "was changed since it was read" in agent.call("install", code=1).err
+    assert "changed after it was read" in agent.call("install", code=1).err
     assert path.read_bytes() == b'{"model": "haiku"}'
     agent.call("install")
     assert (json.loads(path.read_bytes())["model"], len(commands(path))) == ("haiku", len(EVENTS))
@@ -342,7 +342,7 @@ def test_a_plugin_of_ours_is_reported_unless_it_is_disabled_and_so_is_the_switch
         scope="project",
     )
     plugin = "reflector: the plugin reflector@house {}: claude plugin uninstall reflector@house"
-    assert notes(agent) == [plugin.format("calls reflector, too; keep one of the two")]
+    assert notes(agent) == [plugin.format("calls reflector, too; remove one of the two")]
     assert agent.call("uninstall").err.splitlines()[-1] == plugin.format("still calls reflector")
     put(agent, b'{"enabledPlugins": {"reflector@house": false}}', scope="local")
     assert notes(agent) == []
@@ -370,7 +370,7 @@ def test_what_else_calls_us_is_reported_with_what_ends_it(
     )
     passing = hook_command("/home/me/.cache/uv/archive-v0/x/bin/python")
     monkeypatch.setattr("reflector.hooks.install.hook_command", lambda: passing)
-    assert [line for line in notes(agent) if "a cache that is cleared" in line]
+    assert [line for line in notes(agent) if "a temporary cache" in line]
 
 
 def test_a_subagent_of_copilot_gets_it_although_its_event_has_no_name(agent: Agent) -> None:

@@ -129,7 +129,7 @@ def test_one_answer_lets_a_judge_in(agent: Agent) -> None:
 @pytest.mark.parametrize("typed", ["\n", "2\n"], ids=["Enter", "nobody"])
 def test_nobody_reads_sessions_by_default(agent: Agent, typed: str) -> None:
     screen = answered(agent, "judge", "allow", typed=typed)
-    assert "Nobody reads your sessions." in screen
+    assert "No judge reads your sessions." in screen
     assert allowed(agent) == set()
     assert agent.call("config", "get", "backend").out == "rules\n"
 

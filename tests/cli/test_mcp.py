@@ -173,13 +173,13 @@ def test_without_the_extra_the_way_to_it_is_told(
         (
             "propose_change",
             {**ADVICE, "text": "Log in with ghp_" + "a1B2" * 9},
-            "looks like a secret",
+            "seems to contain a secret",
         ),
         ("propose_change", {**ADVICE, "kind": "move"}, "must be one of add, revise, merge, remove"),
         (
             "propose_change",
             {**ADVICE, "kind": "revise"},
-            "names has 0 names; revise needs the name of one bullet",
+            "names has 0 names; revise needs the name of one rule",
         ),
         (
             "lesson_outcome",

@@ -36,7 +36,7 @@ def test_a_file_of_another_history_is_kept_aside(told: Agent, other: Agent, tmp_
     wrong = tmp_path / "wrong.ndjson"
     wrong.write_text((tmp_path / "ledger.ndjson").read_text().replace("pat-001", "pat-002"))
     refused = other.call("import", wrong, code=1)
-    assert (refused.out, other.playbook.read_text(), "its data is not what" in refused.err) == (
+    assert (refused.out, other.playbook.read_text(), "its data was changed" in refused.err) == (
         "",
         mine,
         True,
@@ -88,7 +88,7 @@ def test_no_password_is_shown_and_without_a_ledger_nothing_is_copied(
         ("copy", f"sqlite:///{tmp_path / 'x.db'}"),
         ("backup", tmp_path / "x.db"),
     ):
-        assert "no ledger" in other.call("ledger", command, target, code=2).err
+        assert "does not have a ledger" in other.call("ledger", command, target, code=2).err
     assert not (tmp_path / "x.db").exists()
 
 

@@ -122,7 +122,10 @@ def test_one_merge_is_proposed_of_pairs_that_share_a_rule(agent: Agent) -> None:
 
 def test_prune_apply_removes_harmful_rules(agent: Agent) -> None:
     (agent.claude / "reflector.toml").write_text('prune = "apply"\n')
-    assert "prune is 'apply', which is yours to say" in agent.call("review", "find", code=2).err
+    assert (
+        "prune is 'apply', which only your own file may set"
+        in agent.call("review", "find", code=2).err
+    )
     (agent.claude / "reflector.toml").unlink()
     agent.environ["REFLECTOR_PRUNE"] = "apply"
     assert "Bring one back: reflector undo pat-002" in agent.call("review", "find").err
@@ -244,7 +247,7 @@ def test_each_of_several_proposals_is_decided(agent: Agent) -> None:
 
 def test_only_the_rules_of_a_merge_are_kept_apart(agent: Agent) -> None:
     (add,) = proposed(agent, Change("add", section="oth", text="Advice."))
-    assert "it has no rules to keep apart" in agent.call("review", "keep", add.id, code=1).err
+    assert "is not a merge" in agent.call("review", "keep", add.id, code=1).err
 
 
 def test_measured_rates_correct_shares_and_no_counter(agent: Agent) -> None:

@@ -179,7 +179,7 @@ def test_one_command_opens_again_what_a_forged_move_and_a_forged_version_shut(ag
         "--why",
         "Eve appended it, api_key=sk-ant-api03-abcdefghijklmnopqrstuvwx",
     )
-    assert f"the ledger.moved at position {end} is put aside" in told.err
+    assert f"the ledger.moved at position {end} is set aside" in told.err
     agent.call("add", "pat", "It goes on.")
     assert "Eve appended it" in (log := agent.call("log").out)
     assert "abcdefgh" not in log

@@ -45,7 +45,7 @@ def test_a_drain_by_hand_does_not_wait_for_the_backoff_and_one_by_a_hook_does(ag
     agent.call("drain", "--background")
     (failure,) = agent.json("status", code=1)["failures"]
     assert (failure["session_id"], failure["state"], failure["attempts"]) == ("s-1", "failed", 1)
-    assert "no answer for this request" in agent.call("status", code=1).out
+    assert "does not contain an answer to this request" in agent.call("status", code=1).out
     agent.call("drain", code=1)
     assert agent.json("status", code=1)["failures"][0]["attempts"] == 2
     say(agent, SAID)

@@ -137,10 +137,7 @@ def test_a_state_folder_that_is_none_and_a_path_that_is_too_long_are_named(agent
         assert str(agent.state) in ran.out + ran.err
     below = agent.project.joinpath(*["d" * 100] * 5)
     below.mkdir(parents=True)
-    assert (
-        "SQLite opens none of more than 500"
-        in agent.call("--project", below, "add", "pat", "x", code=1).err
-    )
+    assert "SQLite's limit is 500" in agent.call("--project", below, "add", "pat", "x", code=1).err
 
 
 def _opened_and_left(agent: Agent) -> Path:
@@ -210,7 +207,7 @@ def test_a_ledger_that_is_gone_is_told_and_a_new_one_begins_with_its_counters(
     agent.ledger.unlink()
     agent.loses_its_copy()
     assert "is missing" in assert_told(agent, "list", about=agent.ledger)
-    assert f"remove {agent.ledger}* to begin" in agent.call("status", code=1).out
+    assert f"remove {agent.ledger}* to start a new ledger" in agent.call("status", code=1).out
     for path in agent.state.glob("ledger.db*"):
         path.unlink()
     agent.call("drain")

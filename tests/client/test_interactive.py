@@ -22,7 +22,7 @@ def test_a_start_says_in_one_line_what_the_session_before_it_brought(client: Cli
     client.prints(FIX)
     client.settle()
     with client.terminal() as terminal:
-        screen = terminal.see("playbook: 3 bullets \u00b7 last session: pat-001 helpful")
+        screen = terminal.see("playbook: 3 rules \u00b7 last session: pat-001 helpful")
         assert screen.count("SessionStart:startup says:") == 1
         terminal.see("❯")
         terminal.ask(FIX, "The total is right now.")

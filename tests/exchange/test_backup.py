@@ -77,7 +77,7 @@ def test_nothing_is_overwritten_and_a_refused_backup_leaves_nothing(
     link.symlink_to(tmp_path / "nowhere")
     with _told(path) as ledger:
         for there in (copy, link):
-            with pytest.raises(LedgerUnavailable, match="is there already"):
+            with pytest.raises(LedgerUnavailable, match="exists already"):
                 backup_ledger(ledger, there)
         sql.forge(ledger, "UPDATE event SET actor = 'x' WHERE position = 2")
         with pytest.raises(
@@ -155,7 +155,9 @@ def test_a_history_that_the_backup_holds_is_replaced_without_force_and_no_other(
     assert restore_ledger(tmp_path / "new.db", path, "default")[0].position == len(history()) + 1
     with pytest.raises(LedgerError, match="lacks"):
         restore_ledger(tmp_path / "stranger.db", path, "default")
-    with pytest.raises(LedgerUnavailable, match="holds no playbook 'mine', but default"):
+    with pytest.raises(
+        LedgerUnavailable, match="does not contain the playbook 'mine', but default"
+    ):
         restore_ledger(tmp_path / "stranger.db", path, "mine", force=True)
 
 

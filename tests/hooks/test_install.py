@@ -270,7 +270,7 @@ def test_the_command_quotes_what_a_shell_would_take_apart() -> None:
 
 
 def test_a_path_that_no_settings_file_can_hold_is_refused() -> None:
-    with pytest.raises(MalformedSettings, match="its own path"):
+    with pytest.raises(MalformedSettings, match="the path of this Python is unknown"):
         hook_command("")
     with pytest.raises(MalformedSettings, match="UTF-8"):
         hook_command("/bad\udcff/python")

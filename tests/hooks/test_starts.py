@@ -98,7 +98,7 @@ def test_a_rendered_text_is_kept_and_used_as_it_stands_unless_its_form_is_older(
     assert kept.read_bytes() == content
     own = (
         content.split(b"\n")[0]
-        + b"\nplaybook: 1 bullet\n\n"
+        + b"\nplaybook: 1 rule\n\n"
         + fast.SUBAGENT
         + b"'..'}}\nthe text\nof two lines\n"
     )
@@ -146,7 +146,7 @@ def test_the_projects_own_template_wins_over_the_users_and_a_change_shows_at_onc
     [
         ("nothing", "is missing"),
         ('{{"context": "{key_points}"}}', "JSON"),
-        ("x" * LIMIT + "{key_points}", "no room"),
+        ("x" * LIMIT + "{key_points}", "too long to show a rule"),
     ],
 )
 def test_a_broken_template_is_the_writers_error_and_tells_nothing(

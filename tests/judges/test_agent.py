@@ -63,7 +63,7 @@ def test_an_answer_comes_with_its_tokens_from_a_start_in_an_empty_folder(played:
     ("mode", "stage", "said"),
     [
         ("out", "access", "is logged out: (run|set) "),
-        ("limit", "access", "hit its limit .*it is asked again by itself"),
+        ("limit", "access", "hit its limit .*it is asked again automatically"),
     ],
 )
 def test_a_failure_has_a_name_and_says_what_to_do(
@@ -129,7 +129,7 @@ def test_with_the_time_limit_ends_all_that_the_agent_started(played: Played) -> 
 
 def test_an_agent_that_keeps_a_tool_is_given_no_session(played: Played) -> None:
     played.mode("answer,Bash")
-    assert "keeps what a judge must not have, so it is not asked" in str(played.fails())
+    assert "has access that a judge must not have, so it is not asked" in str(played.fails())
     assert not (played.folder / "asked.json").exists()
 
 
@@ -139,9 +139,11 @@ def test_lock_down_is_shown_once_for_each_version_and_a_version_that_was_not_tri
 ) -> None:
     played.send()
     played.mode("answer,Bash")  # it would not show itself locked down any more
-    assert "had what a judge must not have" in str(played.fails())  # but says itself what it has
+    assert "had access that a judge must not have" in str(
+        played.fails()
+    )  # but says itself what it has
     (played.folder / "version").write_text("2.2.0")
-    assert "keeps what a judge must not have" in str(played.fails())
+    assert "has access that a judge must not have" in str(played.fails())
     for version, fault in (
         ("2.1.9", "2.1.9 is too old to judge; update it to 2.1.330 or later"),
         ("3.0.0", "3.0.0 is newer than the versions that may judge, 2.1.330 up to 3: update refl"),
@@ -220,7 +222,9 @@ def test_stopped_asker_ends_its_client(played: Played) -> None:
 def test_a_session_goes_to_the_agent_that_wrote_it_or_to_the_one_that_is_named(
     played: Played,
 ) -> None:
-    with pytest.raises(BackendError, match="OpenCode is not among the agents that you let judge"):
+    with pytest.raises(
+        BackendError, match="OpenCode may not judge, because you have not allowed it"
+    ):
         asyncio.run(AgentClient(writer="opencode").send(TEXTS))
     assert asyncio.run(AgentClient("claude", writer="opencode").send(TEXTS)).usage.total == 1020
     assert AgentClient(writer="claude-code").name() == AgentClient().name() == "claude"
@@ -320,7 +324,7 @@ def test_a_day_has_a_ceiling_and_an_agent_that_was_not_let_in_keeps_no_other_wai
     for name in ("s-1", "s-2"):
         agent.ended(id=name)
     said = " ".join(agent.call("drain", code=1).err.split())
-    assert "Codex CLI is not among the agents that you let judge" in said
+    assert "Codex CLI may not judge, because you have not allowed it" in said
     answered = [one["session_id"] for one in agent.events("reflection.answered")]
     (skipped,) = agent.events("reflection.skipped")
     assert sorted([*answered, skipped["session_id"]]) == ["s-1", "s-2"]

@@ -174,7 +174,7 @@ def test_too_little_budget_for_a_question_is_a_skip_that_says_so(api: Api, runne
         add_bullets(runner.ledger, f"ctx-{number}")
     (done,) = runner.finish_pending()
     assert done.outcome == "skipped"
-    assert "what is left of the monthly budget is too little" in done.detail
+    assert "the rest of the monthly budget is too small" in done.detail
     assert len(of_type(runner.ledger, ev.REFLECTION_SKIPPED)) == 1
     assert api.asked == []
 

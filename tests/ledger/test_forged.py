@@ -134,7 +134,7 @@ def test_a_row_ahead_of_the_events_is_an_error_with_the_way_out(ledger: Ledger) 
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"a row that no event says .* let the owner run "
+            r"a row without an event .* let the owner run "
             r"`reflector rebuild`"
         ),
     ):

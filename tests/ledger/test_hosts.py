@@ -158,7 +158,7 @@ def test_a_database_without_a_ledger_is_refused(ledger_url: str) -> None:
     engine = host_engine(ledger_url)
     with (
         engine.connect() as connection,
-        pytest.raises(LedgerUnavailable, match="no ledger of this"),
+        pytest.raises(LedgerUnavailable, match="does not contain a ledger of this"),
     ):
         Ledger.on(connection)
     engine.dispose()

@@ -108,7 +108,7 @@ def test_wherever_the_connection_is_cut_the_error_is_one_and_the_ledger_goes_on(
             ledger.append([added("pat-001")])
         with at_a_port(url, answers=answers) as cut:
             told = _used(spelled(url, "libpq", cut))
-        assert "check that it runs" in told or not told
+        assert "check that the server runs" in told or not told
         assert "folder" not in told
         assert capfd.readouterr() == ("", "")
         with Ledger.open(url) as ledger:
@@ -143,7 +143,7 @@ def test_a_server_that_may_only_be_read_is_told_in_one_message_whatever_language
             standby = with_setting(standby, "lc_messages", language)
         with (
             Ledger.open(standby) as again,
-            pytest.raises(LedgerUnavailable, match=r"takes connections and writes"),
+            pytest.raises(LedgerUnavailable, match=r"accepts connections and writes"),
         ):
             again.append([added("pat-002")])
         assert capfd.readouterr() == ("", "")
@@ -161,7 +161,10 @@ def test_a_statement_that_the_server_stops_is_told_with_its_limit(postgres: Post
         ledger.append([added("pat-001")])
 
 
-_REFUSED = "is refused, .*check the user, the password, the database and the options of the URL"
+_REFUSED = (
+    "refuses the connection permanently .*check the user, the password, the database and the "
+    "options of the URL"
+)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,11 @@ _REFUSED = "is refused, .*check the user, the password, the database and the opt
     [
         ({"database": "nowhere"}, False, f"nowhere.* {_REFUSED}"),
         ({"username": "nobody"}, False, _REFUSED),
-        ({"query": {"host": "/nowhere"}}, True, "check that it runs and takes connections"),
+        (
+            {"query": {"host": "/nowhere"}},
+            True,
+            "check that the server runs and accepts connections",
+        ),
         (
             {"options": "-csearch_path=nowhere"},
             False,
@@ -241,7 +248,10 @@ def test_a_connection_that_an_administrator_ends_is_told_and_the_next_append_goe
         Ledger.open(with_setting(url, "application_name", name)) as ledger,
     ):
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerUnavailable, match="check that it runs"), ledger.asking() as sql:  # noqa: PT012
+        with (  # noqa: PT012
+            pytest.raises(LedgerUnavailable, match="check that the server runs"),
+            ledger.asking() as sql,
+        ):
             with postgres._connected() as administrator:
                 ended = (
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "

@@ -215,7 +215,7 @@ def test_an_entry_that_cannot_be_read_is_named_and_the_others_are_read(
 
 def test_a_name_in_two_sections_is_a_problem() -> None:
     raw = document(pat=[ENTRY], oth=[ENTRY])
-    assert "there already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
+    assert "exists already (at sections['PATTERNS & APPROACHES'][0])" in only_problem(raw)
     twice = '{"sections": {"OTHERS": [{"name": "oth-001", "text": "a", "text": "b"}]}}'
     assert "sections['OTHERS'][0] 'oth-001': holds a key twice ('text')" in only_problem(twice)
 

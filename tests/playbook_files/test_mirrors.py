@@ -108,7 +108,7 @@ def test_a_file_saved_while_its_section_goes_keeps_both(
     meanwhile(
         monkeypatch, agent.project / "AGENTS.md", lambda: edit(agent, "Be kind.", "Be very kind.")
     )
-    assert ("AGENTS.md was changed since it was read") in agent.call(
+    assert ("AGENTS.md changed after it was read") in agent.call(
         "mirror", "--off", "AGENTS.md", code=1
     ).err
     assert "Be very kind." in text(agent)
@@ -211,18 +211,18 @@ def test_the_same_edit_made_again_after_its_undo_is_another_one(agent: Agent) ->
         (
             r"(<!-- reflector:begin .*\n)",
             r"\1=======\n\1",
-            "AGENTS.md: line 7: a second playbook begins, as",
+            "AGENTS.md: line 7: a second playbook begins",
         ),
         (r"(?s)## Playbook.*?(?=<!-- reflector:end)", "", f"{_LEFT}it is empty"),
         (
             r"(?=<!-- reflector:end)",
             "\nBe brief.\n",
-            (f'{_LEFT}left out: paragraphs (line 19 "Be brief.")'),
+            (f'{_LEFT}omitted: paragraphs (line 19 "Be brief.")'),
         ),
         (
             "Keep functions small.",
             f"Use {TOKEN}.",
-            f"{_LEFT}bullet pat-002: the text holds what looks like a secret",
+            f"{_LEFT}bullet pat-002: the text seems to contain a secret",
         ),
     ],
 )
@@ -258,7 +258,7 @@ def test_taking_the_playbook_out_leaves_the_owners_bytes_and_removes_a_file_that
 def test_the_users_own_playbook_is_kept_in_no_file(agent: Agent) -> None:
     agent.call("--user", "add", "pat", "Be brief.")
     refused = agent.call("--user", "mirror", "AGENTS.md", code=2).err
-    assert "no file is kept in step with a playbook that is not a project's own" in refused
+    assert "mirror works only with a project's own playbook" in refused
 
 
 def test_a_link_is_not_followed_out_of_the_project(agent: Agent, tmp_path: Path) -> None:

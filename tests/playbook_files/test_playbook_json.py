@@ -115,7 +115,7 @@ LOOKS: dict[str, tuple[Callable[[bytes], bytes | None], Kind, str]] = {
     "a new text holds a secret": (
         with_text("Use ghp_" + "a1B2" * 9),
         "unreadable",
-        "looks like a secret",
+        "seems to contain a secret",
     ),
 }
 

@@ -280,7 +280,7 @@ def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "pat-001 was asserted at 5/2, but the events give 4/2"
+    assert messages[0] == "pat-001 was asserted at 5/2, but but the events give 4/2"
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"
@@ -445,7 +445,7 @@ def test_questions_of_a_ledger_whose_head_is_nowhere_name_the_way_out(told: Ledg
         with pytest.raises(
             LedgerCorrupt,
             match=(
-                r"does not stand at its last event.*rebuild "
+                r"is not at its last event.*rebuild "
                 r"--fix"
             ),
         ):
@@ -462,7 +462,7 @@ def test_a_forged_event_is_not_made_history_by_the_mending_of_the_head(told: Led
     with pytest.raises(
         LedgerCorrupt,
         match=(
-            r"are not what was appended .* left as it is; restore "
+            r"were changed after they were written .* not changed; restore "
             r"a backup"
         ),
     ):
@@ -478,7 +478,7 @@ def test_a_time_at_the_end_of_all_times_is_told(tmp_path: Path) -> None:
     ):
         patched.setattr("reflector.ledger.append.utc_now", lambda: _LATEST)
         ledger.append([added("pat-001")])
-        with pytest.raises(LedgerCorrupt, match="behind which nothing can be recorded"):
+        with pytest.raises(LedgerCorrupt, match="nothing can be recorded after it"):
             ledger.append([added("pat-002")])
 
 

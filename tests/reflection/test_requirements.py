@@ -171,5 +171,5 @@ def test_an_unknown_name_is_told_on_stderr_whatever_logging_is_set_up(setup: str
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (
         "",
-        "tag 0: no bullet is named 'pat-\\x1b[2J'; it was not counted\n",
+        "tag 0: no rule is named 'pat-\\x1b[2J'; it was not counted\n",
     )

@@ -106,7 +106,7 @@ def test_each_judge_is_asked_as_often(agent: Agent, api: Api) -> None:
         agent.call("drain", code=None)
     agent.environ |= {"REFLECTOR_BACKEND": "fixtures", "REFLECTOR_FIXTURES": "answers.jsonl"}
     (agent.project / "answers.jsonl").write_text("")
-    assert "no answer for this request" in agent.call("drain", code=1).err
+    assert "does not contain an answer to this request" in agent.call("drain", code=1).err
     assert len(api.asked) == MOST_QUESTIONS
 
 

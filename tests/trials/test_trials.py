@@ -157,7 +157,7 @@ def test_the_persons_line_is_the_same_in_both_arms_and_says_that_a_trial_runs(ag
     agent.environ["CLAUDE_ENV_FILE"] = "x"
     for sessions in arms.values():
         lines.add(json.loads(agent.hook("SessionStart", session_id=sessions[0]))["systemMessage"])
-    assert lines == {"playbook: 4 bullets · a trial runs"}
+    assert lines == {"playbook: 4 rules · a trial runs"}
     assert ("a trial runs: 50% of sessions go without the playbook") in agent.call(
         "doctor", code=None
     ).out

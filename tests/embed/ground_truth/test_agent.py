@@ -120,7 +120,7 @@ def test_a_store_is_asked_for_no_path(dataset: str, caplog: pytest.LogCaptureFix
     agent = ReflectorAgent(model := Model(), ReflectorPromptBuilder(), Files())
     assert agent.run(attempt(), "t", "r", dataset).insights == []
     assert model.prompts == []
-    assert "leads out of a folder" in caplog.text
+    assert "a path out of the folder" in caplog.text
 
 
 class Broken:

@@ -352,7 +352,7 @@ def test_what_the_agent_calls_wrong_is_not_helpful_and_harmful_only_where_a_pers
     objected = judge(
         CITED, edits(), DONE, _BRANCH_IS_WRONG, says("[pat-001 wrong: the records are numbered]")
     )
-    assert (objected["tag"], objected["rationale"][:8]) == ("harmful", "a person")
+    assert (objected["tag"], objected["rationale"][:8]) == ("harmful", "the user")
 
 
 _FOREIGN = [
