@@ -249,7 +249,7 @@ def test_a_strange_ledger_that_says_nonsense_of_itself_is_refused_in_words(
     shutil.copy(theirs.ledger, agent.ledger.with_name("new"))
     agent.ledger.with_name("new").rename(agent.ledger)
     for command in ("list", "verify", "log"):
-        assert "cannot be looked at" in agent.call(command, code=1).err
+        assert "cannot be read" in agent.call(command, code=1).err
 
 
 def few_blocks() -> None:

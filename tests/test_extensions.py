@@ -289,7 +289,7 @@ def test_another_distribution_needs_a_new_consent(agent: Agent, site: Path, tmp_
     metadata.write_text(metadata.read_text().replace("odd-pack", "other-pack"))
     judged(agent, tmp_path)
     (failure,) = agent.events("reflection.failed")
-    assert "you have not allowed odd-judge (other-pack 1.5) judge" in failure["data"]["message"]
+    assert "you have not allowed odd-judge (other-pack 1.5) to judge" in failure["data"]["message"]
 
 
 @pytest.mark.usefixtures("site")

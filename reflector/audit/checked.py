@@ -53,8 +53,8 @@ class Answered:
     """How many sessions answered one question with yes and with no.
 
     share      of yes; of help corrected for cases that the judge misses, if that was measured, as
-    are `low` and `high`, the ends of its 90 % interval; null without an answer evidence   how much
-    likelier these answers are than at even chances; a result from 50 on
+               are `low` and `high`, the ends of its 90 % interval; null without an answer
+    evidence   how much likelier these answers are than at even chances; a result from 50 on
     """
 
     yes: int

@@ -429,7 +429,7 @@ def _check_waits(proposal: Proposal) -> None:
             "`reflector undo` with the undoing's position brings it back"
         )
     if proposal.state != "waiting":
-        endings = {"stale": "fell away", "expired": "expired"}
+        endings = {"stale": "no longer applies", "expired": "expired"}
         ending = endings.get(proposal.state, "was rejected already")
         raise ProposalRefused(f"proposal {short_id} {ending}: {proposal.why}")
 

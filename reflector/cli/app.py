@@ -104,17 +104,12 @@ def _complete(command: click.Command, path: str, examples: Iterable[str]) -> Non
 @click.option(
     "--project",
     type=click.Path(file_okay=False, path_type=Path),
-    help=(
-        "The project's folder. Default: the nearest folder above with a playbook, or the "
-        "repository."
-    ),
+    help=("Folder of the project (default: found from here)."),
 )
 @click.option("--user", is_flag=True, help="Your own playbook, which applies in every project.")
 @click.pass_context
 def reflector(ctx: click.Context, project: Path | None, user: bool) -> None:
-    """An event-sourced playbook for coding agents: every helpful and harmful count can be
-    explained.
-    """
+    """See which rules help your coding agent."""
     if user and project is not None:
         raise click.UsageError(
             "--user names your own playbook and --project another one; leave one of them out"

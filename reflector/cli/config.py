@@ -46,7 +46,7 @@ _global = click.option(
 @click.group(invoke_without_command=True)
 @click.pass_context
 def config(ctx: click.Context) -> None:
-    """Show or change the settings, and where each comes from.
+    """Show or change settings.
 
     The nearest one wins: a command's flag, the environment, the project's file, your own file, the
     default.
@@ -59,7 +59,7 @@ def config(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def list_(place: Place, as_json: bool = False) -> None:
-    """Show every setting with its value and where it comes from."""
+    """List the settings with value and origin."""
     project = place.project()
     rows = {
         key: SettingJson(_shown(project.config, key), _origin(project.config, project.root, key))
@@ -86,7 +86,9 @@ def get(place: Place, key: str) -> None:
 @_global
 @click.pass_obj
 def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None:
-    """Set a setting of this project, or with --global of all of your projects.
+    """Set a setting of this project.
+
+    With --global, the setting applies to all of your projects.
 
     A list, such as `projects`, takes several values.
     """
@@ -112,8 +114,9 @@ def set_(place: Place, key: str, values: tuple[str, ...], for_all: bool) -> None
 @_global
 @click.pass_obj
 def unset(place: Place, key: str, for_all: bool) -> None:
-    """Remove a setting, also a misspelt one, from the project's file or with --global from your
-    own.
+    """Remove a setting from the project's file.
+
+    With --global, it is removed from your own file. Misspelt settings can be removed, too.
     """
     path, had_it = store_setting(place.folder(), key, None, for_all=for_all)
     if not had_it:
@@ -138,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Turn it off in this project: disable reflector here.
+    """Disable reflector in this project.
 
     Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
     commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
@@ -153,7 +156,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Turn it on again in this project: enable reflector here."""
+    """Enable reflector in this project again."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):

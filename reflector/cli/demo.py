@@ -40,7 +40,7 @@ Four commands to type next, in a project of yours:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 def demo(folder: Path | None) -> None:
-    """Show `check`, and how sessions are counted, on sample sessions.
+    """Show `check` and the counts on sample sessions.
 
     Creates a project with a playbook and three sessions. With FOLDER the project is kept, otherwise
     it is temporary. Uses no network, no key and none of your files. With

@@ -58,7 +58,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 @json_option
 @click.pass_obj
 def doctor(place: Place, fix: bool, as_report: bool, as_json: bool) -> None:
-    """Check everything between the agent and the playbook.
+    """Check the connection from agent to playbook.
 
     Each line is ok, a warning or an error, with the command that corrects it. Without --fix it
     changes nothing. --fix renews reflector's hooks, makes its files private and records waiting

@@ -77,7 +77,9 @@ class StatsJson:
 @click.option("--doubles", is_flag=True, help="Explain verdicts that were counted twice.")
 @question
 def stats(asked: Question, name: str | None, doubles: bool) -> None:
-    """Show tokens, cost and verdicts: by model, by prompt, by day (UTC).
+    """Show tokens, cost and verdicts.
+
+    The figures are by model, by prompt and by day (UTC).
 
     --json has all days. --doubles lists verdicts that a counting policy may count more than once,
     and each rule's totals under each policy; NAME selects one rule.

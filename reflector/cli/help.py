@@ -24,7 +24,9 @@ _MOST_ROWS = 12
 @click.argument("words", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="List every command.")
 def help_(words: tuple[str, ...], every: bool) -> None:
-    """Search the help and the pages. Without WORD, show the first screen.
+    """Search the help and the pages.
+
+    Without WORD, show the first screen.
 
     Shows the commands and sections with most of the words, best first. Case does not matter.
     """

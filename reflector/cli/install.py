@@ -48,7 +48,7 @@ _scope = click.option(
     type=click.Choice(SCOPES),
     default="user",
     show_default=True,
-    help="Scope: you in all projects, all users here, or you here.",
+    help="Users and projects (default: you, everywhere).",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show the change to the file without making it."

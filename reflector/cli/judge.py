@@ -58,7 +58,7 @@ class _Judge(click.Group):
 @json_option
 @click.pass_context
 def judge(ctx: click.Context, as_json: bool) -> None:
-    """List who may judge your sessions, and at what price.
+    """List the judges of your sessions and prices.
 
     A judge reads a session and says for each cited rule whether it helped. The list shows the
     price of your last ten sessions and who would get their text. Nothing is sent. `judge allow`

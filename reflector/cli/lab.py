@@ -89,7 +89,9 @@ def trajectory(
     judge: str | None,
     out: Path | None,
 ) -> None:
-    """Record trajectories of tasks with known answers, and judge them; safe to repeat.
+    """Record and judge trajectories of known tasks.
+
+    You can repeat it.
 
     FILE is JSON (one trajectory or a list) or JSONL. A trajectory has query, dataset,
     generated_answer, reasoning_steps, used_bullet_ids and status (success or failure), and may have
@@ -186,7 +188,9 @@ def _read(files: tuple[Path, ...], failed: list[str]) -> Iterator[tuple[str, Ent
 @judge_option
 @click.pass_obj
 def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | None) -> None:
-    """Judge sessions, and write the answers to FILE, from which the judge fixtures answers."""
+    """Judge sessions, and record the answers in FILE.
+
+    The judge fixtures answers from such a file."""
     project = place.project(**judge_settings(judge))
     backend = Recording(backend_of(project.config, project.root), file)
     with place.reading() as ledger:
@@ -202,7 +206,7 @@ def record(place: Place, file: Path, sessions: tuple[str, ...], judge: str | Non
 @json_option
 @click.pass_obj
 def reparse(place: Place, sessions: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Read recorded answers with today's parser. No model is called.
+    """Read recorded answers with today's parser.
 
     If the parser reads other verdicts than those that count, the old reading is retracted and the
     new one counts. After a change of `checked_counts`, the answers to `check` are counted again.
@@ -251,7 +255,9 @@ def _tag_words(tags: tuple[tuple[str, str], ...]) -> str:
 @click.option("-n", "runs", type=click.IntRange(1, 1_000_000), default=1, help="Number of runs.")
 @click.option("--raw-time", is_flag=True, help="Show the time in ms (otherwise 0.0).")
 def bench(settings: str | None, runs: int, raw_time: bool) -> None:
-    """Measure the gated reflection step on a fixed turn, without writing.
+    """Measure the gated reflection step.
+
+    Uses a fixed turn, and writes nothing.
 
     SETTINGS is a file of TOML or JSON, or the name of an example: rulebased or fixtures. Prints one
     JSON object about the last run, the same on every machine.

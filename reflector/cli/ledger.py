@@ -171,7 +171,9 @@ class VerifiedJson:
 @json_option
 @click.pass_obj
 def verify(place: Place, anchors: tuple[str, ...], as_json: bool) -> None:
-    """Verify the ledger. No output means that it is sound.
+    """Verify the ledger.
+
+    No output means that it is sound.
 
     Checks the chain, the order, triggers, views and SQLite's own integrity. Computes every counter
     again from the events. Checks that a server still has the newest event that this machine saw,
@@ -220,7 +222,7 @@ def _published_in(given: str, project: Project) -> tuple[Anchor, ...]:
 
 @click.group()
 def ledger() -> None:
-    """Copy and back up the ledger, and set the counting policy."""
+    """Copy and back up the ledger, and set policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,7 @@ def policy(place: Place, name: Counting | None, why: str | None, as_json: bool) 
 @click.argument("counters", metavar="HELPFUL/HARMFUL")
 @click.pass_obj
 def assert_(place: Place, name: str, counters: str) -> None:
-    """Record a rule's counters, so that `verify` checks them.
+    """Record a rule's counters for `verify`.
 
     HELPFUL/HARMFUL is the pair that you expect, such as 7/2. If the counters differ, the command
     fails and records nothing.
@@ -340,7 +342,7 @@ def assert_(place: Place, name: str, counters: str) -> None:
 @click.argument("file", type=FILE)
 @click.pass_obj
 def backup(place: Place, file: Path) -> None:
-    """Copy the ledger into a new file, and verify the copy.
+    """Copy the ledger into a new file.
 
     The copy is one state of the ledger; events can be appended meanwhile. Only you can read FILE,
     and an existing file is never overwritten. The printed head proves the copy later: `reflector
@@ -388,7 +390,9 @@ def restore(place: Place, file: Path, force: bool) -> None:
 @yes_option
 @click.pass_obj
 def take(place: Place, yes: bool) -> None:
-    """Accept a ledger that came with the project, or restore a lost one from its copy.
+    """Accept a ledger, or restore it from its copy.
+
+    Use it for a ledger that came with the project, or for a lost one.
 
     Shows whose history the file has, without trusting it, and waits for your confirmation. Then it
     computes all hashes and tables again from the events. A ledger that you made, moved or copied
@@ -418,7 +422,9 @@ def _go_on(place: Place) -> None:
 @ledger.command(short_help="Remove the copy of a project's ledger.")
 @click.argument("root", type=PATH)
 def forget(root: Path) -> None:
-    """Remove the notes and the copy of a project's ledger from your home folder.
+    """Forget a project's ledger.
+
+    Removes its notes and its copy from your home folder.
 
     A ledger in ROOT is kept, but no longer counts as yours; see `reflector ledger take`.
     """
@@ -432,7 +438,7 @@ def forget(root: Path) -> None:
 @click.argument("url", metavar="URL")
 @click.pass_obj
 def copy(place: Place, url: str) -> None:
-    """Copy the ledger into an empty one, on SQLite or PostgreSQL.
+    """Copy the ledger to another database.
 
     URL is sqlite:////path/to/ledger.db or postgresql://server/database. Every hash is checked on
     the way, and both ledgers end at the printed head. The target must not have events. The project
@@ -448,7 +454,7 @@ def copy(place: Place, url: str) -> None:
 @ledger.command()
 @click.pass_obj
 def revisions(place: Place) -> None:
-    """Show the revisions of the schema, and the one of this ledger.
+    """Show the schema's revisions and this ledger's.
 
     The ledger is not changed. Any other command of a newer reflector upgrades it.
     """
@@ -496,7 +502,9 @@ def upgrade(place: Place, sql: bool) -> None:
 )
 @click.pass_obj
 def grants(place: Place, role: str, to: str | None) -> None:
-    """Print the GRANTs that make a role of PostgreSQL the ledger's reader, writer or owner.
+    """Print GRANTs for a PostgreSQL role.
+
+    The role becomes a reader, a writer or the owner of the ledger.
 
     Changes nothing: read the statements, then run them as the owner with psql. A reader only reads.
     A writer appends events. It cannot delete or change an event, remove a trigger, or change a rule

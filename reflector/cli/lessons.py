@@ -91,7 +91,7 @@ def show_lesson(asked: Question, id: str) -> None:
 @why_option
 @click.pass_obj
 def promote(place: Place, id: str, section: str | None, why: str | None) -> None:
-    """Propose a lesson as a rule; `reflector review` decides."""
+    """Propose a lesson as a rule."""
     from reflector.changes.propose import propose
 
     with place.changing() as ledger:

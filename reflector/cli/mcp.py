@@ -61,7 +61,7 @@ not fit."""
 @click.command()
 @click.pass_obj
 def mcp(place: Place) -> None:
-    """Serve the playbook to the agent as tools, over stdio.
+    """Serve the playbook to an agent over MCP.
 
     Serves search_playbook, why, propose_change and lesson_outcome. A proposal waits for `reflector
     proposals` unless the setting `proposals` is "accept". Needs the extra `mcp`.

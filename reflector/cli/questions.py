@@ -77,7 +77,7 @@ class ShownJson(ListedJson):
 @click.argument("what", metavar="NAME|SESSION|LESSON|EVENT", type=NAME)
 @question
 def show(asked: Question, what: str) -> None:
-    """Show a rule, a session, a lesson or an event, with its history.
+    """Show a rule, session, lesson or event.
 
     Name a session, a lesson or an event by its id or the beginning of it; an event also by its
     position in `reflector log`.
@@ -218,7 +218,9 @@ def _cost(of: SessionStory | Reflection) -> str:
 @click.argument("name", type=NAME)
 @question
 def blame(asked: Question, name: str) -> None:
-    """Explain each count of a rule: session, verdict, reason, totals.
+    """Explain each count of a rule.
+
+    Each row has the session, the verdict, the total and the reason.
 
     Verdicts that no longer count are listed with the reason: a retraction, a recount, or the
     verdict that replaces them under the counting policy. A merged rule lists the verdicts on its
@@ -313,7 +315,10 @@ class LoggedJson(Event):
 def log(
     asked: Question, topic: str | None, most: int, types: tuple[str, ...], since: str | None
 ) -> None:
-    """List events: all of them, those of a rule, a session or a day, or between two moments.
+    """List events.
+
+    Name a rule, a session or a day to list only its events, or A..B for the events between two
+    moments.
 
     `reflector undo POSITION` undoes a change; --json contains the command. A MOMENT, like A and B,
     is a time (2026-11-21, yesterday, 2 weeks ago), a position or a session's id.

@@ -191,7 +191,7 @@ def history(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Record the sessions that your agents still keep of this project.
+    """Record earlier sessions of this project.
 
     Sessions are recorded oldest first, and no record counts twice, so you can stop and repeat it.
     A session from before you had a playbook cites no rule. Your own requests in it, such as "always
@@ -361,7 +361,7 @@ def _record(place: Place, plan: HistoryPlan) -> Recorded:
 @json_option
 @click.pass_obj
 def drain(place: Place, retry_failed: bool, background: bool, as_json: bool) -> None:
-    """Record queued sessions and finish pending judgements.
+    """Record sessions and finish judgements.
 
     Hooks and cron call it. To do the same by hand, run `reflector reflect`. It retries failed
     reflections a limited number of times. A failed connection does not count as an attempt. The

@@ -23,7 +23,7 @@ _SHARED_FILES = (".claude/.gitattributes", ".claude/playbook.json")
 @dry_run_option
 @click.pass_obj
 def team(place: Place, off: bool, dry_run: bool) -> None:
-    """Share this project's playbook with your team through git.
+    """Share the playbook with your team through git.
 
     playbook.json then holds the rules without counts, which stay in each clone's history, and git
     merges two versions of it rule by rule. Run it once in each clone.
@@ -56,7 +56,7 @@ def team(place: Place, off: bool, dry_run: bool) -> None:
 @click.option("--off", is_flag=True, help="Remove the playbook from FILE.")
 @click.pass_obj
 def mirror(place: Place, files: tuple[str, ...], off: bool) -> None:
-    """Keep the playbook in a file that agents read, such as AGENTS.md.
+    """Keep the playbook in a file such as AGENTS.md.
 
     FILE is CLAUDE.md, CLAUDE.local.md, AGENTS.md, GEMINI.md, .github/copilot-instructions.md or
     .cursor/rules/playbook.mdc. The playbook is written between two marks; nothing else in the file

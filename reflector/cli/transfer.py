@@ -107,11 +107,13 @@ def adopt(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Give names to the rules of your files; safe to repeat.
+    """Give names to the rules of your files.
 
-    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there: the file
-    does not change, `list` shows each rule with its line, and `check` counts for it. --move moves
-    them into the playbook: it shows the lines that go, and waits for your confirmation.
+    You can repeat it.
+
+    The rules of a FILE that your agent loads, such as CLAUDE.md or AGENTS.md, stay there, and the
+    file does not change. `list` shows each rule with its line, and `check` counts for it. --move
+    moves them into the playbook: it shows the lines that go, and waits for your confirmation.
 
     A FILE that no agent loads, such as any other Markdown, a playbook.json, or a playbook of
     another system, brings its rules into the playbook. Counts in a playbook are kept. reflector
@@ -318,11 +320,13 @@ def _print_adopted(adoption: Adoption, result: AdoptedJson) -> None:
 @json_option
 @click.pass_obj
 def import_(place: Place, file: Path, rename: bool, as_json: bool) -> None:
-    """Add another machine's ledger to yours; safe to repeat.
+    """Add another machine's ledger to yours.
+
+    You can repeat it.
 
     FILE was written by `reflector export --format ndjson`. It fills an empty ledger with its events
-    and its chain. A ledger with events keeps them, and each event of FILE is appended once: both
-    histories stay provable, and both machines end with the same rules and counts. If a line is
+    and its chain. A ledger with events keeps them, and each event of FILE is appended once. Both
+    histories stay verifiable, and both machines end with the same rules and counts. If a line is
     wrong, nothing is imported.
     """
     if not machines.is_export(file):
@@ -462,7 +466,7 @@ def _print_file(content: bytes) -> None:
 @as_of_option
 @click.pass_obj
 def export(place: Place, form: str, moment: str | None) -> None:
-    """Print the playbook as json, md or csv, or the events as ndjson.
+    """Print the playbook or the events.
 
     json is playbook.json byte for byte, and md has one line for each rule, as prompts show it;
     `adopt` reads both. ndjson is the whole ledger: a header and one CloudEvent per line, for
@@ -510,11 +514,11 @@ def redact(
     """Erase text permanently; the counts stay.
 
     Name an event by its position in `reflector log` or its id; of a reflection, that erases its
-    analysis. --where erases each whole text that contains TEXT, upper and lower case apart: in
-    events, in copies of adopted playbooks and in waiting sessions, which are still recorded.
-    --session erases the text of a session's events, and names its transcript. The ledger still
-    verifies. Commits in git, older exports and backups keep the text. The exit code is 1 if a file
-    of reflector could not be written again.
+    analysis. --where erases each whole text that contains TEXT; case matters. It looks in events,
+    in copies of adopted playbooks and in waiting sessions, which are still recorded. --session
+    erases the text of a session's events, and names its transcript. The ledger still verifies.
+    Commits in git, older exports and backups keep the text. The exit code is 1 if a file of
+    reflector could not be written again.
     """
     from reflector.sessions.redaction import carry_out as carry_out_redaction, plan_redaction
 

@@ -68,7 +68,7 @@ _names = click.argument("names", nargs=-1, type=NAME, metavar="[NAME]...")
 
 @click.group()
 def trial() -> None:
-    """Measure whether the playbook helps in your sessions."""
+    """Measure whether the playbook helps."""
 
 
 @trial.command("plan", short_help="Show how long a trial would take.")
@@ -76,7 +76,9 @@ def trial() -> None:
 @json_option
 @click.pass_obj
 def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
-    """Show how long a trial of the playbook, or of the rules NAME, would take here.
+    """Show how long a trial would take here.
+
+    The trial withholds the playbook, or the rules NAME.
 
     Starts nothing.
     """
@@ -101,7 +103,9 @@ def plan_(place: Place, names: tuple[str, ...], as_json: bool) -> None:
 @yes_option
 @click.pass_obj
 def start_(place: Place, names: tuple[str, ...], outcome: str, placebo: bool, yes: bool) -> None:
-    """Start a trial: half of your next sessions go without the playbook, or without the rules NAME.
+    """Start a trial.
+
+    Half of your next sessions are not shown the playbook, or the rules NAME.
 
     With --placebo a third of your sessions is shown the rules, a third neutral lines of the same
     length, and a third neither. Pinned rules, and rules that the agent reads in another file, are
@@ -198,12 +202,15 @@ def stop_(place: Place) -> None:
 @yes_option
 @click.pass_obj
 def run_(place: Place, folder: Path, command: str, advice: str | None, yes: bool) -> None:
-    """Do each task four times, with advice, without, without and with it, and compare.
+    """Compare on tasks, with advice and without.
+
+    Does each task four times: with advice, without, without and with it.
 
     The advice is the playbook, the rule NAME or the text of FILE. COMMAND runs your agent and gets
-    the prompt on stdin. A task is a folder with a prompt.md, a shell script named check that exits
-    0 if the task is done and, if the task needs files, a folder named files. Nothing is recorded or
-    counted. You agree once to the command and to each file that it runs, and again after a change.
+    the prompt on stdin. A task is a folder with a prompt.md and a shell script named check, which
+    exits 0 if the task is done. Files of the task are in a folder named files. Nothing is recorded
+    or counted. You agree once to the command and to each file that it runs, and again after a
+    change.
     """
     tasks = tasks_in(folder)
     text = _advice(place, advice)

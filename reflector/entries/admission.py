@@ -366,6 +366,6 @@ def _strange(place: Place) -> LedgerStrange:
     seen = inspect_file(place.file, place.playbook)
     return LedgerStrange(
         f"the ledger {place.file}, of {seen.position:,} events from {seen.first[:10]} to "
-        f"{seen.last[:10]}, is not known as yours: it came with the project, or you never used "
-        f"it here; run `reflector ledger take` to use it, or move it away to start your own"
+        f"{seen.last[:10]}, is not known as yours; it came with the project, or you never used "
+        f"it here. Run `reflector ledger take` to use it, or move it away to start your own"
     )

@@ -70,8 +70,8 @@ def refuse_journal(path: Path) -> None:
         journal = _stat(folder, f"{path.name}-journal")
     if journal is not None and journal.st_size:
         raise LedgerUnavailable(
-            f"{path}-journal is next to the ledger, and reflector does not write such a file: "
-            f"another program changed the ledger, or both files came with an archive. Remove it, "
+            f"{path}-journal is next to the ledger, and reflector does not write such a file. "
+            f"Another program changed the ledger, or both files came with an archive. Remove it, "
             f"or restore a backup with `reflector "
             "ledger restore FILE`"
         )

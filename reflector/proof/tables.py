@@ -136,7 +136,9 @@ class Rebuilt:
             )
         if tuple(row) == wanted:
             return None
-        what = f"{name} was asserted at {wanted[0]}/{wanted[1]}, the events give {row[0]}/{row[1]}"
+        what = (
+            f"{name} was asserted at {wanted[0]}/{wanted[1]}, but the events give {row[0]}/{row[1]}"
+        )
         return Finding("assertion", position, what, f"look at `reflector blame {name}`")
 
     def findings(self, ledger: Statements) -> Iterator[Finding]:

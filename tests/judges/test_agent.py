@@ -88,7 +88,7 @@ def test_an_agent_that_is_gone_or_says_too_much_has_a_name_and_a_way_out(played:
     error = played.fails()
     assert (error.stage, error.usage.total) == ("access", 0)
     assert re.search(
-        (f"Claude Code is not at .* any more; install it, and run: {CONSENT}"), str(error)
+        (f"Claude Code does not exist at .* any more; install it, and run: {CONSENT}"), str(error)
     ), error
 
 

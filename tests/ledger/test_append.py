@@ -63,8 +63,12 @@ def test_the_same_id_with_other_data_is_a_conflict_and_appends_nothing(
     other = replace(added(), data={**added().data, "text": "Something else"})
     if not together:
         ledger.append([added()])
-    said = "comes twice in one append, with" if together else "is already at position 1 with"
-    with pytest.raises(Conflict, match=f"{said} other data; nothing was appended") as caught:
+    said = (
+        "occurs twice in one append, with different data"
+        if together
+        else "is already at position 1 with other data"
+    )
+    with pytest.raises(Conflict, match=f"{said}; nothing was appended") as caught:
         ledger.append([added() if together else added("pat-002"), other])
     assert (caught.value.event_id, caught.value.position) == (other.event_id, 1)
     assert ledger.head().position == (0 if together else 1)

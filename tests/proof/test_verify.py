@@ -184,7 +184,7 @@ _ROWS = {
     " baseline_helpful, baseline_harmful, helpful, harmful)"
     " SELECT playbook_id, 'oth-001', 9, section, text, status, position, recounted_at,"
     " 0, 0, 0, 0 FROM bullet WHERE name = 'ctx-001'": (
-        "bullet oth-001 is in the table, and the events"
+        "bullet oth-001 is in the table, but not in"
     ),
     "UPDATE tag SET session_id = NULL WHERE position = 6": (
         "tag 6: session_id is nothing in the table, 's1' by the"
@@ -280,7 +280,7 @@ def test_an_assertion_that_the_events_do_not_bear_out_is_found_where_it_stands(
     last = told.head().position
     assert _codes(told) == {("assertion", last - 1), ("assertion", last)}
     messages = [finding.message for finding in verify(told)]
-    assert messages[0] == "pat-001 was asserted at 5/2, but but the events give 4/2"
+    assert messages[0] == "pat-001 was asserted at 5/2, but the events give 4/2"
 
 
 _DROPPED, _CHANGED = "is missing or disabled", "was changed"

@@ -77,9 +77,9 @@ def test_the_playbook_is_loaded_then_insights_are_asked_for_then_each_used_bulle
     ("answers", "iterations", "key", "asked", "said"),
     [
         ("1 2 3", 3, "3", 3, ""),
-        ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 stand"),
+        ("1 - 3 -", 4, "3", 4, "the insights of iteration 3 are kept"),
         ("1", 0, None, 0, "so nothing was asked"),
-        ("1 - - -", 4, "1", 4, "the insights of iteration 1 stand"),
+        ("1 - - -", 4, "1", 4, "the insights of iteration 1 are kept"),
     ],
 )
 def test_the_insights_are_those_of_the_last_good_iteration(
