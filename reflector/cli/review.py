@@ -512,7 +512,7 @@ def give_up(place: Place, sessions: tuple[str, ...], why: str | None) -> None:
         for session in sessions:
             session_id = session_named(ledger, session)
             if not give_up_session(ledger, session_id, why or _NO_REASON, backend):
-                note(f"No judge is waited for in session {short_id(session_id)}.")
+                note(f"Session {short_id(session_id)} does not wait for a judge.")
 
 
 @dataclass(frozen=True, slots=True)

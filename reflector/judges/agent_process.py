@@ -141,7 +141,7 @@ class AgentClient:
             raise _refusal(f"no judge can run here: {files.error_words(error)}", "access") from None
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise _refusal(
-                (f"{client.title} printed what cannot be read: {error}"), "answer"
+                (f"{client.title} printed unreadable output: {error}"), "answer"
             ) from error
         stop = output.stop or "end_turn"
         return Reply(output.text, output.model, stop, output.usage, cost=output.cost)

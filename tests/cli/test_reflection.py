@@ -69,7 +69,7 @@ def test_a_session_is_judged_by_hand_whatever_became_of_it(agent: Agent) -> None
     assert agent.json("reflect")["reflected"] == []
     assert "Judged already" in agent.call("reflect", "s-1").err
     assert (
-        "No judge is waited for in session s-1."
+        "Session s-1 does not wait for a judge."
         in agent.call("review", "give-up", "s-1", "--why", "no").err
     )
     assert agent.counters()["pat-001"] == (1, 0)
