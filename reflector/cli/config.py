@@ -141,7 +141,7 @@ def _print_in_force(place: Place, key: str) -> Config:
 @click.command()
 @click.pass_obj
 def off(place: Place) -> None:
-    """Disable reflector in this project.
+    """Turn it off in this project (disable).
 
     Sessions here are not recorded, shown any rule or judged. Your playbook, its history and all
     commands stay. It is one setting of this project, `enabled`; `reflector on` removes it.
@@ -156,7 +156,7 @@ def off(place: Place) -> None:
 @click.command()
 @click.pass_obj
 def on(place: Place) -> None:
-    """Enable reflector in this project again."""
+    """Turn it on again in this project (enable)."""
     root = _own_folder(place, "on")
     store_setting(root, "enabled", None, for_all=False)
     if file := fast.off_by(str(root)):
